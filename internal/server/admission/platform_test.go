@@ -42,6 +42,7 @@ func TestForTenant(t *testing.T) {
 	token := &core.Secret{Type: core.SecretTypeServiceAccountToken}
 	for name, tc := range map[string]struct {
 		by          tenant.Name
+		user        string
 		group       string
 		object, old runtime.Object
 		want        string
@@ -49,6 +50,8 @@ func TestForTenant(t *testing.T) {
 		"own object":                  {by: "a", object: &core.Secret{}, want: shown},
 		"own token":                   {by: "a", object: token, want: shown},
 		"platform's object":           {by: tenant.System, object: &core.Secret{}, want: asPlatform},
+		"what a host says of a pod":   {by: tenant.System, user: tenant.Syncer, object: &core.Pod{}, want: hidden},
+		"a user called as the syncer": {by: "a", user: tenant.Syncer, object: &core.Pod{}, want: shown},
 		"platform's token":            {by: tenant.System, object: token, want: hidden},
 		"token the platform changes":  {by: tenant.System, object: &core.Secret{}, old: token, want: hidden},
 		"own review of a token":       {by: "a", group: authenticationapi.GroupName, want: hidden},
@@ -57,7 +60,7 @@ func TestForTenant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			resource := schema.GroupVersionResource{Group: tc.group, Version: "v1", Resource: "things"}
-			a := admission.NewAttributesRecord(tc.object, tc.old, schema.GroupVersionKind{}, "ns", "name", resource, "", admission.Create, nil, false, &user.DefaultInfo{Name: "u"})
+			a := admission.NewAttributesRecord(tc.object, tc.old, schema.GroupVersionKind{}, "ns", "name", resource, "", admission.Create, nil, false, &user.DefaultInfo{Name: tc.user})
 			seen, err := forTenant(tenant.WithRequest(tenant.WithSpace(t.Context(), "a"), &tenant.Request{Authenticated: tc.by}), a)
 			if err != nil {
 				t.Fatal(err)

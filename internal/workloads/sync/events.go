@@ -39,7 +39,7 @@ func (s *syncer) refuse(ctx context.Context, pod *corev1.Pod, why string) error 
 		}
 	}
 	status.Conditions = utilpod.ReplaceOrAppendPodCondition(status.Conditions, &condition)
-	if _, _, _, err := utilpod.PatchPodStatus(ctx, s.spaces, pod.Namespace, pod.Name, pod.UID, pod.Status, status); err != nil {
+	if err := s.patchStatus(ctx, pod, status, why); err != nil {
 		return fmt.Errorf("writing why the pod does not run: %w", err)
 	}
 	return s.tellAbout(ctx, corev1.ObjectReference{

@@ -30,7 +30,7 @@ func TestHostEvents(t *testing.T) {
 			if err := w.sync(t.Context(), i); err != nil {
 				t.Fatal(err)
 			}
-			w.queue.finished(i)
+			w.queue.finished(i, 0)
 		}
 		all, err := w.space.CoreV1().Events("acme|shop").List(t.Context(), metav1.ListOptions{})
 		if err != nil {

@@ -80,7 +80,8 @@ type deletions struct {
 
 type deletion struct {
 	at time.Time
-	// forced is whether a pod that had a node has gone before its time.
+	// forced is whether it is a pod: one that ends by itself is there until the host's has ended, and no quota
+	// counts one that is not.
 	forced bool
 }
 

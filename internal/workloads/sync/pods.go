@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +34,7 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
+	s.surplus.note(i, pod, all)
 	var host *corev1.Pod
 	var errs []error
 	for _, h := range all {
@@ -47,6 +49,9 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	}
 	switch {
 	case pod == nil:
+		s.holds.forget(i)
+	case host != nil && isOver(pod) && !isOver(host):
+		errs = append(errs, s.endHost(ctx, host, 1)) // no quota counts it any more
 	case pod.DeletionTimestamp != nil:
 		errs = append(errs, s.end(ctx, pod, host))
 	case host != nil:
@@ -89,6 +94,16 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 			return s.refuse(ctx, pod, why)
 		}
 	}
+	open, err := s.openOf(pod)
+	if err != nil {
+		return err
+	}
+	if s.isHeld(pod, creation, creationOf(pod, s.translated(pod, translate.Home{Namespace: home}, open))) {
+		return nil
+	}
+	if err := s.surplus.allow(home.Tenant); err != nil {
+		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that they have ended
+	}
 	hostUID, err := s.ensureNamespace(ctx, home, t)
 	if err != nil {
 		return err
@@ -99,6 +114,11 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 		}
 	}
 	return s.create(ctx, pod, translate.Home{Namespace: home, HostUID: hostUID})
+}
+
+// creationOf says what is created for a pod: of another one, or a changed one, the host may think differently.
+func creationOf(pod, wanted *corev1.Pod) string {
+	return string(pod.UID) + wanted.Annotations[hashAnnotation]
 }
 
 // create creates the host's pod. Another one of its name is the predecessor's, whose end brings this
@@ -124,6 +144,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 		}
 		return nil
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		s.hold(pod, creation, creationOf(pod, wanted))
 		return errors.Join(s.refuse(ctx, pod, "the host cluster does not take it: "+translate.Text(err.Error(), pod, home.Namespace)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's pod: %w", err)
@@ -166,12 +187,13 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 			return err
 		}
 	}
-	if err := s.putStatus(ctx, pod, host); err != nil {
-		return err
-	}
+	err := s.putStatus(ctx, pod, host)
 	if host.DeletionTimestamp != nil {
 		// Somebody drains its node, or the host evicts it.
-		return s.deletePod(ctx, pod, graceOf(host))
+		return errors.Join(err, s.deletePod(ctx, pod, graceOf(host)))
+	}
+	if err != nil {
+		return err
 	}
 	return s.update(ctx, pod, host)
 }
@@ -191,9 +213,26 @@ func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
 
 func (s *syncer) putStatus(ctx context.Context, pod, host *corev1.Pod) error {
 	of, _, _ := sourceOf(host)
-	status := translate.Status(host, pod, of)
-	if _, _, _, err := utilpod.PatchPodStatus(ctx, s.spaces, pod.Namespace, pod.Name, pod.UID, pod.Status, status); err != nil {
+	if err := s.patchStatus(ctx, pod, translate.Status(host, pod, of), string(host.UID)+host.ResourceVersion); err != nil {
 		return fmt.Errorf("writing the status of the pod: %w", err)
+	}
+	return nil
+}
+
+// patchStatus writes the status of a pod in its space. If it does not become what was written, it is not written again
+// at once, unless because of something else.
+func (s *syncer) patchStatus(ctx context.Context, pod *corev1.Pod, wanted corev1.PodStatus, because string) error {
+	if s.isHeld(pod, status, because) {
+		return nil
+	}
+	now, _, unchanged, err := utilpod.PatchPodStatus(ctx, s.spaces, pod.Namespace, pod.Name, pod.UID, pod.Status, wanted)
+	switch {
+	case err != nil:
+		return err
+	case unchanged || now.ResourceVersion == pod.ResourceVersion || equality.Semantic.DeepEqual(now.Status, wanted):
+		s.holds.drop(heldWrite{itemOf(pod), status})
+	default:
+		s.hold(pod, status, because)
 	}
 	return nil
 }
@@ -203,11 +242,17 @@ func (s *syncer) end(ctx context.Context, pod, host *corev1.Pod) error {
 	if host == nil {
 		return s.letGo(ctx, pod)
 	}
-	if err := s.putStatus(ctx, pod, host); err != nil && !apierrors.IsNotFound(err) {
-		return err
+	err := s.endHost(ctx, host, graceOf(pod)) // first, because a quota counts the pod for no longer than that
+	if statusErr := s.putStatus(ctx, pod, host); !apierrors.IsNotFound(statusErr) {
+		err = errors.Join(err, statusErr)
 	}
+	return err
+}
+
+// endHost has a pod of the host end within a grace period, in seconds, also if it has a longer one already.
+func (s *syncer) endHost(ctx context.Context, host *corev1.Pod, grace int64) error {
 	// Never 0: the host would forget the pod while its containers run.
-	grace := max(1, graceOf(pod))
+	grace = max(1, min(grace, translate.MaxGraceSeconds))
 	if host.DeletionTimestamp != nil && graceOf(host) <= grace {
 		return nil
 	}
@@ -231,10 +276,11 @@ func (s *syncer) letGo(ctx context.Context, pod *corev1.Pod) error {
 
 // removeOrphan deletes a pod of the host whose own is gone, or was another one.
 func (s *syncer) removeOrphan(ctx context.Context, i item, host *corev1.Pod) error {
-	if host.DeletionTimestamp != nil {
+	uid := uidOf(host)
+	seen, ok := s.deleted.of(uid)
+	if host.DeletionTimestamp != nil && (!seen.forced || graceOf(host) <= 1) {
 		return nil
 	}
-	uid := uidOf(host)
 	live, err := s.spaces.CoreV1().Pods(i.namespace).Get(ctx, i.name, metav1.GetOptions{})
 	if err == nil && live.UID == uid {
 		return errors.New("the cache of pods is behind")
@@ -242,14 +288,13 @@ func (s *syncer) removeOrphan(ctx context.Context, i item, host *corev1.Pod) err
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("looking whether a pod is gone: %w", err)
 	}
-	seen, ok := s.deleted.of(uid)
 	if !ok {
 		if err := s.orphans.allow(s.hostState.objects()); err != nil {
 			return err
 		}
 	}
 	if seen.forced {
-		return s.deleteHost(ctx, host, new(int64(1)))
+		return s.endHost(ctx, host, 1)
 	}
 	return s.deleteHost(ctx, host, nil)
 }

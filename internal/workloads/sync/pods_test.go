@@ -2,7 +2,9 @@ package sync
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		informers: informers.NewSharedInformerFactory(w.space, 0), tenants: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.Tenant{}, 0, nil),
 		queue: newQueue(4), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(w.clock),
 		idle: newIdleSince(w.clock, idleNamespace), making: newIdleSince(w.clock, inTheMaking),
+		holds: newHolds(w.clock), surplus: newSurplus(),
 		orphans: &guard{clock: w.clock, limit: 2, what: "orphans", wayOut: "restart"}, losses: &guard{clock: w.clock, limit: 2, what: "losses", wayOut: "restart"},
 	}
 	core := s.informers.Core().V1()
@@ -228,6 +231,8 @@ func bound(p *corev1.Pod) {
 	p.Spec.NodeName, p.Annotations = "node", map[string]string{names.HostUIDAnnotation: "host-p"}
 }
 
+func over(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+
 func onNode(p *corev1.Pod) { p.Spec.NodeName = "node" }
 
 func ending(grace int64) func(*corev1.Pod) {
@@ -305,6 +310,28 @@ func TestPods(t *testing.T) {
 			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ending(0))), hostPod(spacePod(nil), both(onNode, ending(30)))},
 			onHost:  []string{"delete pods host-p 1s"},
 		},
+		"a deletion that takes years": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ending(315360000))), hostPod(spacePod(nil), onNode)},
+			onHost:  []string{"delete pods host-p 1h0m0s"},
+		},
+		"a deletion that the host takes years for": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ending(315360000))), hostPod(spacePod(nil), both(onNode, ending(315360000)))},
+			onHost:  []string{"delete pods host-p 1h0m0s"},
+		},
+		"what is over while the host's runs": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, over)), hostPod(spacePod(nil), onNode)},
+			onHost:  []string{"delete pods host-p 1s"},
+		},
+		"what is over and ends while the host's runs": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, over, ending(30))), hostPod(spacePod(nil), both(onNode, ending(30)))},
+			onHost:  []string{"delete pods host-p 1s"},
+		},
+		"what is over and ends at once": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, over)), hostPod(spacePod(nil), both(onNode, ending(1)))},
+		},
+		"what is over on both sides": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, over)), hostPod(spacePod(both(bound, over)), both(onNode, over))},
+		},
 		"a deletion under way": {objects: []runtime.Object{hostSpace(), spacePod(both(bound, ending(30))), hostPod(spacePod(nil), both(onNode, ending(30)))}},
 		"a deletion that has come to its end": {
 			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ending(30)))},
@@ -345,6 +372,15 @@ func TestPods(t *testing.T) {
 			objects: []runtime.Object{hostSpace(), hostPod(old, nil)},
 			before:  func(w *world) { w.deleted.note("old", true) },
 			onHost:  []string{"delete pods host-old 1s"},
+		},
+		"what is gone while the host's ends in years": {
+			objects: []runtime.Object{hostSpace(), hostPod(old, both(onNode, ending(315360000)))},
+			before:  func(w *world) { w.deleted.note("old", true) },
+			onHost:  []string{"delete pods host-old 1s"},
+		},
+		"what is gone while the host's ends at once": {
+			objects: []runtime.Object{hostSpace(), hostPod(old, both(onNode, ending(1)))},
+			before:  func(w *world) { w.deleted.note("old", true) },
 		},
 		"more than go by themselves": {
 			objects: []runtime.Object{hostSpace(), hostPod(old, nil)},
@@ -441,10 +477,126 @@ func TestRefusedByHost(t *testing.T) {
 	if err != nil || len(told.Status.Conditions) != 1 || told.Status.Conditions[0].Reason != reasonRefused {
 		t.Fatalf("the pod says %+v, %v", told.Status, err)
 	}
+	told.ResourceVersion = "2"
 	w.see(told)
 	w.space.ClearActions()
+	look := func(after time.Duration, onHost ...string) {
+		t.Helper()
+		w.clock.Step(after)
+		if err := w.look(); (err != nil) != (onHost != nil) {
+			t.Errorf("got %v", err)
+		}
+		w.expect(nil, onHost)
+	}
+	look(0)
+	look(minHold, "create pods")
+	look(minHold)
+	look(minHold, "create pods")
+	told.Labels = map[string]string{"another": "pod"}
+	w.see(told)
+	look(0, "create pods")
+}
+
+// TestSurplus checks that no pod begins while too many run on the host that the space has no more.
+func TestSurplus(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(nil))
+	others := func(count int, pod *corev1.Pod) {
+		for i := range count {
+			host := hostPod(spacePod(nil), nil)
+			w.surplus.note(item{podItem, "acme", "acme|shop", strconv.Itoa(i)}, pod, []*corev1.Pod{host})
+		}
+	}
+	others(fewSurplus, nil)
+	if err := w.look(); !errors.Is(err, errSurplus) {
+		t.Errorf("got %v", err)
+	}
+	w.expect([]string{"patch pods/status", "create events"}, nil)
+	others(fewSurplus, spacePod(over))
+	if err := w.look(); !errors.Is(err, errSurplus) {
+		t.Errorf("got %v where they are over", err)
+	}
+	w.expect([]string{"patch pods/status", "create events"}, nil)
+	others(fewSurplus, spacePod(nil))
+	w.surplus.note(item{podItem, "globex", "globex|shop", "x"}, nil, []*corev1.Pod{hostPod(spacePod(nil), nil)})
+	if err := w.look(); err != nil {
+		t.Error(err)
+	}
+	w.expect(nil, []string{"create pods"})
+	for i := range fewSurplus {
+		w.surplus.note(item{podItem, "acme", "acme|shop", strconv.Itoa(i)}, nil, nil)
+	}
+	if len(w.surplus.of) != 1 {
+		t.Errorf("of a tenant without pods there is %v", w.surplus.of["acme"])
+	}
+}
+
+// TestEndsFirst checks that the end of a pod does not wait for its status.
+func TestEndsFirst(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(both(bound, ending(1))), hostPod(spacePod(nil), both(onNode, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })))
+	w.space.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "web-0", context.DeadlineExceeded)
+	})
+	if err := w.look(); err == nil {
+		t.Error("its status is not written again")
+	}
+	w.expect([]string{"patch pods/status"}, []string{"delete pods host-p 1s"})
+}
+
+// TestChangeRefusedByHost checks that a change which the host refuses is not written again at once.
+func TestChangeRefusedByHost(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), hostPod(spacePod(nil), nil))
+	w.onHost.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web-0", nil)
+	})
+	if err := w.look(); err == nil {
+		t.Error("nobody hears of it")
+	}
+	w.expect(nil, []string{"patch pods"})
+	if err := w.look(); err != nil {
+		t.Error(err)
+	}
+	w.expect(nil, nil)
+	w.clock.Step(minHold)
 	if err := w.look(); err == nil {
 		t.Error("it is not tried again")
 	}
-	w.expect(nil, []string{"create pods"})
+	w.expect(nil, []string{"patch pods"})
+}
+
+// TestDoesNotHold checks that a status that does not become what is written is not written again at once, but what
+// the host says next is.
+func TestDoesNotHold(t *testing.T) {
+	running := func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }
+	pod := spacePod(bound)
+	pod.ResourceVersion = "1"
+	w := newWorld(t, hostSpace(), pod, hostPod(spacePod(nil), both(onNode, running)))
+	looks := 1
+	w.space.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		looks++
+		changed := pod.DeepCopy()
+		changed.ResourceVersion, changed.Status.Message = strconv.Itoa(looks), "somebody's"
+		w.see(changed) // brings it back at once
+		return true, changed, nil
+	})
+	look := func(after time.Duration, inSpace ...string) {
+		t.Helper()
+		w.clock.Step(after)
+		if err := w.look(); err != nil {
+			t.Error(err)
+		}
+		w.expect(inSpace, nil)
+	}
+	look(0, "patch pods/status")
+	look(0)
+	look(minHold, "patch pods/status")
+	look(minHold)
+	look(minHold, "patch pods/status")
+	w.see(hostPod(spacePod(nil), both(onNode, running, func(p *corev1.Pod) { p.ResourceVersion = "2" })))
+	look(0, "patch pods/status")
+	if err := w.informers.Core().V1().Pods().Informer().GetIndexer().Delete(pod); err != nil {
+		t.Fatal(err)
+	}
+	if _ = w.look(); len(w.holds.held) != 0 {
+		t.Errorf("of a pod that is gone there is %v", w.holds.held)
+	}
 }

@@ -45,7 +45,7 @@ type queue struct {
 
 // newQueue returns a queue for so many workers.
 func newQueue(workers int) *queue {
-	t := &turns{most: max(1, workers/4), waiting: map[tenant.Name][]item{}, active: map[tenant.Name]int{}}
+	t := &turns{most: max(1, workers/4), waiting: map[tenant.Name][]item{}, active: map[tenant.Name]int{}, spent: map[tenant.Name]time.Duration{}}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[item](minBackoff, maxBackoff)
 	return &queue{turns: t, TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[item]{
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[item]{
@@ -54,14 +54,14 @@ func newQueue(workers int) *queue {
 	})}
 }
 
-// finished says that a worker has done with an item.
-func (q *queue) finished(i item) {
-	q.turns.finished(i.tenant)
+// finished says that a worker has done with an item, after some time.
+func (q *queue) finished(i item, took time.Duration) {
+	q.turns.finished(i.tenant, took)
 	q.Done(i)
 }
 
-// turns has tenants take turns: it implements workqueue.Queue. A tenant that has a quarter of the
-// workers waits while another does.
+// turns has tenants take turns, by the time that workers spend for them: it implements workqueue.Queue. A tenant
+// that has a quarter of the workers waits while another does.
 type turns struct {
 	mu   sync.Mutex
 	most int
@@ -71,6 +71,10 @@ type turns struct {
 	// active is how many workers each tenant has.
 	active map[tenant.Name]int
 	length int
+	// spent is the time that workers have spent for each tenant since something last waited, and least what the last
+	// one had that got a turn: who comes later begins with that.
+	spent map[tenant.Name]time.Duration
+	least time.Duration
 }
 
 // Touch implements workqueue.Queue.
@@ -94,19 +98,14 @@ func (t *turns) Len() int {
 	return t.length
 }
 
-// Pop implements workqueue.Queue: it returns an item of the first tenant that has less than its share
-// of the workers or, if all have theirs, of the first one.
+// Pop implements workqueue.Queue: it returns an item of a tenant that has less than its share of the workers, of the one
+// for which they have spent the least time or, if all have their share, of the first one.
 func (t *turns) Pop() item {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	next := 0
-	for i, n := range t.order {
-		if t.active[n] < t.most {
-			next = i
-			break
-		}
-	}
+	next := t.next()
 	n := t.order[next]
+	t.least = max(t.least, t.spent[n])
 	t.order = append(t.order[:next], t.order[next+1:]...)
 	items := t.waiting[n]
 	first := items[0]
@@ -122,9 +121,25 @@ func (t *turns) Pop() item {
 	return first
 }
 
-func (t *turns) finished(n tenant.Name) {
+// next returns the index of the tenant whose turn it is.
+func (t *turns) next() int {
+	next, found := 0, false
+	var least time.Duration
+	for i, n := range t.order {
+		if spent := max(t.spent[n], t.least); t.active[n] < t.most && (!found || spent < least) {
+			next, found, least = i, true, spent
+		}
+	}
+	return next
+}
+
+func (t *turns) finished(n tenant.Name, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.spent[n] = max(t.spent[n], t.least) + took
+	if t.length == 0 {
+		t.spent, t.least = map[tenant.Name]time.Duration{}, 0
+	}
 	if t.active[n]--; t.active[n] <= 0 {
 		delete(t.active, n)
 	}

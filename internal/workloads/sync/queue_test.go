@@ -1,7 +1,9 @@
 package sync
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -34,18 +36,55 @@ func TestTurns(t *testing.T) {
 	}
 	push("b", "2")
 	for range 3 {
-		q.finished("a")
+		q.finished("a", 0)
 	}
 	if diff := cmp.Diff([]string{"a5", "b2"}, pop(2)); diff != "" {
 		t.Errorf("a has less than its share: %s", diff)
 	}
 	for n, times := range map[tenant.Name]int{"a": 2, "b": 2, "c": 2} {
 		for range times {
-			q.finished(n)
+			q.finished(n, 0)
 		}
 	}
 	if q.Len() != 0 || len(q.waiting) != 0 || len(q.active) != 0 || len(q.order) != 0 {
 		t.Errorf("of idle tenants there are %v, %v, %v", q.waiting, q.active, q.order)
+	}
+}
+
+// TestTurnsByTime checks that a tenant whose items take long has fewer turns, and none that has been saved up.
+func TestTurnsByTime(t *testing.T) {
+	q := newQueue(8).turns
+	pop := func(took time.Duration, times int) (got string) {
+		for range times {
+			i := q.Pop()
+			got += string(i.tenant)
+			if i.tenant == "slow" {
+				q.finished(i.tenant, took)
+			} else {
+				q.finished(i.tenant, time.Second)
+			}
+			got += " "
+		}
+		return got
+	}
+	for range 9 {
+		q.Push(item{tenant: "slow"})
+		q.Push(item{tenant: "b"})
+	}
+	if got := pop(4*time.Second, 6); got != "slow b b b b slow " {
+		t.Errorf("turns: %s", got)
+	}
+	for range 9 {
+		q.Push(item{tenant: "new"})
+	}
+	if got := pop(4*time.Second, 4); strings.Count(got, "new") != 2 {
+		t.Errorf("who comes later: %s", got)
+	}
+	for q.Len() > 0 {
+		pop(time.Second, 1)
+	}
+	if len(q.spent) != 0 || q.least != 0 {
+		t.Errorf("of idle tenants there are %v", q.spent)
 	}
 }
 
@@ -61,7 +100,7 @@ func TestQueue(t *testing.T) {
 	if got != i || q.Len() != 0 {
 		t.Errorf("got %v, and %d wait", got, q.Len())
 	}
-	q.finished(i)
+	q.finished(i, 0)
 	if q.Len() != 1 {
 		t.Errorf("%d wait", q.Len())
 	}

@@ -64,6 +64,8 @@ type syncer struct {
 	deleted    *deletions
 	idle       *idleSince
 	making     *idleSince
+	holds      *holds
+	surplus    *surplus
 	orphans    *guard
 	losses     *guard
 	events     *hostEvents
@@ -125,6 +127,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
+		holds: newHolds(clock.RealClock{}), surplus: newSurplus(),
 	}
 	if err := s.setIsolation(o); err != nil {
 		return nil, err
@@ -245,7 +248,8 @@ func (s *syncer) work(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
-	defer s.queue.finished(i)
+	began := s.clock.Now()
+	defer func() { s.queue.finished(i, s.clock.Since(began)) }()
 	ctx, cancel := context.WithTimeout(ctx, 3*requestTimeout)
 	defer cancel()
 	if err := s.sync(ctx, i); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -79,11 +80,18 @@ func (s *syncer) update(ctx context.Context, pod, host *corev1.Pod) error {
 	if host.Annotations[hashAnnotation] == wanted.Annotations[hashAnnotation] {
 		return nil
 	}
+	what := string(host.UID) + wanted.Annotations[hashAnnotation]
+	if s.isHeld(pod, change, what) {
+		return nil
+	}
 	patch, err := json.Marshal(patchOf(wanted, host))
 	if err != nil {
 		return err
 	}
 	_, err = s.host.CoreV1().Pods(host.Namespace).Patch(ctx, host.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+		s.hold(pod, change, what)
+	}
 	if err != nil {
 		return fmt.Errorf("changing the host's pod: %w", err)
 	}

@@ -102,7 +102,7 @@ func (s *syncer) podGone(obj any, seen bool) {
 		return
 	}
 	if seen {
-		s.deleted.note(pod.UID, pod.Spec.NodeName != "")
+		s.deleted.note(pod.UID, true)
 	}
 	s.refer(n, podName{pod.Namespace, pod.Name}, nil)
 	s.queue.Add(item{podItem, n, pod.Namespace, pod.Name})

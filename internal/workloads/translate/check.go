@@ -18,6 +18,9 @@ import (
 // tokenVolumes is the prefix of the volumes in which upstream's admission gives a pod its token.
 const tokenVolumes = "kube-api-access-"
 
+// maxReferences is how many ConfigMaps and Secrets a pod names at most: each of them may be read before it runs.
+const maxReferences = 100
+
 // Rules are what the pods and Services of a tenant are held to.
 type Rules struct {
 	// Level is the Pod Security level. The zero value is Baseline.
@@ -148,6 +151,10 @@ func isTokenVolume(v *corev1.Volume) bool {
 func checkReferences(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	read := ReferencesOf(spec)
+	if named := len(read.ConfigMaps) + len(read.Secrets); named > maxReferences {
+		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("it names %d ConfigMaps and Secrets, and a pod that runs on a host cluster names at most %d; put what it reads into fewer of them",
+			named, maxReferences))}
+	}
 	for _, all := range []map[string]bool{read.ConfigMaps, read.Secrets} {
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if len(validation.IsDNS1123Subdomain(name)) > 0 {

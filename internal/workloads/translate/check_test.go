@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -38,6 +39,15 @@ func env(path string) func(*corev1.Pod) {
 
 func security(s corev1.SecurityContext) func(*corev1.Pod) {
 	return container(func(c *corev1.Container) { c.SecurityContext = &s })
+}
+
+// namesMany has a pod name so many ConfigMaps.
+func namesMany(count int) func(*corev1.Pod) {
+	return container(func(c *corev1.Container) {
+		for i := range count {
+			c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprint(i)}}})
+		}
+	})
 }
 
 func plain() *corev1.Pod {
@@ -96,6 +106,8 @@ func TestCheck(t *testing.T) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "i", Ports: []corev1.ContainerPort{{HostPort: 1}}}}
 		}, "spec.initContainers[0].ports[0].hostPort"},
 		"an ephemeral container":  {privileged, func(p *corev1.Pod) { p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}} }, "spec.ephemeralContainers"},
+		"too many ConfigMaps":     {privileged, namesMany(101), "spec: Forbidden: it names 101 ConfigMaps and Secrets, and a pod that runs on a host cluster names at most 100"},
+		"many ConfigMaps":         {change: namesMany(100)},
 		"a privileged container":  {baseline, security(corev1.SecurityContext{Privileged: new(true)}), `spec: Forbidden: it violates the Pod Security level baseline of the Tenant: privileged`},
 		"privileged where it may": {rules: privileged, change: security(corev1.SecurityContext{Privileged: new(true)})},
 		"a capability":            {baseline, security(corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_RAW"}}}), "baseline"},

@@ -47,7 +47,7 @@ const (
 var fields = map[reflect.Type]map[string]treatment{
 	reflect.TypeFor[corev1.PodSpec](): {
 		"Volumes": changed, "InitContainers": same, "Containers": same, "EphemeralContainers": noDebug, "RestartPolicy": same,
-		"TerminationGracePeriodSeconds": same, "ActiveDeadlineSeconds": same, "DNSPolicy": changed, "NodeSelector": same,
+		"TerminationGracePeriodSeconds": changed, "ActiveDeadlineSeconds": same, "DNSPolicy": changed, "NodeSelector": same,
 		"ServiceAccountName": changed, "DeprecatedServiceAccount": changed, "AutomountServiceAccountToken": changed,
 		"NodeName": changed, "HostNetwork": noNodes, "HostPID": noNodes, "HostIPC": noNodes, "ShareProcessNamespace": same,
 		"SecurityContext": same, "ImagePullSecrets": changed, "Hostname": same, "Subdomain": same, "Affinity": same,

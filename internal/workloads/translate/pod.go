@@ -16,6 +16,10 @@ import (
 // PriorityClass is the PriorityClass of the host that all pods of spaces have. It preempts nobody.
 const PriorityClass = "tenantry-workloads"
 
+// MaxGraceSeconds is how long a pod of the host may take to end at most. Whoever drains a node of the host, or removes
+// a Tenant, waits for no longer than that.
+const MaxGraceSeconds = 3600
+
 // netRaw is what a container can send packets in others' names with.
 const netRaw corev1.Capability = "NET_RAW"
 
@@ -79,6 +83,9 @@ func (o Options) changeSpec(spec *corev1.PodSpec) {
 	spec.AutomountServiceAccountToken = new(false)
 	spec.EnableServiceLinks = new(false)
 	spec.PriorityClassName, spec.Priority, spec.PreemptionPolicy = PriorityClass, nil, nil
+	if grace := spec.TerminationGracePeriodSeconds; grace != nil {
+		spec.TerminationGracePeriodSeconds = new(min(*grace, MaxGraceSeconds))
+	}
 	spec.SchedulingGates = nil // the host's pod is made when there is none left
 	if spec.DNSPolicy != corev1.DNSNone {
 		// The host's DNS knows the Services of all tenants, and none of this space.

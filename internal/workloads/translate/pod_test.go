@@ -21,6 +21,7 @@ func TestPod(t *testing.T) {
 	pod.Finalizers, pod.GenerateName = []string{"f"}, "web-"
 	pod.Spec.NodeName, pod.Spec.PriorityClassName, pod.Spec.Priority = "node", "mine", new(int32(1000000000))
 	pod.Spec.PreemptionPolicy = new(corev1.PreemptLowerPriority)
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(315360000))
 	projected("kube-api-access-x", corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}})(pod)
 	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "kube-api-access-x", MountPath: "/var/run/secrets"}, {Name: "v", MountPath: "/v"}}
 	before := pod.DeepCopy()
@@ -43,6 +44,7 @@ func TestPod(t *testing.T) {
 			}},
 			Volumes: []corev1.Volume{}, DNSPolicy: corev1.DNSDefault, SchedulerName: corev1.DefaultSchedulerName,
 			AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false), PriorityClassName: PriorityClass,
+			TerminationGracePeriodSeconds: new(int64(3600)),
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

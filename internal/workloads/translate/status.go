@@ -44,11 +44,14 @@ var ofKubelet = []corev1.PodConditionType{
 	corev1.PodResizePending, corev1.PodResizeInProgress,
 }
 
+// IsHostCondition reports whether a host's scheduler or kubelet writes a condition of a pod.
+func IsHostCondition(t corev1.PodConditionType) bool { return slices.Contains(ofKubelet, t) }
+
 // ownConditions returns the conditions of a pod that somebody in its space has set, such as an eviction, and of which
 // the host's pod knows nothing.
 func ownConditions(pod *corev1.Pod, host []corev1.PodCondition) []corev1.PodCondition {
 	return slices.DeleteFunc(slices.Clone(pod.Status.Conditions), func(own corev1.PodCondition) bool {
-		return slices.Contains(ofKubelet, own.Type) ||
+		return IsHostCondition(own.Type) ||
 			slices.ContainsFunc(host, func(has corev1.PodCondition) bool { return has.Type == own.Type })
 	})
 }

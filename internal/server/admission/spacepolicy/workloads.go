@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // later are subresources of pods that are not there yet for pods that run on a host cluster.
@@ -32,8 +34,8 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 			return forbidden(a, reason)
 		}
 	}
-	if binding, ok := a.GetObject().(*core.Binding); ok || changesHostUID(a) {
-		return checkByPlatform(a, binding != nil)
+	if reason := ofHost(a); reason != "" {
+		return checkByPlatform(a, reason)
 	}
 	if a.GetSubresource() != "" {
 		return nil
@@ -60,6 +62,20 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	return nil
 }
 
+// ofHost returns why a request says what the host is to say, empty if it does not.
+func ofHost(a admission.Attributes) string {
+	switch _, binds := a.GetObject().(*core.Binding); {
+	case binds:
+		return "the host cluster finds the nodes of pods; leave the pod unbound"
+	case changesHostUID(a):
+		return "metadata.annotations[" + names.HostUIDAnnotation + "] says where the pod runs; leave it as it is"
+	case changesStatus(a):
+		return "status is what the host cluster says of the pod; change nothing but conditions of your own types, such as those of readiness gates"
+	default:
+		return ""
+	}
+}
+
 // changesHostUID reports whether a change of a pod, by whatever subresource, is about where it runs.
 func changesHostUID(a admission.Attributes) bool {
 	now, ok := a.GetObject().(*core.Pod)
@@ -67,9 +83,8 @@ func changesHostUID(a admission.Attributes) bool {
 	return ok && was && before != nil && now.Annotations[names.HostUIDAnnotation] != before.Annotations[names.HostUIDAnnotation]
 }
 
-// checkByPlatform refuses to anybody but system users what says where a pod runs: the host's scheduler finds
-// the node.
-func checkByPlatform(a admission.Attributes, binds bool) error {
+// checkByPlatform refuses to anybody but system users what the host is to say.
+func checkByPlatform(a admission.Attributes, reason string) error {
 	user, err := tenant.OfUser(a.GetUserInfo())
 	if err != nil {
 		return admission.NewForbidden(a, err)
@@ -77,10 +92,25 @@ func checkByPlatform(a admission.Attributes, binds bool) error {
 	if user == tenant.System {
 		return nil
 	}
-	if binds {
-		return forbidden(a, "the host cluster finds the nodes of pods; leave the pod unbound")
-	}
-	return forbidden(a, "metadata.annotations["+names.HostUIDAnnotation+"] says where the pod runs; leave it as it is")
+	return forbidden(a, reason)
+}
+
+// changesStatus reports whether a change is about what the host says of a pod: by a phase of its own a tenant would have
+// pods that run, and that no quota counts. Conditions that neither the scheduler nor the kubelet writes are free, for
+// readiness gates.
+func changesStatus(a admission.Attributes) bool {
+	now, ok := a.GetObject().(*core.Pod)
+	before, was := a.GetOldObject().(*core.Pod)
+	return ok && was && before != nil && a.GetSubresource() == "status" && !equality.Semantic.DeepEqual(hostStatus(now), hostStatus(before))
+}
+
+// hostStatus returns what a host says of a pod.
+func hostStatus(pod *core.Pod) core.PodStatus {
+	status := pod.Status
+	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), func(c core.PodCondition) bool {
+		return !translate.IsHostCondition(corev1.PodConditionType(c.Type))
+	})
+	return status
 }
 
 // unfit returns what a host must not get of a Service, or of an object's pod or template.

@@ -34,6 +34,17 @@ func onHost(n tenant.Name) translate.Rules {
 	return translate.Rules{}
 }
 
+// over is a pod that has come to its end.
+var over = &core.Pod{Status: core.PodStatus{Phase: core.PodSucceeded}}
+
+func conditions(types ...core.PodConditionType) *core.Pod {
+	pod := &core.Pod{}
+	for _, t := range types {
+		pod.Status.Conditions = append(pod.Status.Conditions, core.PodCondition{Type: t, Status: core.ConditionTrue})
+	}
+	return pod
+}
+
 func TestWorkloads(t *testing.T) {
 	hosted := core.PodSpec{HostNetwork: true}
 	template := core.PodTemplateSpec{Spec: hosted}
@@ -73,6 +84,12 @@ func TestWorkloads(t *testing.T) {
 		"no place any more":                {subresource: "status", object: &core.Pod{}, old: placed("one"), want: "says where the pod runs"},
 		"the same place":                   {object: placed("one"), old: placed("one")},
 		"a place of the platform":          {user: admin, object: placed("one"), old: &core.Pod{}},
+		"a phase":                          {subresource: "status", object: over, old: &core.Pod{}, want: "status is what the host cluster says of the pod"},
+		"a phase that the host says":       {user: admin, subresource: "status", object: over, old: &core.Pod{}},
+		"a phase that was there before":    {subresource: "status", object: over, old: over},
+		"a condition of the host":          {subresource: "status", object: conditions(core.PodReady), old: &core.Pod{}, want: "change nothing but conditions of your own types"},
+		"no condition of the host":         {subresource: "status", object: &core.Pod{}, old: conditions(core.PodScheduled), want: "status is what the host cluster says"},
+		"a readiness gate":                 {subresource: "status", object: conditions(core.PodReady, "example.com/gate"), old: conditions(core.PodReady)},
 		"an ephemeral container":           {subresource: "ephemeralcontainers", object: &core.Pod{}, old: &core.Pod{}, want: "ephemeral containers are not there yet"},
 		"a resize":                         {subresource: "resize", object: &core.Pod{}, old: &core.Pod{}, want: "not resized in place yet"},
 		"a Service":                        {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}}}},

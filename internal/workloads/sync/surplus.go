@@ -1,0 +1,74 @@
+package sync
+
+import (
+	"errors"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// fewSurplus is how many of its pods may run on the host, however few a tenant has, that its space counts no more.
+const fewSurplus = 10
+
+// errSurplus is that too many pods of a tenant have not ended on the host.
+var errSurplus = errors.New("the host still runs as many pods of the tenant as its space has besides, and its quota counts those no more: the pod waits until they have ended")
+
+// surplus bounds the pods on the host by what spaces count: no new one begins while more of a tenant's run there without
+// being counted than with it. Of a tenant without pods on the host it knows nothing.
+type surplus struct {
+	mu sync.Mutex
+	of map[tenant.Name]*balance
+}
+
+// balance has how many pods of a tenant run on the host.
+type balance struct {
+	by               map[item]running
+	counted, surplus int
+}
+
+// running are the pods on the host of one name that have not ended.
+type running struct{ counted, surplus int }
+
+func newSurplus() *surplus { return &surplus{of: map[tenant.Name]*balance{}} }
+
+// note notes which pods of the host there are for one of a space, nil if that is gone.
+func (s *surplus) note(i item, pod *corev1.Pod, all []*corev1.Pod) {
+	var now running
+	for _, host := range all {
+		switch {
+		case isOver(host):
+		case pod != nil && uidOf(host) == pod.UID && !isOver(pod):
+			now.counted++
+		default:
+			now.surplus++
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.of[i.tenant]
+	if b == nil {
+		b = &balance{by: map[item]running{}}
+		s.of[i.tenant] = b
+	}
+	before := b.by[i]
+	b.counted += now.counted - before.counted
+	b.surplus += now.surplus - before.surplus
+	if b.by[i] = now; now == (running{}) {
+		delete(b.by, i)
+	}
+	if len(b.by) == 0 {
+		delete(s.of, i.tenant)
+	}
+}
+
+// allow returns nil if one more pod of a tenant may run on the host.
+func (s *surplus) allow(n tenant.Name) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.of[n]; b != nil && b.surplus >= max(fewSurplus, b.counted) {
+		return errSurplus
+	}
+	return nil
+}
