@@ -144,7 +144,7 @@ func (s *Service) runOnce(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	current := newSession(stream, rights.NewState(config), database, &s.config.Options, leads)
-	current.changed = s.watches.changed
+	current.changed, current.rightsChanged = s.watches.changed, s.watches.rightsChanged
 	cluster, err := stream.Cluster(ctx)
 	if err != nil {
 		return err

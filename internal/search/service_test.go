@@ -95,7 +95,7 @@ func lead(t *testing.T, database *index.Index) {
 
 func (f *fixture) tell(resource schema.GroupResource, p storage.Place, obj runtime.Object, revision int64) {
 	f.Helper()
-	if err := f.session.rights.Tell(resource, p, obj, revision); err != nil {
+	if _, err := f.session.rights.Tell(resource, p, obj, revision); err != nil {
 		f.Fatal(err)
 	}
 }

@@ -29,8 +29,9 @@ type session struct {
 	// of their definition. The goroutine that writes the index has them.
 	properties *properties.Reader
 	columns    map[tenant.Name]map[schema.GroupResource]*properties.Columns
-	// changed is told in which spaces rows have changed, or rights.
-	changed func(spaces sets.Set[tenant.Name])
+	// changed is told in which spaces rows have changed, and rightsChanged where rights have.
+	changed       func(spaces sets.Set[tenant.Name])
+	rightsChanged func(in tenant.Scope)
 	// identity says of what the index is, and fail ends the session.
 	identity string
 	fail     func(error)
@@ -70,8 +71,8 @@ func newSession(stream *storage.Stream, state *rights.State, database *index.Ind
 	s := &session{
 		decode: stream.Decode, rights: state, index: database, annotations: options.Annotations, leads: leads,
 		properties: properties.NewReader(options.Properties...), columns: map[tenant.Name]map[schema.GroupResource]*properties.Columns{},
-		changed: func(sets.Set[tenant.Name]) {},
-		filled:  make(chan struct{}, 1), emptied: make(chan struct{}, 1),
+		changed: func(sets.Set[tenant.Name]) {}, rightsChanged: func(tenant.Scope) {},
+		filled: make(chan struct{}, 1), emptied: make(chan struct{}, 1),
 	}
 	s.revisions.read = stream.Revision
 	return s
@@ -108,8 +109,8 @@ func (s *session) tell(ctx context.Context, change *storage.StoredChange) (runti
 			object = nil
 		}
 	}
-	err := s.rights.Tell(change.Resource, change.Place, object, change.Revision)
-	s.changed(sets.New(index.Shared)) // some rights concern many spaces
+	in, err := s.rights.Tell(change.Resource, change.Place, object, change.Revision)
+	s.rightsChanged(in)
 	return object, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -35,7 +36,7 @@ func newSocketFixture(t *testing.T) *socketFixture {
 	f := &socketFixture{fixture: newFixture(t)}
 	f.service.watches.pause = time.Millisecond
 	f.service.sockets.renewal = 10 * time.Millisecond
-	f.session.changed = f.service.watches.changed
+	f.session.changed, f.session.rightsChanged = f.service.watches.changed, f.service.watches.rightsChanged
 	searches := f.service.WithSearch(http.NotFoundHandler())
 	authenticated := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Authorization") != "Bearer jane" || f.expired.Load() {
@@ -422,5 +423,39 @@ func TestRoom(t *testing.T) {
 	}
 	if !own.answers.TryAcquire(2*maxAnswer) || !own.others.TryAcquire(maxAnswer) {
 		t.Error("room is lost")
+	}
+}
+
+// TestRightsWakeWhomTheyConcern checks that a tenant's rights have nobody else's subscriptions looked at again.
+func TestRightsWakeWhomTheyConcern(t *testing.T) {
+	w := watches{}
+	of := map[string]*watched{}
+	for name, a := range map[string]*asker{
+		"own": {userTenant: "acme", space: "acme"}, "guest": {userTenant: "acme", space: "globex"},
+		"host": {userTenant: "globex", space: "acme"}, "other": {userTenant: "globex", space: "globex"}, "system": {userTenant: tenant.System, space: tenant.System},
+	} {
+		own, release, err := w.begin(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		of[name] = own
+	}
+	for in, want := range map[tenant.Scope][]string{
+		"": {}, "acme": {"guest", "host", "own"}, tenant.System.Scope(): {"system"}, tenant.Everything: {"guest", "host", "other", "own", "system"},
+	} {
+		w.rightsChanged(in)
+		woken := []string{}
+		for name, watched := range of {
+			select {
+			case <-watched.signal:
+				woken = append(woken, name)
+			default:
+			}
+		}
+		slices.Sort(woken)
+		if !slices.Equal(woken, want) {
+			t.Errorf("%q wakes %v, want %v", in, woken, want)
+		}
 	}
 }

@@ -369,10 +369,29 @@ func (w *watches) changed(spaces sets.Set[tenant.Name]) {
 	defer w.mu.Unlock()
 	for watched := range w.all {
 		if spaces.Has(index.Shared) || spaces.Has(watched.space) {
-			select {
-			case watched.signal <- struct{}{}:
-			default:
-			}
+			watched.tell()
 		}
+	}
+}
+
+// rightsChanged tells those whose rights may have changed: by what their space has, or their tenant.
+func (w *watches) rightsChanged(in tenant.Scope) {
+	if in == "" {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for watched := range w.all {
+		if in == tenant.Everything || in == watched.space.Scope() || in == watched.userTenant.Scope() {
+			watched.tell()
+		}
+	}
+}
+
+// tell has it looked again, once for all that has changed since.
+func (w *watched) tell() {
+	select {
+	case w.signal <- struct{}{}:
+	default:
 	}
 }

@@ -174,13 +174,13 @@ var setters = map[schema.GroupResource]func(s *State, p storage.Place, obj runti
 func Decides(resource schema.GroupResource) bool { return setters[resource] != nil }
 
 // Tell tells of a new version of an object of a resource that decides rights, nil if it has gone, at a
-// revision.
-func (s *State) Tell(resource schema.GroupResource, p storage.Place, obj runtime.Object, revision int64) error {
+// revision. It returns where rights may have changed, of users of that tenant or in its space: empty for nowhere.
+func (s *State) Tell(resource schema.GroupResource, p storage.Place, obj runtime.Object, revision int64) (in tenant.Scope, err error) {
 	commit := setters[resource](s, p, obj)
 	if commit == nil {
-		return nil
+		return "", nil
 	}
-	in := p.Space.Scope()
+	in = p.Space.Scope()
 	if p.Space == tenant.System {
 		in = tenant.Everything
 		if resource == tenantregistry.Resource {
@@ -194,9 +194,9 @@ func (s *State) Tell(resource schema.GroupResource, p storage.Place, obj runtime
 	s.begin(in, revision)
 	defer s.end()
 	if err := commit(); err != nil {
-		return fmt.Errorf("following %s %+v: %w", resource, p, err)
+		return in, fmt.Errorf("following %s %+v: %w", resource, p, err)
 	}
-	return nil
+	return in, nil
 }
 
 func (s *State) begin(in tenant.Scope, revision int64) {
