@@ -146,7 +146,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // large has answers whose parts are large each.
-type large struct{ fake }
+type large struct{}
 
 const part = limit / 5
 

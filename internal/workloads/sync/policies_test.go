@@ -243,12 +243,12 @@ func TestIsolation(t *testing.T) {
 		wait time.Duration
 		want string
 	}{
-		{what: "nothing is known", want: beingTested, err: nothing},
+		{what: "nothing is known", want: beingTested, err: errNothing},
 		{what: "it is not enforced", err: fmt.Errorf("a test: %w", canary.ErrUnenforced), want: unenforced},
-		{what: "nothing is known any more", err: nothing, want: untested},
+		{what: "nothing is known any more", err: errNothing, want: untested},
 		{what: "it is enforced"},
-		{what: "a test that says nothing", err: nothing},
-		{what: "tests that say nothing for long", err: nothing, wait: 2 * provenFor, want: untested},
+		{what: "a test that says nothing", err: errNothing},
+		{what: "tests that say nothing for long", err: errNothing, wait: 2 * provenFor, want: untested},
 		{what: "it is enforced again"},
 		{what: "it is not enforced any more", err: canary.ErrUnenforced, want: unenforced},
 	} {
@@ -272,8 +272,8 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// nothing is the error of a test that says nothing.
-var nothing = errors.New("the canary is Pending")
+// errNothing is the error of a test that says nothing.
+var errNothing = errors.New("the canary is Pending")
 
 // TestCanaries checks what the canaries are asked, and what their ends mean.
 func TestCanaries(t *testing.T) {
