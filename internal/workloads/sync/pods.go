@@ -143,7 +143,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 			return fmt.Errorf("the pod of this name that there was before is still on the host")
 		}
 		return nil
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	case isRefused(err):
 		s.hold(pod, creation, creationOf(pod, wanted))
 		return errors.Join(s.refuse(ctx, pod, "the host cluster does not take it: "+translate.Text(err.Error(), pod, home.Namespace)), err)
 	case err != nil:
