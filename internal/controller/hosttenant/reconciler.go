@@ -23,8 +23,9 @@ const (
 	// busyPeriod is after what time, or twice that, a Tenant is tried again whose ControlPlane had
 	// its share of the workers.
 	busyPeriod = 5 * time.Second
-	// newPeriod is how long a new Tenant may get Ready before the host is told that it is not.
-	newPeriod = 5 * time.Second
+	// newPeriod is how long a new Tenant may get Ready before the host is told that it is on its way:
+	// so long do the last of a thousand take, all created at once.
+	newPeriod = 30 * time.Second
 )
 
 // Reconciler reconciles Tenants of a host cluster.
@@ -105,10 +106,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // early is for how long nothing is said yet of a Tenant that has just been created and whose space is being
-// made: most are Ready in a moment, and the host is told once.
+// made: most are Ready in a moment, and the host is told once. Why a space is not made is said at once.
 func (w *work) early(now time.Time) time.Duration {
 	said := meta.FindStatusCondition(w.tenant.Status.Conditions, v1alpha1.ConditionReady) != nil
-	if said || w.tenant.DeletionTimestamp != nil || w.mirror == nil || meta.IsStatusConditionTrue(w.mirror.Status.Conditions, v1alpha1.ConditionReady) {
+	if said || w.tenant.DeletionTimestamp != nil || w.mirror == nil {
+		return 0
+	}
+	ready := meta.FindStatusCondition(w.mirror.Status.Conditions, v1alpha1.ConditionReady)
+	if ready != nil && ready.Reason != v1alpha1.ReasonProgressing {
 		return 0
 	}
 	return newPeriod - now.Sub(w.tenant.CreationTimestamp.Time)

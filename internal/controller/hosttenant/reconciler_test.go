@@ -112,7 +112,12 @@ func newFixtureOf(host client.WithWatch, space *fake.ClientBuilder) *fixture {
 func TestNewTenantsAreToldOnce(t *testing.T) {
 	created := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	isNew := func(t *v1alpha1.Tenant) { t.CreationTimestamp = metav1.NewTime(created) }
-	making := func(t *v1alpha1.Tenant) { t.Status.Conditions[0].Status = metav1.ConditionFalse }
+	failing := func(t *v1alpha1.Tenant) {
+		t.Status.Conditions[0].Status, t.Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonFailed
+	}
+	making := func(t *v1alpha1.Tenant) {
+		t.Status.Conditions[0].Status, t.Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonProgressing
+	}
 	for name, tc := range map[string]struct {
 		inSpace []client.Object
 		after   time.Duration
@@ -122,6 +127,7 @@ func TestNewTenantsAreToldOnce(t *testing.T) {
 		"its space is to be made":        {after: time.Second, again: newPeriod - time.Second},
 		"its space is being made":        {inSpace: []client.Object{inSpace(hostUID, making)}, after: time.Second, again: newPeriod - time.Second},
 		"its space is made":              {inSpace: []client.Object{inSpace(hostUID)}, after: time.Second, told: true},
+		"its space cannot be made":       {inSpace: []client.Object{inSpace(hostUID, failing)}, after: time.Second, told: true},
 		"its space is made for long":     {inSpace: []client.Object{inSpace(hostUID, making)}, after: newPeriod, told: true},
 		"its name is somebody else's":    {inSpace: []client.Object{inSpace("other", making)}, told: true},
 		"its space is nobody's for long": {after: newPeriod, told: true},
