@@ -31,6 +31,8 @@ const (
 	// maxUnknown how many such clients there are at once.
 	initTimeout = 10 * time.Second
 	maxUnknown  = 200
+	// maxFirst is how many bytes the first message has at most, which is read before anybody is known.
+	maxFirst = 64 << 10
 	// maxOperations is how many operations a connection has at once, and maxConnections how many connections
 	// a tenant has on a server.
 	maxOperations  = 10
@@ -123,7 +125,7 @@ func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.R
 		return // the answer says why
 	}
 	defer c.conn.CloseNow() //nolint:errcheck // whoever has closed it knows why
-	c.conn.SetReadLimit(graphql.MaxBytes)
+	c.conn.SetReadLimit(maxFirst)
 	if c.conn.Subprotocol() == "" {
 		c.close(closeNoProtocol, "the subprotocol must be "+protocol)
 		return
@@ -133,6 +135,7 @@ func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.R
 	if !c.begin(ctx) {
 		return
 	}
+	c.conn.SetReadLimit(graphql.MaxBytes)
 	if waits {
 		s.unknown.Add(-1)
 		waits = false
@@ -233,7 +236,7 @@ func (c *connection) begin(ctx context.Context) bool {
 		return false
 	}
 	if c.who == nil {
-		c.request.Header.Set("Authorization", credentialIn(first.Payload))
+		c.request.Header.Set("Authorization", credentialIn(first.Payload, "headers"))
 		if c.look(ctx).status != http.StatusOK {
 			c.close(closeForbidden, "the credentials are not accepted")
 			return false
@@ -254,8 +257,9 @@ func (c *connection) read(ctx context.Context) (message, error) {
 	return m, err
 }
 
-// credentialIn returns what the payload of connection_init has for the header Authorization, by whatever case.
-func credentialIn(payload json.RawMessage) string {
+// credentialIn returns what the payload of connection_init has for the header Authorization, by whatever case, or what it
+// has below a key. It is read before anybody is known, so no deeper.
+func credentialIn(payload json.RawMessage, below string) string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(payload, &all) != nil {
 		return ""
@@ -265,8 +269,8 @@ func credentialIn(payload json.RawMessage) string {
 		switch {
 		case strings.EqualFold(key, "authorization") && json.Unmarshal(all[key], &value) == nil:
 			return withScheme(value)
-		case key == "headers":
-			if value = credentialIn(all[key]); value != "" {
+		case key == below && below != "":
+			if value = credentialIn(all[key], ""); value != "" {
 				return value
 			}
 		}

@@ -123,18 +123,20 @@ func TestSocketCredentials(t *testing.T) {
 		want     string // the first answer, or how the connection ends
 		status   int
 	}{
-		"by the first message":         {protocol: protocol, first: initByToken, want: "connection_ack"},
-		"with its scheme":              {protocol: protocol, first: `{"type":"connection_init","payload":{"headers":{"authorization":"Bearer jane"}}}`, want: "connection_ack"},
-		"by the header":                {protocol: protocol, headers: []string{"Authorization", "Bearer jane"}, first: `{"type":"connection_init"}`, want: "connection_ack"},
-		"a header that is wrong":       {protocol: protocol, headers: []string{"Authorization", "Bearer joe"}, status: http.StatusUnauthorized},
-		"a message that is wrong":      {protocol: protocol, first: `{"type":"connection_init","payload":{"Authorization":"joe"}}`, want: closeForbidden.String()},
-		"no credentials":               {protocol: protocol, first: `{"type":"connection_init"}`, want: closeForbidden.String()},
-		"another first message":        {protocol: protocol, first: `{"type":"subscribe","id":"1","payload":{"query":"{ messages { id } }"}}`, want: closeUnauthorized.String()},
-		"no message":                   {protocol: protocol, first: `what`, want: closeBadRequest.String()},
-		"another protocol":             {protocol: "graphql-ws", want: closeNoProtocol.String()},
-		"a page of this server":        {protocol: protocol, headers: []string{"Origin", strings.TrimSuffix(f.url, GraphQLPath)}, first: initByToken, want: "connection_ack"},
-		"a page of another site":       {protocol: protocol, headers: []string{"Origin", "https://example.com"}, status: http.StatusForbidden},
-		"another site, and the header": {protocol: protocol, headers: []string{"Origin", "https://example.com", "Authorization", "Bearer jane"}, status: http.StatusForbidden},
+		"by the first message":          {protocol: protocol, first: initByToken, want: "connection_ack"},
+		"with its scheme":               {protocol: protocol, first: `{"type":"connection_init","payload":{"headers":{"authorization":"Bearer jane"}}}`, want: "connection_ack"},
+		"by the header":                 {protocol: protocol, headers: []string{"Authorization", "Bearer jane"}, first: `{"type":"connection_init"}`, want: "connection_ack"},
+		"a header that is wrong":        {protocol: protocol, headers: []string{"Authorization", "Bearer joe"}, status: http.StatusUnauthorized},
+		"a message that is wrong":       {protocol: protocol, first: `{"type":"connection_init","payload":{"Authorization":"joe"}}`, want: closeForbidden.String()},
+		"deeper than they may be":       {protocol: protocol, first: `{"type":"connection_init","payload":{"headers":{"headers":{"authorization":"Bearer jane"}}}}`, want: closeForbidden.String()},
+		"more than a first message has": {protocol: protocol, first: `{"type":"connection_init","payload":{"Authorization":"jane","more":"` + strings.Repeat("x", maxFirst) + `"}}`, want: websocket.StatusMessageTooBig.String()},
+		"no credentials":                {protocol: protocol, first: `{"type":"connection_init"}`, want: closeForbidden.String()},
+		"another first message":         {protocol: protocol, first: `{"type":"subscribe","id":"1","payload":{"query":"{ messages { id } }"}}`, want: closeUnauthorized.String()},
+		"no message":                    {protocol: protocol, first: `what`, want: closeBadRequest.String()},
+		"another protocol":              {protocol: "graphql-ws", want: closeNoProtocol.String()},
+		"a page of this server":         {protocol: protocol, headers: []string{"Origin", strings.TrimSuffix(f.url, GraphQLPath)}, first: initByToken, want: "connection_ack"},
+		"a page of another site":        {protocol: protocol, headers: []string{"Origin", "https://example.com"}, status: http.StatusForbidden},
+		"another site, and the header":  {protocol: protocol, headers: []string{"Origin", "https://example.com", "Authorization", "Bearer jane"}, status: http.StatusForbidden},
 	} {
 		conn, status := f.dial(tc.protocol, tc.headers...)
 		if status != tc.status {

@@ -121,15 +121,24 @@ func TestRefusals(t *testing.T) {
 		"{ __schema { queryType { name } } }":                                "is not served",
 		"query a { messages { id } } query b { messages { id } }":            "no operation",
 		"{ ...f } fragment f on Query { ...g } fragment g on Query { ...f }": "circle",
-		bomb: "more than 300 fields",
+		bomb: "more than 300 fields and fragments",
 		"{ messages { id } } " + strings.TrimPrefix(bomb, "{ ...f0 }"):                         "more than 300 fields",
 		"{" + strings.Repeat(" searchSchema", maxFields+1) + "}":                               "more than 300 fields",
 		"{" + aliases(maxAliases+1) + "}":                                                      "more than 30 aliases",
 		strings.Repeat("{ search(input: [{}]) ", maxDepth+2) + strings.Repeat("}", maxDepth+2): "more than 8 deep",
-		"{ search(input: [" + strings.Repeat("{},", maxInputs+1) + "]) { count } }":            "more than 30 searches",
-		strings.Repeat("{ messages ", 1500):                                                    "exceeded",
-		"{ messages { id } }" + strings.Repeat(" ", maxText):                                   "bytes",
-		"{ messages { id } } #" + strings.Repeat("\n,", maxTokens):                             "",
+		// What costs validation much, of little text.
+		"{ " + strings.Repeat("... { ", maxDepth) + "searchSchema" + strings.Repeat(" }", maxDepth) + " }":   "more than 8 deep",
+		"{" + strings.Repeat(" ... { searchSchema }", maxFields/2+1) + " }":                                  "more than 300 fields and fragments",
+		"{ searchSchema }" + fragments(maxFields/2, "searchSchema"):                                          "more than 300 fields and fragments",
+		"{ ...f0 }" + fragments(9, strings.Repeat("messages ", maxRepeated)+"{ id }"):                        "more than 300 fields and fragments",
+		"{ searchSchema" + strings.Repeat(" searchSchema", maxRepeated+1) + " }":                             "more than 30 fields of the same names",
+		"{" + differing(maxRepeated+2) + " }":                                                                "more than 30 fields of the same names",
+		"{ messages { id } ... {" + differing(20) + " } ...f } fragment f on Query {" + differing(20) + " }": "more than 30 fields of the same names",
+		"{ messages {" + strings.Repeat(" id", maxRepeated+2) + " } }":                                       "more than 30 fields of the same names",
+		"{ search(input: [" + strings.Repeat("{},", maxInputs+1) + "]) { count } }":                          "more than 30 searches",
+		strings.Repeat("{ messages ", 1500):                                                                  "exceeded",
+		"{ messages { id } }" + strings.Repeat(" ", maxText):                                                 "bytes",
+		"{ messages { id } } #" + strings.Repeat("\n,", maxTokens):                                           "",
 	} {
 		got := ask(t, &fake{}, query, nil)
 		if want != "" && (!strings.HasPrefix(got, "refused: ") || !strings.Contains(got, want)) {
@@ -143,6 +152,24 @@ func TestRefusals(t *testing.T) {
 	if got := ask(t, &fake{items: MaxItems/2 + 1}, "{ search(input: [{}]) { items again: items } }", nil); !strings.Contains(got, "in all") && !strings.Contains(got, "bytes") {
 		t.Errorf("%.100s", got)
 	}
+}
+
+// fragments are definitions of fragments, which nothing uses, with some fields each.
+func fragments(n int, fields string) string {
+	var all strings.Builder
+	for i := range n {
+		fmt.Fprintf(&all, " fragment f%d on Query { %s }", i, fields)
+	}
+	return all.String()
+}
+
+// differing are fields of one name that ask for something else each.
+func differing(n int) string {
+	var all strings.Builder
+	for i := range n {
+		fmt.Fprintf(&all, " searchComplete(property: \"%d\")", i)
+	}
+	return all.String()
 }
 
 // large has answers whose parts are large each.

@@ -26,13 +26,15 @@ const (
 	// maxText is how many bytes its query has, and maxTokens how many words and signs.
 	maxText   = 32 << 10
 	maxTokens = 4000
-	// maxFields is how many fields it has, and maxDepth how many within each other, with those of fragments wherever
-	// these are used.
+	// maxFields is how many fields and fragments it has, and maxDepth how many within each other. What is in a fragment
+	// counts where it is defined and wherever it is used.
 	maxFields = 300
 	maxDepth  = 8
-	// maxAliases is how many fields have other names than their own, and maxInputs how many searches it has.
-	maxAliases = 30
-	maxInputs  = 30
+	// maxAliases is how many fields have other names than their own, maxRepeated how many the name that one beside them
+	// has, and maxInputs how many searches it has.
+	maxAliases  = 30
+	maxRepeated = 30
+	maxInputs   = 30
 	// maxErrors is how many errors are told.
 	maxErrors = 10
 )
@@ -130,33 +132,72 @@ type sizes struct {
 
 var errCycle = errors.New("fragments use each other in a circle")
 
-// bound returns an error if an operation is too large.
+// bound returns an error if a document is too large. Validation compares each pair of fields of one name, walks anew what
+// fragments reach for each definition of one and each pair of braces, keeps an error for each pair that differs, and
+// nothing ends it: all that it multiplies is bounded here, whether an operation uses it or not.
 func bound(document *ast.QueryDocument) error {
 	s := &sizes{fragments: document.Fragments, known: map[string]size{}, open: map[string]bool{}}
 	var all size
+	var sets []ast.SelectionSet
 	for _, operation := range document.Operations {
 		of, err := s.of(operation.SelectionSet)
 		if err != nil {
 			return err
 		}
 		all.add(of, 0)
+		sets = append(sets, operation.SelectionSet)
 	}
-	for _, fragment := range document.Fragments { // those that nothing uses are validated, too
+	for _, fragment := range document.Fragments {
 		of, err := s.fragment(fragment.Name)
 		if err != nil {
 			return err
 		}
-		all.depth, all.fields = max(all.depth, of.depth), max(all.fields, of.fields)
+		all.add(size{fields: 1 + of.fields, depth: of.depth, aliases: of.aliases}, 0)
+		sets = append(sets, fragment.SelectionSet)
 	}
 	switch {
 	case all.fields > maxFields:
-		return fmt.Errorf("the query has more than %d fields; ask for less at once", maxFields)
+		return fmt.Errorf("the query has more than %d fields and fragments; ask for less at once", maxFields)
 	case all.depth > maxDepth:
-		return fmt.Errorf("the query has fields more than %d deep; no answer has", maxDepth)
+		return fmt.Errorf("the query has fields or fragments more than %d deep; no answer has", maxDepth)
 	case all.aliases > maxAliases:
 		return fmt.Errorf("the query has more than %d aliases; ask for less at once", maxAliases)
 	}
+	repeated := 0
+	for _, set := range sets {
+		repeated += s.repeated(set)
+	}
+	if repeated > maxRepeated {
+		return fmt.Errorf("the query has more than %d fields of the same names beside each other; ask once for each", maxRepeated)
+	}
 	return nil
+}
+
+// repeated returns how many fields have the name of one beside them, fragments counted as what is in them. The set is one
+// that is not too large.
+func (s *sizes) repeated(set ast.SelectionSet) (n int) {
+	names := map[string]bool{}
+	var flat func(ast.SelectionSet)
+	flat = func(set ast.SelectionSet) {
+		for _, selection := range set {
+			switch selection := selection.(type) {
+			case *ast.Field:
+				if names[selection.Alias] {
+					n++
+				}
+				names[selection.Alias] = true
+				n += s.repeated(selection.SelectionSet)
+			case *ast.InlineFragment:
+				flat(selection.SelectionSet)
+			case *ast.FragmentSpread:
+				if definition := s.fragments.ForName(selection.Name); definition != nil {
+					flat(definition.SelectionSet)
+				}
+			}
+		}
+	}
+	flat(set)
+	return n
 }
 
 // add adds what is deeper by some levels. Numbers beyond all bounds stay there.
@@ -171,26 +212,24 @@ func (s *sizes) of(selections ast.SelectionSet) (size, error) {
 	for _, selection := range selections {
 		var below size
 		var err error
+		own, deeper := size{fields: 1, depth: 1}, 1
 		switch selection := selection.(type) {
 		case *ast.Field:
-			if below, err = s.of(selection.SelectionSet); err == nil {
-				own := size{fields: 1, depth: 1}
-				if selection.Alias != selection.Name {
-					own.aliases = 1
-				}
-				all.add(own, 0)
+			below, err = s.of(selection.SelectionSet)
+			if selection.Alias != selection.Name {
+				own.aliases = 1
 			}
-			all.add(below, 1)
-			continue
 		case *ast.InlineFragment:
 			below, err = s.of(selection.SelectionSet)
 		case *ast.FragmentSpread:
 			below, err = s.fragment(selection.Name)
+			own.depth, deeper = 0, 0 // its chain is as long as definitions are many, which count
 		}
 		if err != nil {
 			return all, err
 		}
-		all.add(below, 0)
+		all.add(own, 0)
+		all.add(below, deeper)
 	}
 	return all, nil
 }
