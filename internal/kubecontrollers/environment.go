@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -183,15 +184,18 @@ func (e *shared) namespacedResources() func() ([]*metav1.APIResourceList, error)
 			return known, nil
 		}
 		resources, err := e.discovery.ServerPreferredNamespacedResources()
-		if err != nil {
-			return resources, err // what is incomplete is not kept
-		}
 		select {
 		case <-e.started:
 		default:
-			// The namespace controller asks while it is created, which must not
-			// fail, and empties nothing by the answer.
-			return resources, nil
+			// The namespace controller asks while it is created, and empties nothing by the answer. It ends
+			// the process if there is none, whose requests need not end with a lease.
+			if len(resources) == 0 {
+				resources = []*metav1.APIResourceList{{GroupVersion: corev1.SchemeGroupVersion.String()}}
+			}
+			return resources, err
+		}
+		if err != nil {
+			return resources, err // what is incomplete is not kept
 		}
 		if resources, err = e.custom.addNamespaced(resources); err != nil {
 			return nil, err

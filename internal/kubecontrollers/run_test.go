@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/election"
@@ -24,6 +26,29 @@ type fakeServer struct {
 
 func (s fakeServer) LoopbackConfig() *rest.Config { return s.config }
 func (s fakeServer) Informers() *spaces.Factory   { return s.informers }
+
+// refusing has lost its lease.
+type refusing struct{}
+
+func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, election.ErrLost }
+
+// TestNothingIsDiscovered loses the lease while controllers are built. Upstream's controller of namespaces ends the process if no
+// resource is known to it then; later it must know that it does not know all.
+func TestNothingIsDiscovered(t *testing.T) {
+	config := &rest.Config{Host: "http://127.0.0.1:1", Transport: refusing{}}
+	e, err := newShared(fakeServer{config: config}, informers.NewSharedInformerFactory(fake.NewClientset(), 0), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resources := e.namespacedResources()
+	if found, err := resources(); err == nil || len(found) == 0 {
+		t.Errorf("while controllers are built: %v, %v", found, err)
+	}
+	close(e.started)
+	if found, err := resources(); err == nil || len(found) > 0 {
+		t.Errorf("when they run: %v, %v", found, err)
+	}
+}
 
 // TestRunElected fails to start the controllers of an elected replica: it must
 // give the lease up and say why.
