@@ -20,8 +20,12 @@ const PriorityClass = "tenantry-workloads"
 // a Tenant, waits for no longer than that.
 const MaxGraceSeconds = 3600
 
-// netRaw is what a container can send packets in others' names with.
-const netRaw corev1.Capability = "NET_RAW"
+const (
+	// netRaw is what a container can send packets in others' names with.
+	netRaw corev1.Capability = "NET_RAW"
+	// allOfThem are all capabilities.
+	allOfThem corev1.Capability = "ALL"
+)
 
 // allowedAnnotations are those that a host's pod has of the space's. Others lead out of it, or tell
 // the host's components what to do.
@@ -193,12 +197,14 @@ func dropNetRaw(c *corev1.Container) {
 	if c.SecurityContext.Capabilities == nil {
 		c.SecurityContext.Capabilities = &corev1.Capabilities{}
 	}
-	is := func(wanted corev1.Capability) bool {
+	asked := func(wanted corev1.Capability) bool {
 		plain := strings.TrimPrefix(strings.ToUpper(string(wanted)), "CAP_")
-		return plain == string(netRaw) || plain == "ALL"
+		return plain == string(netRaw) || plain == string(allOfThem)
 	}
+	// What runs containers knows no other way to write what is dropped, and drops nothing then.
+	dropped := func(is corev1.Capability) bool { return is == netRaw || is == allOfThem }
 	capabilities := c.SecurityContext.Capabilities
-	if !slices.ContainsFunc(capabilities.Add, is) && !slices.ContainsFunc(capabilities.Drop, is) {
+	if !slices.ContainsFunc(capabilities.Add, asked) && !slices.ContainsFunc(capabilities.Drop, dropped) {
 		capabilities.Drop = append(capabilities.Drop, netRaw)
 	}
 }

@@ -147,7 +147,8 @@ func TestNetRaw(t *testing.T) {
 		"nothing":        {want: []corev1.Capability{"NET_RAW"}},
 		"another":        {drop: []corev1.Capability{"CHOWN"}, want: []corev1.Capability{"CHOWN", "NET_RAW"}},
 		"all":            {drop: []corev1.Capability{"ALL"}, want: []corev1.Capability{"ALL"}},
-		"itself":         {drop: []corev1.Capability{"CAP_NET_RAW"}, want: []corev1.Capability{"CAP_NET_RAW"}},
+		"itself":         {drop: []corev1.Capability{"NET_RAW"}, want: []corev1.Capability{"NET_RAW"}},
+		"as no other":    {drop: []corev1.Capability{"CAP_NET_RAW", "net_raw", "CAP_ALL", "all"}, want: []corev1.Capability{"CAP_NET_RAW", "net_raw", "CAP_ALL", "all", "NET_RAW"}},
 		"asked for":      {add: []corev1.Capability{"net_raw"}},
 		"all of the are": {add: []corev1.Capability{"ALL"}},
 	} {
