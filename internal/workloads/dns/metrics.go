@@ -1,7 +1,6 @@
 package dns
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"time"
@@ -50,7 +49,7 @@ func countDropped() { dropped.Inc() }
 
 // kindOf returns the kind of an answer that is an error.
 func kindOf(err error) string {
-	if errors.Is(err, errBusy) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, errBusy) {
 		return kindBusy
 	}
 	return kindFailed

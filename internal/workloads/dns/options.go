@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
+	"slices"
 	"time"
 
 	"github.com/miekg/dns"
@@ -29,6 +29,9 @@ const (
 	idleTimeout     = 5 * time.Second
 )
 
+// loopback are ranges that are a process's own, wherever it runs.
+var loopback = []string{"127.0.0.0/8", "0.0.0.0/8", "::/127"}
+
 // Options configure the server.
 type Options struct {
 	// Host is the configuration of the ServiceAccount dns on the host.
@@ -51,6 +54,8 @@ type Options struct {
 	TenantRate int
 	// LameDuck is how long a server that ends still answers. Zero is defaultLameDuck.
 	LameDuck time.Duration
+	// patience, if set, takes the place of defaultPatience.
+	patience time.Duration
 	// Started, if set, is called with the address at which questions arrive.
 	Started func(address string)
 }
@@ -95,7 +100,7 @@ func (o *Options) newServer(host *hostState) (*server, error) {
 	case o.HostDomain != "" && len(validation.IsDNS1123Subdomain(o.HostDomain)) > 0:
 		return nil, fmt.Errorf("--host-cluster-domain: %q is no domain, such as %s", o.HostDomain, names.Domain)
 	}
-	ranges, err := network.Parse(o.ClusterCIDRs)
+	ranges, err := network.Parse(append(slices.Clone(o.ClusterCIDRs), loopback...))
 	if err != nil {
 		return nil, fmt.Errorf("--cluster-cidrs: %w", err)
 	}
@@ -104,8 +109,9 @@ func (o *Options) newServer(host *hostState) (*server, error) {
 		return nil, fmt.Errorf("--forward: %w", err)
 	}
 	s := &server{
-		host: host, domains: []string{names.Domain + "."}, inside: network.NewRanges(nil, append(ranges, network.Loopback...)), ttl: uint32(o.TTL / time.Second), //nolint:gosec // an hour at most
-		rates: newRates(o.TenantRate), waiting: make(chan struct{}, maxWaiting),
+		host: host, domains: []string{names.Domain + "."}, inside: network.NewRanges(nil, ranges),
+		ttl:   uint32(o.TTL / time.Second), //nolint:gosec // an hour at most
+		rates: newRates(o.TenantRate), patience: defaultPatience, waiting: make(chan struct{}, maxWaiting),
 	}
 	if o.HostDomain != "" && o.HostDomain != names.Domain {
 		s.domains = append(s.domains, o.HostDomain+".")
@@ -134,6 +140,9 @@ func (o *Options) run(ctx context.Context, client kubernetes.Interface) error {
 	s, err := o.newServer(host)
 	if err != nil {
 		return err
+	}
+	if o.patience > 0 {
+		s.patience = o.patience
 	}
 	if len(s.forward.upstreams) == 0 {
 		klog.FromContext(ctx).Error(errNoUpstream, "Names outside are not answered: name upstreams by --forward", "file", resolvConf)

@@ -67,9 +67,7 @@ func (l lookup) answer() answer {
 	n := len(labels)
 	switch {
 	case n == 0:
-		return l.one(dns.TypeSOA, &dns.SOA{
-			Ns: "ns.dns." + l.zone, Mbox: "hostmaster." + l.zone, Serial: 1, Refresh: 7200, Retry: 1800, Expire: 86400, Minttl: l.ttl,
-		})
+		return l.one(dns.TypeSOA, authority(l.zone, l.ttl))
 	case n == 1 && labels[0] == "dns-version":
 		return l.one(dns.TypeTXT, &dns.TXT{Txt: []string{schemaVersion}})
 	case labels[n-1] == "svc":
@@ -89,6 +87,15 @@ func (l lookup) one(of uint16, record dns.RR) answer {
 		a.records = []dns.RR{record}
 	}
 	return a
+}
+
+// authority is the beginning of a zone. It says for how long, in seconds, it is known that there is nothing.
+func authority(zone string, ttl uint32) *dns.SOA {
+	return &dns.SOA{
+		Hdr: dns.RR_Header{Name: zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},
+		Ns:  "ns.dns." + names.Domain + ".", Mbox: "hostmaster." + names.Domain + ".",
+		Serial: 1, Refresh: 7200, Retry: 1800, Expire: 86400, Minttl: ttl,
+	}
 }
 
 func (l lookup) header(name string, of uint16) dns.RR_Header {

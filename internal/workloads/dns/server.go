@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,9 +17,9 @@ import (
 )
 
 const (
-	// patience is how long it may take until it is known of an address whose it is: a pod may ask before the host has
-	// told of its address, and before it has told that another one has it no longer.
-	patience = 2 * time.Second
+	// defaultPatience is how long it may take until it is known of an address whose it is: a pod may ask before the host
+	// has told of its address, and before it has told that another one has it no longer.
+	defaultPatience = 2 * time.Second
 	// maxWaiting is how many questions wait for that, and maxWaitingOne how many from one address.
 	maxWaiting    = 1024
 	maxWaitingOne = 16
@@ -41,6 +42,8 @@ type server struct {
 	ttl       uint32
 	forward   *forwarder
 	rates     *rates
+	// patience is how long it may take until it is known of an address whose it is.
+	patience  time.Duration
 	waiting   chan struct{}
 	waitingAt keyed.Map[netip.Addr, *waiting]
 	strangers strangers
@@ -54,11 +57,19 @@ func (s *server) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 	began := time.Now()
 	reply, kind := s.reply(w, r)
 	_, tcp := w.RemoteAddr().(*net.TCPAddr)
-	reply.Truncate(sizeOf(r, tcp))
+	fit(reply, sizeOf(r, tcp))
 	if err := w.WriteMsg(reply); err != nil {
 		klog.V(4).InfoS("Answering a question failed", "err", err)
 	}
 	observe(kind, began)
+}
+
+// fit makes an answer so large at most, in bytes. What is beside the records goes first, and is not missed.
+func fit(reply *dns.Msg, size int) {
+	if reply.Compress = true; reply.Len() > size {
+		reply.Extra = slices.DeleteFunc(reply.Extra, func(record dns.RR) bool { return record.Header().Rrtype != dns.TypeOPT })
+	}
+	reply.Truncate(size)
 }
 
 // sizeOf returns how large an answer may be.
@@ -135,7 +146,7 @@ func (s *server) whoAsks(address netip.Addr) (names.Namespace, bool) {
 			return names.Namespace{}, false
 		}
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(s.patience)
 	defer timer.Stop()
 	for {
 		changed := s.host.changed.next()
@@ -159,7 +170,7 @@ func (s *server) resolve(m, r *dns.Msg, of tenantID, tcp bool) string {
 		if !ok {
 			return s.resolveOutside(m, r, of, name, tcp)
 		}
-		m.Authoritative = name == q.Name
+		m.Authoritative = true
 		m.Answer, m.Truncated = append(m.Answer, a.records...), a.cut && !tcp
 		m.Extra = append(a.extra, m.Extra...) // options are last
 		if a.alias == "" {
@@ -169,7 +180,7 @@ func (s *server) resolve(m, r *dns.Msg, of tenantID, tcp bool) string {
 				kind = kindNone
 			}
 			if len(a.records) == 0 {
-				m.Ns = []dns.RR{s.authority(zone)}
+				m.Ns = []dns.RR{authority(zone, s.ttl)}
 			}
 			return kind
 		}
@@ -209,15 +220,6 @@ func (s *server) look(of tenantID, q dns.Question, tcp bool) (a answer, zone str
 	return a, q.Name, a.exists || s.inside.Contains(address)
 }
 
-// authority says for how long it is known that there is nothing.
-func (s *server) authority(zone string) dns.RR {
-	return &dns.SOA{
-		Hdr: dns.RR_Header{Name: zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: s.ttl},
-		Ns:  "ns.dns." + names.Domain + ".", Mbox: "hostmaster." + names.Domain + ".",
-		Serial: 1, Refresh: 7200, Retry: 1800, Expire: 86400, Minttl: s.ttl,
-	}
-}
-
 // isInside reports whether a name is none that upstreams may tell of.
 func (s *server) isInside(name string) bool {
 	for _, zone := range append([]string{"localhost."}, s.domains...) {
@@ -231,9 +233,11 @@ func (s *server) isInside(name string) bool {
 // resolveOutside adds what upstreams say of a name to a message.
 func (s *server) resolveOutside(m, r *dns.Msg, of tenantID, name string, tcp bool) string {
 	q := r.Question[0]
-	m.Authoritative = false
 	if !r.RecursionDesired {
-		m.Answer, m.Rcode = nil, dns.RcodeRefused
+		if len(m.Answer) > 0 {
+			return kindSpace // for which other name it stands
+		}
+		m.Rcode = dns.RcodeRefused
 		return kindRefused
 	}
 	asked := questionOf(of, dns.Question{Name: name, Qtype: q.Qtype}, r)

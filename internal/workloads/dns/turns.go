@@ -29,8 +29,8 @@ func newTurns[K comparable](most, queue int) *turns[K] {
 	return &turns[K]{most: most, share: max(1, most/4), queue: queue, used: map[K]int{}, waiting: map[K][]chan bool{}}
 }
 
-// begin waits for a turn, and returns what is to be called at its end. Its error is that of ctx, or errBusy: if too many
-// wait, it is the turn of none of the party that has the most of them.
+// begin waits for a turn, and returns what is to be called at its end. Its error is errBusy, because ctx has ended or too
+// many wait: then one less of the party waits that has the most.
 func (t *turns[K]) begin(ctx context.Context, k K) (end func(), err error) {
 	turn := t.wait(k)
 	select {
@@ -41,7 +41,7 @@ func (t *turns[K]) begin(ctx context.Context, k K) (end func(), err error) {
 		return func() { t.end(k) }, nil
 	case <-ctx.Done():
 		t.leave(k, turn)
-		return nil, ctx.Err()
+		return nil, errBusy
 	}
 }
 

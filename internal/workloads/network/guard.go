@@ -26,6 +26,9 @@ const (
 	ComponentLabel = "app.kubernetes.io/component"
 	// DNSComponent is the component of the pods that answer the names of spaces.
 	DNSComponent = "workloads-dns"
+	// APIComponent is the component of the Service, in the host's namespace of ours, by whose address pods of an
+	// installation reach its API. It has the label of the installation.
+	APIComponent = "workloads-api"
 )
 
 // dnsPorts are those on which these pods answer: who is not root has none below 1024.
