@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/tenantry/tenantry/internal/workloads/canary"
 )
 
 const web = "web.shop.svc.cluster.local."
@@ -203,6 +205,19 @@ func get(t *testing.T, url string) int {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	return answer.StatusCode
+}
+
+// TestSeen checks that a pod learns whether its own address arrives.
+func TestSeen(t *testing.T) {
+	w, hiding := newWorld(t, nil), newUpstream(t)
+	for address, want := range map[string]error{w.address: nil, hiding.address: canary.ErrHidden, freeAddress(t): nil} {
+		if err := canary.Seen(t.Context(), address); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+	if code := canary.ExitCode(canary.ErrHidden); code != canary.Hidden {
+		t.Errorf("it ends with %d", code)
+	}
 }
 
 func TestOptions(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/miekg/dns"
 	"k8s.io/klog/v2"
 
-	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/canary"
 )
 
 // tellStrangers is how often it is logged that clients are not known.
@@ -44,13 +44,10 @@ func (s *strangers) note(address netip.Addr, isNode bool) {
 	s.n, s.nodes, s.next = 0, 0, now.Add(tellStrangers)
 }
 
-// ClientName is the name whose TXT record tells everybody the address that the server sees of them. Pods of the syncer
-// find out by it whether the network of the host hides addresses.
-const ClientName = "client-address." + names.Domain + "."
-
-// saysAddress answers a question for ClientName, and reports whether it is one.
+// saysAddress answers a question for canary.ClientName, and reports whether it is one. Pods of the syncer find out by it
+// whether the network of the host hides addresses.
 func (s *server) saysAddress(m *dns.Msg, q dns.Question, address netip.Addr) bool {
-	if dns.CanonicalName(q.Name) != ClientName {
+	if dns.CanonicalName(q.Name) != canary.ClientName {
 		return false
 	}
 	m.Authoritative = true

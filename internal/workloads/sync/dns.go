@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,7 +12,9 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/workloads/canary"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
@@ -23,12 +26,16 @@ const (
 	reasonNoDNS = "MissingClusterDNS"
 	noDNS       = "the host cluster has no DNS for spaces, so this pod finds no Services by their names, also later: whoever administers it is to apply config/workloads there. " +
 		"Pods that begin after that have it"
+	hiddenDNS = "the network of the host cluster hides the addresses of pods on the way to DNS, so it cannot be known which tenant asks, and this pod finds no Services by their names, also later: " +
+		"whoever administers it is to have the network plugin, and kube-proxy, leave the addresses of pods as they are (no masquerading between pods and Services)"
 )
 
 // dnsService follows the Service of the host at which pods of spaces ask for names.
 type dnsService struct {
 	key      string
 	informer cache.SharedIndexInformer
+	// hidden is whether a canary has seen that the host hides the addresses of pods from it: then it answers nobody.
+	hidden atomic.Bool
 }
 
 // newDNSService returns it for a NAMESPACE/NAME.
@@ -50,8 +57,31 @@ func (d *dnsService) run(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), d.informer.HasSynced)
 }
 
-// addresses returns those of the Service, none if it is not there.
+// note notes whether a canary has seen that the host hides addresses.
+func (d *dnsService) note(ctx context.Context, hidden bool) {
+	if before := d.hidden.Swap(hidden); hidden && !before {
+		klog.FromContext(ctx).Error(canary.ErrHidden, "Pods that begin have no DNS of their space", "why", hiddenDNS)
+	}
+}
+
+// canaryAddress returns where a canary is to ask, empty if there is no DNS.
+func (d *dnsService) canaryAddress() string {
+	if all := d.known(); len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}
+
+// addresses returns where pods that begin now are to ask, nothing if they are not.
 func (d *dnsService) addresses() []string {
+	if d.hidden.Load() {
+		return nil
+	}
+	return d.known()
+}
+
+// known returns the addresses of the Service, none if it is not there.
+func (d *dnsService) known() []string {
 	found, ok, err := d.informer.GetIndexer().GetByKey(d.key)
 	if err != nil || !ok {
 		return nil
@@ -73,7 +103,11 @@ func (s *syncer) tellDNS(ctx context.Context, pod, host *corev1.Pod) error {
 	if !translate.AsksForSpaces(&pod.Spec) || host.Spec.DNSPolicy != corev1.DNSDefault {
 		return nil
 	}
+	why := noDNS
+	if s.dns.hidden.Load() {
+		why = hiddenDNS
+	}
 	return s.tellAbout(ctx, corev1.ObjectReference{
 		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}, reasonNoDNS, noDNS)
+	}, reasonNoDNS, why)
 }
