@@ -137,7 +137,7 @@ func metricsPage(t *testing.T) string {
 		t.Fatalf("other metrics are shown than the source has (-source +shown):\n%s", diff)
 	}
 	page := "# Metrics\n\n" + generated + `
-Tenantry's own metrics, at ` + "`/metrics`" + ` of the server and of the manager. Those of the Kubernetes
+Tenantry's own metrics, at ` + "`/metrics`" + ` of the server, of the manager, and of what runs beside them. Those of the Kubernetes
 libraries are described in Kubernetes' reference.
 
 | name | type | labels | meaning |

@@ -263,8 +263,6 @@ var workloadsTable = []mutant{
 		"internal/workloads/dns/options.go", `	if o.HostDomain != "" && o.HostDomain != names.Domain {`, `	if false {`},
 	{"upstreams do not answer with names of a cluster", by("internal/workloads/dns", "TestForward"),
 		"internal/workloads/dns/forward.go", `		if f.isInside(record.Header().Name) {`, `		if false {`},
-	{"what upstreams say beside the answer is dropped", by("internal/workloads/dns", "TestForward"),
-		"internal/workloads/dns/forward.go", `	answer.Ns, answer.Extra = authority, nil`, `	answer.Ns = authority`},
 	{"what a tenant has asked outside is not another's to see", by("internal/workloads/dns", "TestCache"),
 		"internal/workloads/dns/cache.go", `question{of: of, name:`, `question{name:`},
 	{"a flood of a tenant is not read", by("internal/workloads/dns", "TestFlood"),

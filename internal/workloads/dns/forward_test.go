@@ -37,11 +37,11 @@ type upstream struct {
 
 // zone is what upstreams know, by the name.
 var zone = map[string][]string{
-	"example.com.":      {"example.com. 60 IN A 192.0.2.1"},
-	"short.example.":    {"short.example. 1 IN A 192.0.2.2"},
-	"alias.example.":    {"alias.example. 60 IN CNAME web.shop.svc.cluster.local."},
-	"poison.example.":   {"poison.example. 60 IN CNAME web.shop.svc.cluster.local.", "web.shop.svc.cluster.local. 60 IN A 192.0.2.66"},
-	canary.ClientName: {canary.ClientName + " 0 IN TXT 192.0.2.1"},
+	"example.com.":            {"example.com. 60 IN A 192.0.2.1"},
+	"short.example.":          {"short.example. 1 IN A 192.0.2.2"},
+	"alias.example.":          {"alias.example. 60 IN CNAME web.shop.svc.cluster.local."},
+	"poison.example.":         {"poison.example. 60 IN CNAME web.shop.svc.cluster.local.", "web.shop.svc.cluster.local. 60 IN A 192.0.2.66"},
+	canary.ClientName:         {canary.ClientName + " 0 IN TXT 192.0.2.1"},
 	"1.2.0.192.in-addr.arpa.": {"1.2.0.192.in-addr.arpa. 60 IN PTR example.com."},
 }
 

@@ -27,6 +27,8 @@ const (
 	// shutdownTimeout is how long answers that are being made have after that.
 	shutdownTimeout = 5 * time.Second
 	idleTimeout     = 5 * time.Second
+	// readBuffer is how many bytes of questions wait to be read: some thousand.
+	readBuffer = 4 << 20
 )
 
 // loopback are ranges that are a process's own, wherever it runs.
@@ -209,6 +211,9 @@ func listen(address string) (net.PacketConn, net.Listener, error) {
 	packets, err := net.ListenPacket("udp", address)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--bind-address: %w", err)
+	}
+	if conn, ok := packets.(*net.UDPConn); ok {
+		_ = conn.SetReadBuffer(readBuffer) // or what the system allows
 	}
 	connections, err := net.Listen("tcp", packets.LocalAddr().String())
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
@@ -38,10 +39,10 @@ type server struct {
 	// of the host if it is another one.
 	domains []string
 	// inside are the addresses of which no upstream is asked whose they are.
-	inside    network.Ranges
-	ttl       uint32
-	forward   *forwarder
-	rates     *rates
+	inside  network.Ranges
+	ttl     uint32
+	forward *forwarder
+	rates   *rates
 	// patience is how long it may take until it is known of an address whose it is.
 	patience  time.Duration
 	waiting   chan struct{}
@@ -54,6 +55,7 @@ type waiting struct{ places chan struct{} }
 
 // ServeDNS implements dns.Handler.
 func (s *server) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
+	defer utilruntime.HandleCrash() // one question must not end the answers to all
 	began := time.Now()
 	reply, kind := s.reply(w, r)
 	_, tcp := w.RemoteAddr().(*net.TCPAddr)

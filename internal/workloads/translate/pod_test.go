@@ -166,7 +166,9 @@ func TestNetRaw(t *testing.T) {
 
 // TestDNS checks that pods ask the server of the spaces' names if there is one, and never the host's.
 func TestDNS(t *testing.T) {
-	option := func(name, value string) corev1.PodDNSConfigOption { return corev1.PodDNSConfigOption{Name: name, Value: &value} }
+	option := func(name, value string) corev1.PodDNSConfigOption {
+		return corev1.PodDNSConfigOption{Name: name, Value: &value}
+	}
 	ours := []string{"shop.svc.cluster.local", "svc.cluster.local", "cluster.local"}
 	long := strings.Repeat("a", 60) + "." + strings.Repeat("b", 60)
 	var longs, shorts []string

@@ -29,6 +29,7 @@ import (
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/sync"
 	"github.com/tenantry/tenantry/test/env/suite"
 )
 
@@ -52,6 +53,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		o.Workloads.Image = "localhost/tenantry:1"
 		o.Workloads.TestPeriod = time.Second
 		o.Workloads.OrphanLimit = 50
+		o.Workloads.DNSService = sync.DefaultDNSService
 	})
 	host = tenantry.Client(tenant.System)
 	apply(ctx, "../../../config/workloads")
