@@ -206,19 +206,27 @@ func (o *Options) answer(ctx context.Context, s *server, h *health) error {
 	return errors.Join(err, ctx.Err())
 }
 
+// listenAttempts is how often a port is looked for, if any will do: one that is free for UDP may be taken for TCP.
+const listenAttempts = 20
+
 // listen listens at an address, by UDP and TCP.
 func listen(address string) (net.PacketConn, net.Listener, error) {
-	packets, err := net.ListenPacket("udp", address)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--bind-address: %w", err)
-	}
-	if conn, ok := packets.(*net.UDPConn); ok {
-		_ = conn.SetReadBuffer(readBuffer) // or what the system allows
-	}
-	connections, err := net.Listen("tcp", packets.LocalAddr().String())
-	if err != nil {
+	_, port, _ := net.SplitHostPort(address)
+	for attempt := 1; ; attempt++ {
+		packets, err := net.ListenPacket("udp", address)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--bind-address: %w", err)
+		}
+		connections, err := net.Listen("tcp", packets.LocalAddr().String())
+		if err == nil {
+			if conn, ok := packets.(*net.UDPConn); ok {
+				_ = conn.SetReadBuffer(readBuffer) // or what the system allows
+			}
+			return packets, connections, nil
+		}
 		_ = packets.Close()
-		return nil, nil, fmt.Errorf("--bind-address: %w", err)
+		if port != "0" || attempt == listenAttempts {
+			return nil, nil, fmt.Errorf("--bind-address: %w", err)
+		}
 	}
-	return packets, connections, nil
 }
