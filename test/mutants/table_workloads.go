@@ -238,7 +238,7 @@ var workloadsTable = []mutant{
 	{"DNS knows no pod by the address of its node", by("internal/workloads/dns", "TestWho"),
 		"internal/workloads/dns/host.go", ` && !pod.Spec.HostNetwork`, ``},
 	{"DNS does not guess between two pods", by("internal/workloads/dns", "TestWho|TestMoves"),
-		"internal/workloads/dns/host.go", `	if len(pods) != 1 {`, `	if len(pods) == 0 {`},
+		"internal/workloads/dns/host.go", `err != nil || len(pods) != 1 {`, `err != nil || len(pods) == 0 {`},
 	{"DNS knows namespaces that are called as their marks say", by("internal/workloads/dns", "TestForgedNamespace"),
 		"internal/workloads/dns/host.go", `complete && n.Host() == o.Name {`, `complete {`},
 	{"names are those of the tenant", by("internal/workloads/dns", "TestNames"),

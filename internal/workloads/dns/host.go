@@ -235,11 +235,11 @@ func spaceKey(of tenantID, namespace string) string {
 // clientAt returns in which namespace of a space the pod is that has an address. It is not known if there is none, or
 // more than one.
 func (h *hostState) clientAt(address netip.Addr) (names.Namespace, bool) {
-	pods := indexed[*corev1.Pod](h.pods, byAddress, address.Unmap().String())
-	if len(pods) != 1 {
+	pods, err := h.pods.GetIndexer().ByIndex(byAddress, address.Unmap().String())
+	if err != nil || len(pods) != 1 {
 		return names.Namespace{}, false
 	}
-	return h.owner(pods[0].Namespace)
+	return h.owner(pods[0].(*corev1.Pod).Namespace)
 }
 
 // isNode reports whether an address is that of a node with pods of spaces.
