@@ -232,9 +232,11 @@ var workloadsTable = []mutant{
 	{"turns are by time", by("internal/workloads/sync", "TestTurnsByTime"),
 		"internal/workloads/sync/queue.go", ` + took`, ``},
 	{"DNS knows no pod that is over", by("internal/workloads/dns", "TestWho"),
-		"internal/workloads/dns/host.go", `	return !over && !withoutNetwork`, `	return !withoutNetwork`},
+		"internal/workloads/dns/host.go", `	return !over && !withoutNetwork`, `	_ = over
+	return !withoutNetwork`},
 	{"DNS knows no pod whose network is gone", by("internal/workloads/dns", "TestWho"),
-		"internal/workloads/dns/host.go", `	return !over && !withoutNetwork`, `	return !over`},
+		"internal/workloads/dns/host.go", `	return !over && !withoutNetwork`, `	_ = withoutNetwork
+	return !over`},
 	{"DNS knows no pod by the address of its node", by("internal/workloads/dns", "TestWho"),
 		"internal/workloads/dns/host.go", ` && !pod.Spec.HostNetwork`, ``},
 	{"DNS does not guess between two pods", by("internal/workloads/dns", "TestWho|TestMoves"),
