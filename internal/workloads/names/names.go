@@ -14,6 +14,13 @@ import (
 // Prefix is that of all labels and annotations of ours on a host. Nothing in a space has them.
 const Prefix = "workloads.tenantry.io/"
 
+// Platform is the namespace of the host in which what Tenantry itself needs there is: its ServiceAccounts, the Lease of the
+// syncer, and DNS.
+const Platform = "tenantry-workloads"
+
+// Domain is that of the names of Services and pods in all spaces.
+const Domain = "cluster.local"
+
 // Labels of objects on a host.
 const (
 	// InstallationLabel is on everything there, with the UID of the namespace kube-system of the

@@ -42,6 +42,11 @@ func NewRanges(configured, found []netip.Prefix) Ranges {
 	return Ranges{merge(slices.Concat(never, configured, found))}
 }
 
+// Contains reports whether an address is not outside.
+func (r Ranges) Contains(address netip.Addr) bool {
+	return slices.ContainsFunc(r.inside, func(p netip.Prefix) bool { return p.Contains(address.Unmap()) })
+}
+
 // String returns the ranges for people.
 func (r Ranges) String() string { return fmt.Sprint(r.inside) }
 

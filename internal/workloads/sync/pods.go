@@ -149,7 +149,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 	case err != nil:
 		return fmt.Errorf("creating the host's pod: %w", err)
 	}
-	return nil
+	return s.tellDNS(ctx, pod, wanted)
 }
 
 // lost deletes a pod that has run on the host and is there no more: nobody starts it again.

@@ -74,6 +74,8 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	core := s.informers.Core().V1()
 	s.podIndexer, s.pods, s.namespaces = core.Pods().Informer().GetIndexer(), core.Pods().Lister(), core.Namespaces().Lister()
 	s.policies = s.informers.Networking().V1().NetworkPolicies().Lister()
+	s.dns = newDNSService(w.onHost, DefaultDNSService)
+	w.cache(s.dns.informer, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: names.Platform, Name: "dns"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.43.0.10"}}})
 	s.ranges, s.reachable = network.NewRanges(nil, nil), network.Reachable{Namespace: hostNamespaceOfOurs}
 	s.services = core.Services().Lister()
 	s.configMaps, s.secrets = core.ConfigMaps().Lister(), core.Secrets().Lister()
@@ -209,7 +211,7 @@ func spacePod(change func(*corev1.Pod)) *corev1.Pod {
 
 // hostPod returns the host's pod for one of the space, as the cache has it.
 func hostPod(of *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
-	s := &syncer{}
+	s := &syncer{dns: newDNSService(nil, "")}
 	pod := s.translated(of, translate.Home{Namespace: home, HostUID: "h"}, network.Open{Ingress: true, Egress: true})
 	pod.UID = types.UID("host-" + string(of.UID))
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}

@@ -57,6 +57,7 @@ type syncer struct {
 	tenants    cache.SharedIndexInformer
 	hostState  *hostState
 	hostNodes  cache.SharedIndexInformer
+	dns        *dnsService
 
 	queue      *queue
 	references *references
@@ -143,7 +144,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 	s.services = core.Services().Lister()
 	s.namespaces, s.configMaps, s.secrets = core.Namespaces().Lister(), core.ConfigMaps().Lister(), core.Secrets().Lister()
 	s.policies = s.informers.Networking().V1().NetworkPolicies().Lister()
-	s.hostNodes = newHostNodes(s.host)
+	s.hostNodes, s.dns = newHostNodes(s.host), newDNSService(s.host, o.DNSService)
 	var err error
 	if s.tenants, err = newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope())); err != nil {
 		return nil, err
@@ -211,7 +212,7 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 		return err
 	}
 	s.informers.StartWithContext(ctx)
-	if !s.hostState.run(ctx) || !s.runTenants(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if !s.hostState.run(ctx) || !s.runTenants(ctx) || !s.dns.run(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return ctx.Err()
 	}
 	if err := s.watchRanges(ctx); err != nil {

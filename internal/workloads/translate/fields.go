@@ -52,7 +52,7 @@ var fields = map[reflect.Type]map[string]treatment{
 		"NodeName": changed, "HostNetwork": noNodes, "HostPID": noNodes, "HostIPC": noNodes, "ShareProcessNamespace": same,
 		"SecurityContext": same, "ImagePullSecrets": changed, "Hostname": same, "Subdomain": same, "Affinity": same,
 		"SchedulerName": changed, "Tolerations": same, "HostAliases": same, "PriorityClassName": changed, "Priority": changed,
-		"DNSConfig": same, "ReadinessGates": noGates, "RuntimeClassName": noRuntime, "EnableServiceLinks": changed,
+		"DNSConfig": changed, "ReadinessGates": noGates, "RuntimeClassName": noRuntime, "EnableServiceLinks": changed,
 		"PreemptionPolicy": changed, "Overhead": noRuntime, "TopologySpreadConstraints": same, "SetHostnameAsFQDN": noFQDN, "OS": same,
 		"HostUsers": same, "SchedulingGates": changed, "ResourceClaims": noDevices, "Resources": same, "HostnameOverride": same,
 		"SchedulingGroup": noGroups, "EvictionResponders": noResponder,

@@ -36,6 +36,9 @@ type Options struct {
 	// TrustLocalImages leaves the pull policy of images as it is. Otherwise it is Always: who names an
 	// image must be able to pull it, although another tenant's pod has put it on the node.
 	TrustLocalImages bool
+	// DNS are the addresses of the server that answers the names of spaces. If there are none, pods have the name servers
+	// of their nodes.
+	DNS []string
 }
 
 // Home is where a pod is to be on the host.
@@ -63,7 +66,7 @@ func (o Options) Pod(pod *corev1.Pod, home Home) *corev1.Pod {
 		}
 	}
 	maps.Copy(host.Annotations, home.MarksOf(pod.Name, pod.UID))
-	o.changeSpec(spec)
+	o.changeSpec(spec, home)
 	host.Spec = *spec
 	return host
 }
@@ -81,7 +84,7 @@ func labels(of map[string]string, home Home) map[string]string {
 }
 
 // changeSpec makes a spec of a space the host's, but for what redirect does.
-func (o Options) changeSpec(spec *corev1.PodSpec) {
+func (o Options) changeSpec(spec *corev1.PodSpec, home Home) {
 	spec.NodeName = ""
 	spec.ServiceAccountName, spec.DeprecatedServiceAccount = "", ""
 	spec.AutomountServiceAccountToken = new(false)
@@ -91,10 +94,7 @@ func (o Options) changeSpec(spec *corev1.PodSpec) {
 		spec.TerminationGracePeriodSeconds = new(min(*grace, MaxGraceSeconds))
 	}
 	spec.SchedulingGates = nil // the host's pod is made when there is none left
-	if spec.DNSPolicy != corev1.DNSNone {
-		// The host's DNS knows the Services of all tenants, and none of this space.
-		spec.DNSPolicy = corev1.DNSDefault
-	}
+	o.changeDNS(spec, home.Name)
 	dropTokens(spec)
 	dropMatchedKeys(spec)
 	for i := range spec.ImagePullSecrets {
