@@ -1,7 +1,7 @@
 // Command pause is the first process of a pod: it keeps the pod's namespaces open, and reaps
 // the orphans that land in them. Tests run it as a container, too: it prints its arguments first and, if the first
 // one is -say, ends then. With -serve ADDRESS it tells the rest of them to who connects, and with -ask ADDRESS it
-// prints what it is told there.
+// prints what it is told there. With -write FILE it writes the rest of them into a file, and with -read FILE it prints one.
 package main
 
 import (
@@ -19,6 +19,9 @@ import (
 func main() {
 	if args := os.Args[1:]; len(args) > 1 && args[0] == "-ask" {
 		ask(args[1])
+		return
+	} else if len(args) > 1 && (args[0] == "-write" || args[0] == "-read") {
+		store(args[0] == "-write", args[1], strings.Join(args[2:], " "))
 		return
 	} else if len(args) > 1 && args[0] == "-serve" {
 		go serve(args[1], strings.Join(args[2:], " "))
@@ -67,6 +70,21 @@ func ask(address string) {
 	if _, err := io.Copy(os.Stdout, conn); err != nil {
 		fail(err)
 	}
+}
+
+// store writes a text into a file, or prints one.
+func store(write bool, file, text string) {
+	content := []byte(text)
+	var err error
+	if write {
+		err = os.WriteFile(file, content, 0o600)
+	} else {
+		content, err = os.ReadFile(file)
+	}
+	if err != nil {
+		fail(err)
+	}
+	fmt.Println(string(content))
 }
 
 func fail(err error) {
