@@ -139,7 +139,8 @@ func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolume
 			return fmt.Errorf("reading the host's claim: %w", err)
 		}
 		if of, name, ok := sourceOf(there); !ok || of != home || name != claim.Name {
-			return s.refuseClaim(ctx, claim, "the host cluster has another claim in its place; whoever administers the host is to remove it")
+			const why = "the host cluster has another claim in its place; whoever administers the host is to remove it"
+			return errors.Join(s.refuseClaim(ctx, claim, why), errors.New(why)) // tried again, because nothing says that it is gone
 		}
 		if uidOf(there) != claim.UID {
 			return errors.New("the claim of this name that there was before is still on the host")

@@ -243,6 +243,65 @@ var _ = Describe("Claims of spaces", func() {
 		Expect(claimsOnHost(ctx, "unpublished")).To(BeEmpty())
 	})
 
+	It("are never what somebody has put in their place on the host", func(ctx SpecContext) {
+		publishClass(ctx, "fast", storagev1.VolumeBindingImmediate, acme)
+		client := tenantry.Client(acme).CoreV1()
+		_, err := client.PersistentVolumeClaims("default").Create(ctx, plainClaim("first", "fast"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		in := host.CoreV1().PersistentVolumeClaims(claimOnHost(ctx, acme, "first").Namespace)
+		planted, err := in.Create(ctx, plainClaim("planted", "fast"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		bind(ctx, planted)
+		made, err := client.PersistentVolumeClaims("default").Create(ctx, plainClaim("planted", "fast"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		robbed := plainPod("robbed")
+		robbed.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "planted"}}}}
+		pod, err := client.Pods("default").Create(ctx, robbed, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		told := func(uid types.UID) func() ([]corev1.Event, error) {
+			return func() ([]corev1.Event, error) {
+				list, err := client.Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(uid)})
+				return list.Items, err
+			}
+		}
+		Eventually(told(made.UID)).Should(ContainElement(HaveField("Message", ContainSubstring("the host cluster has another claim in its place"))))
+		Eventually(told(pod.UID)).Should(ContainElement(HaveField("Message", ContainSubstring(`persistentvolumeclaim "planted" is not on the host cluster`))))
+		Expect(hostPods(ctx, "robbed")).To(BeEmpty())
+		there, err := in.Get(ctx, "planted", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(there.UID).To(Equal(planted.UID))
+		Expect(there.Annotations).NotTo(HaveKey(names.UIDAnnotation))
+		Expect(in.Delete(ctx, "planted", metav1.DeleteOptions{})).To(Succeed())
+		Expect(onHost(ctx, acme, "robbed").Spec.Volumes).To(HaveLen(1))
+		Expect(claimsOnHost(ctx, "planted")["acme"].UID).NotTo(Equal(planted.UID))
+	})
+
+	It("of another life of a namespace have other volumes", func(ctx SpecContext) {
+		publishClass(ctx, "fast", storagev1.VolumeBindingImmediate, globex)
+		client := tenantry.Client(globex).CoreV1()
+		create := func() {
+			GinkgoHelper()
+			Eventually(func() error {
+				_, err := client.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lives"}}, metav1.CreateOptions{})
+				return err
+			}).Should(Succeed())
+			Eventually(func() error {
+				_, err := client.PersistentVolumeClaims("lives").Create(ctx, plainClaim("life", "fast"), metav1.CreateOptions{})
+				return err
+			}).Should(Succeed())
+		}
+		create()
+		first := claimOnHost(ctx, globex, "life")
+		bind(ctx, first)
+		Expect(client.Namespaces().Delete(ctx, "lives", metav1.DeleteOptions{})).To(Succeed())
+		create()
+		second := claimOnHost(ctx, globex, "life")
+		Expect(second.Namespace).NotTo(Equal(first.Namespace))
+		Expect(second.Spec.VolumeName).To(BeEmpty())
+		_, err := host.CoreV1().PersistentVolumeClaims(first.Namespace).Get(ctx, "life", metav1.GetOptions{})
+		Expect(err).To(Satisfy(apierrors.IsNotFound))
+	})
+
 	It("of a StatefulSet stay when its pods go", func(ctx SpecContext) {
 		publishClass(ctx, "waits", storagev1.VolumeBindingWaitForFirstConsumer, acme)
 		client := tenantry.Client(acme)
