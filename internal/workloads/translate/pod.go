@@ -66,6 +66,7 @@ func (o Options) Pod(pod *corev1.Pod, home Home) *corev1.Pod {
 		}
 	}
 	maps.Copy(host.Annotations, home.MarksOf(pod.Name, pod.UID))
+	nameClaims(pod, spec)
 	o.changeSpec(spec, home)
 	host.Spec = *spec
 	return host

@@ -1,7 +1,8 @@
 // Command pause is the first process of a pod: it keeps the pod's namespaces open, and reaps
 // the orphans that land in them. Tests run it as a container, too: it prints its arguments first and, if the first
 // one is -say, ends then. With -serve ADDRESS it tells the rest of them to who connects, and with -ask ADDRESS it
-// prints what it is told there. With -lookup KIND NAME it prints what DNS says: host, srv, addr, or txt.
+// prints what it is told there. With -lookup KIND NAME it prints what DNS says: host, srv, addr, or txt. With -write FILE it
+// writes the rest of them into a file, and with -read FILE it prints one.
 package main
 
 import (
@@ -22,6 +23,9 @@ func main() {
 		return
 	} else if len(args) > 2 && args[0] == "-lookup" {
 		lookup(args[1], args[2])
+		return
+	} else if len(args) > 1 && (args[0] == "-write" || args[0] == "-read") {
+		store(args[0] == "-write", args[1], strings.Join(args[2:], " "))
 		return
 	} else if len(args) > 1 && args[0] == "-serve" {
 		go serve(args[1], strings.Join(args[2:], " "))
@@ -95,6 +99,21 @@ func lookup(kind, name string) {
 	}
 	slices.Sort(said)
 	fmt.Println(strings.Join(said, " "))
+}
+
+// store writes a text into a file, or prints one.
+func store(write bool, file, text string) {
+	content := []byte(text)
+	var err error
+	if write {
+		err = os.WriteFile(file, content, 0o600)
+	} else {
+		content, err = os.ReadFile(file)
+	}
+	if err != nil {
+		fail(err)
+	}
+	fmt.Println(string(content))
 }
 
 func fail(err error) {
