@@ -247,7 +247,7 @@ var workloadsTable = []mutant{
 		"internal/workloads/dns/host.go", `	return of.installation + "|" + string(of.uid) + "|" + namespace`, `	return of.installation + "|" + namespace`},
 	{"names of the host's namespaces are those of the tenant", by("internal/workloads/dns", "TestNames"),
 		"internal/workloads/dns/host.go", `ok && idOf(owner) == of {
-			return name`, `ok {
+			return name`, `ok && owner.Name != "" {
 			return name`},
 	{"names of Services' addresses are the tenant's", by("internal/workloads/dns", "TestNames"),
 		"internal/workloads/dns/host.go", `ok && idOf(owner) == of {
