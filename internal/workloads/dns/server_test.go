@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -300,25 +301,68 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestConnections checks that a tenant has so many connections, and others have some.
+// TestConnections checks that there are so many connections, so many of one tenant, and that nothing is left of them.
 func TestConnections(t *testing.T) {
-	w := newWorld(t, nil, service("web", others, "10.43.0.2"))
-	for range maxConnectionsOne {
-		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ofAcme)}}).Dial("tcp", w.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-	}
-	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ofAcme)}}).Dial("tcp", w.address)
+	host, err := newHostState(fake.NewClientset())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !strings.Contains(fmt.Sprint(err), "reset") {
-		t.Errorf("one connection too many is not closed: %v", err)
+	o := NewOptions()
+	s, err := o.newServer(host)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := said(w.exchange("tcp", ofGlobex, asking(web, dns.TypeA))); got != "A 10.43.0.2" {
-		t.Errorf("got %q", got)
+	here := party{address: netip.MustParseAddr("127.0.0.1")}
+	for name, tc := range map[string]struct {
+		all, open int
+		admitted  bool
+	}{
+		"some":            {all: maxConnections - 1, open: maxConnectionsOne - 1, admitted: true},
+		"all there are":   {all: maxConnections, open: 1},
+		"all of a tenant": {all: maxConnectionsOne, open: maxConnectionsOne},
+	} {
+		t.Run(name, func(t *testing.T) {
+			connections, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := &listener{Listener: connections, server: s, all: tc.all, open: map[party]int{here: tc.open}}
+			accepted := make(chan net.Conn, 1)
+			go func() {
+				defer close(accepted)
+				if conn, err := l.Accept(); err == nil {
+					accepted <- conn
+				}
+			}()
+			client, err := net.Dial("tcp", connections.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = client.Close() }()
+			if err := client.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if !tc.admitted {
+				if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) { // nobody else closes it
+					t.Errorf("one too many is not closed: %v", err)
+				}
+				_ = connections.Close()
+				if conn := <-accepted; conn != nil {
+					t.Error("one too many is accepted")
+				}
+				return
+			}
+			defer func() { _ = connections.Close() }()
+			conn := <-accepted
+			if l.all != tc.all+1 || l.open[here] != tc.open+1 {
+				t.Errorf("%d are counted, %d of the tenant", l.all, l.open[here])
+			}
+			for range 2 {
+				_ = conn.Close()
+			}
+			if l.all != tc.all || l.open[here] != tc.open {
+				t.Errorf("after its end %d are counted, %d of the tenant", l.all, l.open[here])
+			}
+		})
 	}
 }

@@ -119,7 +119,7 @@ func api(installation, address string) *corev1.Service {
 	return s
 }
 
-// question returns a query.
+// asking returns a query.
 func asking(name string, qtype uint16) *dns.Msg {
 	m := new(dns.Msg)
 	m.SetQuestion(name, qtype)
