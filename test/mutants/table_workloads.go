@@ -283,7 +283,7 @@ var workloadsTable = []mutant{
 	{"a claim of a space gets no volume by its tenant", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/storage.go", `	case subresource == "" && now.Spec.VolumeName != before.Spec.VolumeName:`, `	case false:`},
 	{"no quota counts less than there is", by("internal/server/admission/spacepolicy", "TestWorkloads"),
-		"internal/server/admission/spacepolicy/storage.go", `	case subresource == "" && wants.Cmp(has) < 0:`, `	case false:`},
+		"internal/server/admission/spacepolicy/storage.go", `wants.Cmp(has) < 0:`, `wants.Cmp(has) < -1:`},
 	{"templates of claims are looked at", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/workloads.go", `	found, err := unfitClaims(obj)`, `	var found field.ErrorList
 	var err error`},
@@ -292,7 +292,7 @@ var workloadsTable = []mutant{
 			labels[key] = value
 		}
 	}
-	return labels`, `		_ = key
+	return labels`, `		labels[key] = ""
 	}
 	return host.Labels`},
 	{"somebody's own node is left alone", by("internal/workloads/sync", "TestNodes"),
