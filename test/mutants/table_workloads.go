@@ -326,11 +326,11 @@ var workloadsTable = []mutant{
 	{"tenants do not say what a host says of volumes", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/storage.go", `	case subresource == "" && !equality.Semantic.DeepEqual(now.Spec, before.Spec):`, `	case false:`},
 	{"a claim of a space is held until the host's is gone", by("internal/server/admission/spacepolicy", "TestWorkloads"),
-		"internal/server/admission/spacepolicy/storage.go", `	case slices.Contains(before.Finalizers, names.ClaimFinalizer) && !slices.Contains(now.Finalizers, names.ClaimFinalizer):`, `	case false:`},
+		"internal/server/admission/spacepolicy/storage.go", ` && !slices.Contains(now.Finalizers, names.ClaimFinalizer):`, ` && now == nil:`},
 	{"a claim of a space gets no volume by its tenant", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/storage.go", `	case subresource == "" && now.Spec.VolumeName != before.Spec.VolumeName:`, `	case false:`},
 	{"no quota counts less than there is", by("internal/server/admission/spacepolicy", "TestWorkloads"),
-		"internal/server/admission/spacepolicy/storage.go", `	case subresource == "" && wants.Cmp(has) < 0:`, `	case false:`},
+		"internal/server/admission/spacepolicy/storage.go", `wants.Cmp(has) < 0:`, `wants.Cmp(has) < -1:`},
 	{"templates of claims are looked at", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/workloads.go", `	found, err := unfitClaims(obj)`, `	var found field.ErrorList
 	var err error`},
@@ -339,7 +339,7 @@ var workloadsTable = []mutant{
 			labels[key] = value
 		}
 	}
-	return labels`, `		_ = key
+	return labels`, `		labels[key] = ""
 	}
 	return host.Labels`},
 	{"somebody's own node is left alone", by("internal/workloads/sync", "TestNodes"),
