@@ -7,8 +7,8 @@ import (
 )
 
 // Upstream's queues let ten items a second come again after failures, of all tenants together, and each that is
-// to come again waits behind all before it. A tenant whose objects fail without an end would have others' wait for
-// hours, who have met a conflict. So the controller hears of an object with which it has failed after a time of its own, too.
+// to come again waits behind all before it. A tenant whose objects fail without an end would delay the retries of
+// other tenants for hours. So the controller hears of a failed object after a time of its own, too.
 
 // failure is that of the workers of a controller with one object, one time after the other.
 type failure struct {
