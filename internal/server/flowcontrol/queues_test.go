@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 // visit is one request in a queue.
@@ -246,23 +247,13 @@ func TestSlowBodiesMakeRoom(t *testing.T) {
 			if err := slow[i+1].Close(); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
+			until.True(t, "a request waits to come back", func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
 		}
 		ends[i](0, 0)
 	}
 	(<-fresh.leave)(0, 0)
 	if got := countQueues(l); got != 0 {
 		t.Errorf("%d queues are left without requests", got)
-	}
-}
-
-func waitFor(t *testing.T, holds func() bool) {
-	t.Helper()
-	for !holds() {
-		if t.Context().Err() != nil {
-			t.Fatal("never")
-		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -308,7 +299,7 @@ func TestEndWhileReturning(t *testing.T) {
 		_, _ = io.ReadAll(body)
 	}()
 	_ = writer.Close()
-	waitFor(t, func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
+	until.True(t, "a request waits to come back", func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
 	end(0, 0)
 	busy(0, 0)
 	cancel()

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/test/harness"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 const loopback = "127.0.0.1"
@@ -73,7 +74,7 @@ func (k *kubelet) start(ctx context.Context, of string, spec corev1.PodSpec, env
 func (k *kubelet) end() {
 	GinkgoHelper()
 	for _, p := range k.pods {
-		Eventually(p.Kill()).Should(gexec.Exit())
+		sessions.Kill(p.Session)
 	}
 }
 

@@ -21,9 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
@@ -168,26 +166,7 @@ func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 func apply(ctx context.Context, files ...string) {
 	GinkgoHelper()
 	for _, file := range files {
-		from, err := os.Open(filepath.Join(config, file))
-		Expect(err).NotTo(HaveOccurred())
-		decoder := yaml.NewYAMLOrJSONDecoder(from, 4096)
-		for {
-			object := &unstructured.Unstructured{}
-			if decoder.Decode(object) != nil {
-				break
-			}
-			mapping, err := admin.RESTMapper().RESTMapping(object.GroupVersionKind().GroupKind())
-			Expect(err).NotTo(HaveOccurred())
-			if mapping.Scope.Name() == meta.RESTScopeNameNamespace && object.GetNamespace() == "" {
-				object.SetNamespace(namespace)
-			}
-			if strings.HasSuffix(object.GetKind(), "RoleBinding") { // as kustomize does
-				subjects := object.Object["subjects"].([]any)
-				subjects[0].(map[string]any)["namespace"] = namespace
-			}
-			Expect(admin.Create(ctx, object)).To(Succeed())
-		}
-		Expect(from.Close()).To(Succeed())
+		Expect(host.Apply(ctx, admin, namespace, filepath.Join(config, file))).To(Succeed())
 	}
 }
 
