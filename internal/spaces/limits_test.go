@@ -13,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 // endless answers each request and then says nothing more, or the same for ever.
 func endless(text string) http.RoundTripper {
-	return roundTripper(func(req *http.Request) (*http.Response, error) {
+	return roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		header := http.Header{"Content-Type": {"application/json"}}
 		return &http.Response{StatusCode: http.StatusOK, Header: header, Request: req, Body: io.NopCloser(&repeated{req.Context(), text})}, nil
 	})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/until"
@@ -162,7 +163,7 @@ func hang(ctx context.Context) (release func()) {
 	called, answer, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = waiting.Transport(roundTripper(func(*http.Request) (*http.Response, error) {
+		_, _ = waiting.Transport(roundtrip.Func(func(*http.Request) (*http.Response, error) {
 			close(called)
 			<-answer
 			return nil, nil

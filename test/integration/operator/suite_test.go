@@ -29,6 +29,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/operator"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/test/host"
 )
 
@@ -140,7 +141,7 @@ type writes struct {
 }
 
 func (w *writes) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(request *http.Request) (*http.Response, error) {
+	return roundtrip.Func(func(request *http.Request) (*http.Response, error) {
 		if request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/leases") {
 			w.mu.Lock()
 			w.all = append(w.all, request.Method+" "+request.URL.Path)
@@ -156,10 +157,6 @@ func (w *writes) list() []string {
 	defer w.mu.Unlock()
 	return slices.Clone(w.all)
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 // apply creates what manifests of config have, in the operator's namespace where there is
 // one.
