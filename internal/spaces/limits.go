@@ -1,6 +1,7 @@
 package spaces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,12 +29,10 @@ var defaultLimits = limits{timeout: 65 * time.Second, object: 32 << 20, list: 1 
 // for its whole answer.
 func (l limits) roundTrip(next http.RoundTripper, req *http.Request, maxBytes int64) (*http.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(req.Context(), l.timeout, fmt.Errorf("no answer within %v", l.timeout))
-	response, err := roundtrip.Ending(next, req.WithContext(ctx), cancel)
+	var ended error // before it is ended here
+	response, err := roundtrip.Ending(next, req.WithContext(ctx), func() { ended = context.Cause(ctx); cancel() })
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		return nil, err
+		return nil, cmp.Or(ended, err)
 	}
 	response.Body = &roundtrip.Bounded{ReadCloser: timedBody{response.Body, ctx}, Left: maxBytes, TooLarge: func() error { return errTooLarge }}
 	return response, nil

@@ -3,9 +3,12 @@ package spaces
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +59,20 @@ func TestLimits(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestErrorsOfServers checks that it is known why there is no answer: clients try again after some errors.
+func TestErrorsOfServers(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	next := roundtrip.Func(func(*http.Request) (*http.Response, error) { return nil, refused })
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/api", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	//nolint:bodyclose // there is none
+	if _, err := defaultLimits.roundTrip(next, req, 1); !errors.Is(err, refused) {
+		t.Errorf("%v, want %v", err, refused)
 	}
 }
 
