@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/objects"
 )
 
 // filtered is an informer that shows a controller the objects to keep and no others: to
@@ -30,6 +32,40 @@ func (f filtered) AddEventHandlerWithOptions(handler cache.ResourceEventHandler,
 // GetIndexer implements cache.SharedIndexInformer.
 func (f filtered) GetIndexer() cache.Indexer {
 	return filteredIndexer{f.SharedIndexInformer.GetIndexer(), f.keep}
+}
+
+// kept returns an informer, and its lister, with the objects of type T to keep and no others.
+func kept[T, L any](informer cache.SharedIndexInformer, newLister func(cache.Indexer) L, keep func(T) bool) offered[L] {
+	of := filtered{informer, func(obj any) bool {
+		object, is := obj.(T)
+		return is && keep(object)
+	}}
+	return offered[L]{of, newLister(of.GetIndexer())}
+}
+
+// changed is an informer whose indexer, if it is asked for one object of type T, returns what change makes of it.
+type changed[T any] struct {
+	cache.SharedIndexInformer
+	change func(T) T
+}
+
+// GetIndexer implements cache.SharedIndexInformer.
+func (c changed[T]) GetIndexer() cache.Indexer {
+	return changedIndexer[T]{c.SharedIndexInformer.GetIndexer(), c.change}
+}
+
+type changedIndexer[T any] struct {
+	cache.Indexer
+	change func(T) T
+}
+
+// GetByKey implements cache.Store.
+func (i changedIndexer[T]) GetByKey(key string) (any, bool, error) {
+	obj, exists, err := i.Indexer.GetByKey(key)
+	if object, is := obj.(T); is {
+		obj = i.change(object)
+	}
+	return obj, exists, err
 }
 
 type filteredIndexer struct {
@@ -67,8 +103,6 @@ func (i filteredIndexer) ByIndex(name, value string) ([]any, error) {
 
 // lastKnown returns an object that a handler is called for as it was last seen.
 func lastKnown(obj any) any {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		return unknown.Obj
-	}
-	return obj
+	last, _ := objects.LastKnown[any](obj)
+	return last
 }
