@@ -23,7 +23,7 @@ func newCronJob(ctx context.Context, e *environment) (runner, error) {
 // would count as an active or finished one of the CronJob. Owners are in the namespace of
 // what they own.
 func ownedJobs(jobs batchinformers.JobInformer, cronJobs batchlisters.CronJobLister) offered[batchlisters.JobLister] {
-	owned := kept(exempting(jobs.Informer()), batchlisters.NewJobLister, func(job *batchv1.Job) bool {
+	owned := offeredOnly(exempting(jobs.Informer()), batchlisters.NewJobLister, func(job *batchv1.Job) bool {
 		ref := metav1.GetControllerOf(job)
 		if ref == nil {
 			return false

@@ -132,7 +132,7 @@ func (b cronJobBounds) active(cronJob *batchv1.CronJob) []corev1.ObjectReference
 
 // offered returns what the controller is offered.
 func (b cronJobBounds) offered(all offered[batchlisters.CronJobLister]) offered[batchlisters.CronJobLister] {
-	shown := changed[*batchv1.CronJob]{all.informer, b.shown}
+	shown := mapped[*batchv1.CronJob]{all.informer, b.shown}
 	return offered[batchlisters.CronJobLister]{boundedCronJobInformer(all.informer, b), batchlisters.NewCronJobLister(shown.GetIndexer())}
 }
 

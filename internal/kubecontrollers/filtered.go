@@ -34,8 +34,8 @@ func (f filtered) GetIndexer() cache.Indexer {
 	return filteredIndexer{f.SharedIndexInformer.GetIndexer(), f.keep}
 }
 
-// kept returns an informer, and its lister, with the objects of type T to keep and no others.
-func kept[T, L any](informer cache.SharedIndexInformer, newLister func(cache.Indexer) L, keep func(T) bool) offered[L] {
+// offeredOnly returns an informer, and its lister, with the objects of type T to keep and no others.
+func offeredOnly[T, L any](informer cache.SharedIndexInformer, newLister func(cache.Indexer) L, keep func(T) bool) offered[L] {
 	of := filtered{informer, func(obj any) bool {
 		object, is := obj.(T)
 		return is && keep(object)
@@ -43,27 +43,27 @@ func kept[T, L any](informer cache.SharedIndexInformer, newLister func(cache.Ind
 	return offered[L]{of, newLister(of.GetIndexer())}
 }
 
-// changed is an informer whose indexer, if it is asked for one object of type T, returns what change makes of it.
-type changed[T any] struct {
+// mapped is an informer whose indexer, if it is asked for one object of type T, returns what it is mapped to.
+type mapped[T any] struct {
 	cache.SharedIndexInformer
-	change func(T) T
+	mapping func(T) T
 }
 
 // GetIndexer implements cache.SharedIndexInformer.
-func (c changed[T]) GetIndexer() cache.Indexer {
-	return changedIndexer[T]{c.SharedIndexInformer.GetIndexer(), c.change}
+func (m mapped[T]) GetIndexer() cache.Indexer {
+	return mappedIndexer[T]{m.SharedIndexInformer.GetIndexer(), m.mapping}
 }
 
-type changedIndexer[T any] struct {
+type mappedIndexer[T any] struct {
 	cache.Indexer
-	change func(T) T
+	mapping func(T) T
 }
 
 // GetByKey implements cache.Store.
-func (i changedIndexer[T]) GetByKey(key string) (any, bool, error) {
+func (i mappedIndexer[T]) GetByKey(key string) (any, bool, error) {
 	obj, exists, err := i.Indexer.GetByKey(key)
 	if object, is := obj.(T); is {
-		obj = i.change(object)
+		obj = i.mapping(object)
 	}
 	return obj, exists, err
 }

@@ -27,7 +27,7 @@ func isTenants(name string) bool {
 
 // smallSets returns the StatefulSets whose replicas fit into memory.
 func smallSets(sets appsinformers.StatefulSetInformer, revisions appslisters.ControllerRevisionLister) offered[appslisters.StatefulSetLister] {
-	return kept(sets.Informer(), appslisters.NewStatefulSetLister, measured{revisions, lru.New(knownRevisions)}.isSmall)
+	return offeredOnly(sets.Informer(), appslisters.NewStatefulSetLister, measured{revisions, lru.New(knownRevisions)}.isSmall)
 }
 
 // measured knows how large the replicas of StatefulSets are.
@@ -88,7 +88,7 @@ const knownRevisions = 10_000
 // tenant's were stored before they were refused, would be applied without validation.
 func madeRevisions(informer appsinformers.ControllerRevisionInformer) offered[appslisters.ControllerRevisionLister] {
 	known := lru.New(knownRevisions) // whether it is one that a controller makes, by UID: data does not change
-	return kept(informer.Informer(), appslisters.NewControllerRevisionLister, func(revision *appsv1.ControllerRevision) bool {
+	return offeredOnly(informer.Informer(), appslisters.NewControllerRevisionLister, func(revision *appsv1.ControllerRevision) bool {
 		if !isTenants(revision.Namespace) {
 			return true
 		}
@@ -103,7 +103,7 @@ func madeRevisions(informer appsinformers.ControllerRevisionInformer) offered[ap
 
 // smallServices returns the Services whose ports may be multiplied by their pods.
 func smallServices(informer coreinformers.ServiceInformer) offered[corelisters.ServiceLister] {
-	return kept(informer.Informer(), corelisters.NewServiceLister, func(service *corev1.Service) bool {
+	return offeredOnly(informer.Informer(), corelisters.NewServiceLister, func(service *corev1.Service) bool {
 		return len(service.Spec.Ports) <= spacepolicy.MaxServicePorts || !isTenants(service.Namespace)
 	})
 }
@@ -111,7 +111,7 @@ func smallServices(informer coreinformers.ServiceInformer) offered[corelisters.S
 // smallEndpoints returns Endpoints without addresses where there are too many. They are there,
 // so that the controller replaces them by those of the Service's pods.
 func smallEndpoints(informer coreinformers.EndpointsInformer) offered[corelisters.EndpointsLister] {
-	small := changed[*corev1.Endpoints]{informer.Informer(), func(endpoints *corev1.Endpoints) *corev1.Endpoints {
+	small := mapped[*corev1.Endpoints]{informer.Informer(), func(endpoints *corev1.Endpoints) *corev1.Endpoints {
 		if isSmallEndpoints(endpoints) {
 			return endpoints
 		}

@@ -29,7 +29,7 @@ import (
 // namespaceQuotas returns the quotas of namespaces, all but those of tenants: upstream's
 // controller would count for these what is in their namespace alone.
 func namespaceQuotas(informer coreinformers.ResourceQuotaInformer) offered[corelisters.ResourceQuotaLister] {
-	return kept(informer.Informer(), corelisters.NewResourceQuotaLister, func(q *corev1.ResourceQuota) bool { return !tenantquota.IsTenantQuota(q) })
+	return offeredOnly(informer.Informer(), corelisters.NewResourceQuotaLister, func(q *corev1.ResourceQuota) bool { return !tenantquota.IsTenantQuota(q) })
 }
 
 // carefulQuotas writes what upstream's quota controller counts. In spaces the server
