@@ -40,8 +40,7 @@ func (e *ending) Close() error {
 // are more.
 type Bounded struct {
 	io.ReadCloser
-	// Left is how many bytes can still be read. Whoever knows that what follows has a bound of its own
-	// sets it again.
+	// Left is how many bytes can still be read. It may be set again, for what follows.
 	Left int64
 	// TooLarge returns the error of a body that has more.
 	TooLarge func() error
