@@ -20,6 +20,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 const namespace, name = "kube-system", "lease"
@@ -123,12 +125,8 @@ func request(ctx context.Context, rt http.RoundTripper) (*http.Response, error) 
 	return rt.RoundTrip(req)
 }
 
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
-
 // watching answers by a body that ends with the request.
-var watching = transport(func(req *http.Request) (*http.Response, error) {
+var watching = roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 	r, w := io.Pipe()
 	context.AfterFunc(req.Context(), func() { w.CloseWithError(req.Context().Err()) })
 	return &http.Response{StatusCode: http.StatusOK, Body: r}, nil

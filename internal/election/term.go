@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 // Term is the time from when a process gets a lease until it has lost it, or has ended.
@@ -126,26 +127,7 @@ func (f fence) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancel(req.Context())
 	forget := context.AfterFunc(f.term.ctx, cancel)
-	end := func() { forget(); cancel() }
-	response, err := f.next.RoundTrip(req.WithContext(ctx))
-	if err != nil {
-		end()
-		return nil, err
-	}
-	response.Body = &fencedBody{response.Body, end}
-	return response, nil
-}
-
-// fencedBody is what is read of an answer until the term is over.
-type fencedBody struct {
-	io.ReadCloser
-	end func()
-}
-
-// Close implements io.Closer.
-func (b *fencedBody) Close() error {
-	defer b.end()
-	return b.ReadCloser.Close()
+	return roundtrip.Ending(f.next, req.WithContext(ctx), func() { forget(); cancel() })
 }
 
 // lock is the lease as the elector sees it, which does one thing at a time.

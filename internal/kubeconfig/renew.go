@@ -48,7 +48,7 @@ func Renew(current []byte, keys *pki.PKI, server string, u User, left time.Durat
 		return nil, time.Time{}, err
 	}
 	before := Certificate{}
-	// Whoever can write the Secret could have it expand to anything.
+	// Anybody who can write the Secret could have it expand to anything.
 	if yamltext.Check(current) != nil {
 		current = nil
 	}
@@ -68,7 +68,7 @@ func Renew(current []byte, keys *pki.PKI, server string, u User, left time.Durat
 }
 
 // isPlain reports whether a kubeconfig is of one user, who logs in by a certificate in it, and
-// of one cluster. Whoever can write the Secret could add a command that its readers then run.
+// of one cluster. Anybody who can write the Secret could add a command that its readers then run.
 func isPlain(kubeconfig []byte) bool {
 	config, err := clientcmd.Load(kubeconfig)
 	if err != nil || len(config.Clusters) != 1 || len(config.AuthInfos) != 1 || len(config.Contexts) != 1 {

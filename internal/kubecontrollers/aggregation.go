@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -102,7 +103,7 @@ type spacedLister struct {
 }
 
 func (l *spacedLister) changed(obj any) {
-	if role, ok := lastKnown(obj).(*rbacv1.ClusterRole); ok {
+	if role, ok := objects.LastKnown[*rbacv1.ClusterRole](obj); ok {
 		l.current = tenant.Flat(role.Name).Space()
 	}
 }

@@ -146,7 +146,7 @@ func newResourceQuota(ctx context.Context, e *environment) (runner, error) {
 		return nil, err
 	}
 	resources := e.discovery.ServerPreferredNamespacedResources
-	ofNamespaces := namespaceQuotas{e.informers.Core().V1().ResourceQuotas()}
+	ofNamespaces := namespaceQuotas(e.informers.Core().V1().ResourceQuotas())
 	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               newCarefulQuotas(e.client.CoreV1(), ofNamespaces.Lister()),
 		ResourceQuotaInformer:     replenished{offeredIfInTurn(e.debts, ofNamespaces.Informer(), corelisters.NewResourceQuotaLister)},
@@ -188,8 +188,8 @@ func newReplication(ctx context.Context, e *environment) (runner, error) {
 
 func newStatefulSet(ctx context.Context, e *environment) (runner, error) {
 	core, apps := e.informers.Core().V1(), e.informers.Apps().V1()
-	revisions := newMadeRevisions(apps.ControllerRevisions())
-	sets, err := newStatefulSets(newSmallSets(apps.StatefulSets(), revisions.Lister()), e.debts)
+	revisions := madeRevisions(apps.ControllerRevisions())
+	sets, err := newStatefulSets(apps.StatefulSets(), revisions.Lister(), e.debts)
 	return statefulset.NewStatefulSetController(ctx, handledPods(core.Pods()), sets, core.PersistentVolumeClaims(), revisions, e.client), err
 }
 
@@ -203,7 +203,7 @@ func newJob(ctx context.Context, e *environment) (runner, error) {
 
 func newEndpoints(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
-	return endpoint.NewEndpointController(ctx, core.Pods(), e.debts.services(core.Services()), smallEndpoints{core.Endpoints()}, namedEndpoints{e.client}, 0), nil
+	return endpoint.NewEndpointController(ctx, core.Pods(), e.debts.services(core.Services()), smallEndpoints(core.Endpoints()), namedEndpoints{e.client}, 0), nil
 }
 
 func newEndpointSlice(ctx context.Context, e *environment) (runner, error) {
@@ -219,7 +219,7 @@ func newEndpointSlice(ctx context.Context, e *environment) (runner, error) {
 func newEndpointSliceMirroring(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
 	// The EndpointSlices of absent Endpoints would be deleted.
-	endpoints := offeredFairly(e.debts.informer(smallEndpoints{core.Endpoints()}.Informer(), e.debts.failParked()), corelisters.NewEndpointsLister)
+	endpoints := offeredFairly(e.debts.informer(smallEndpoints(core.Endpoints()).informer, e.debts.failParked()), corelisters.NewEndpointsLister)
 	return endpointslicemirroring.NewController(ctx, endpoints, e.informers.Discovery().V1().EndpointSlices(),
 		core.Services(), maxEndpoints, e.client, 0), nil
 }

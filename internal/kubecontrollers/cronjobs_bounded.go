@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	batchinformers "k8s.io/client-go/informers/batch/v1"
 	"k8s.io/client-go/kubernetes"
 	batchclient "k8s.io/client-go/kubernetes/typed/batch/v1"
 	batchlisters "k8s.io/client-go/listers/batch/v1"
@@ -131,20 +130,10 @@ func (b cronJobBounds) active(cronJob *batchv1.CronJob) []corev1.ObjectReference
 	return active
 }
 
-// boundedCronJobs is the informer offered to the controller.
-type boundedCronJobs struct {
-	batchinformers.CronJobInformer
-	bounds cronJobBounds
-}
-
-// Informer implements batchinformers.CronJobInformer.
-func (c boundedCronJobs) Informer() cache.SharedIndexInformer {
-	return boundedCronJobInformer(c.CronJobInformer.Informer(), c.bounds)
-}
-
-// Lister implements batchinformers.CronJobInformer.
-func (c boundedCronJobs) Lister() batchlisters.CronJobLister {
-	return boundedCronJobLister{c.CronJobInformer.Lister(), c.bounds}
+// offered returns what the controller is offered.
+func (b cronJobBounds) offered(all offered[batchlisters.CronJobLister]) offered[batchlisters.CronJobLister] {
+	shown := mapped[*batchv1.CronJob]{all.informer, b.shown}
+	return offered[batchlisters.CronJobLister]{boundedCronJobInformer(all.informer, b), batchlisters.NewCronJobLister(shown.GetIndexer())}
 }
 
 // boundedCronJobInformer is for the handler, which calculates the next time of a changed
@@ -162,30 +151,6 @@ func boundedCronJobInformer(informer cache.SharedIndexInformer, bounds cronJobBo
 			},
 		}
 	}}
-}
-
-type boundedCronJobLister struct {
-	batchlisters.CronJobLister
-	bounds cronJobBounds
-}
-
-// CronJobs implements batchlisters.CronJobLister.
-func (l boundedCronJobLister) CronJobs(namespace string) batchlisters.CronJobNamespaceLister {
-	return boundedCronJobNamespaceLister{l.CronJobLister.CronJobs(namespace), l.bounds}
-}
-
-type boundedCronJobNamespaceLister struct {
-	batchlisters.CronJobNamespaceLister
-	bounds cronJobBounds
-}
-
-// Get implements batchlisters.CronJobNamespaceLister.
-func (l boundedCronJobNamespaceLister) Get(name string) (*batchv1.CronJob, error) {
-	cronJob, err := l.CronJobNamespaceLister.Get(name)
-	if err != nil {
-		return nil, err
-	}
-	return l.bounds.shown(cronJob), nil
 }
 
 // boundedCronJobClient is for when the controller asks whether a status is newer than what

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	batchlisters "k8s.io/client-go/listers/batch/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/util/parsers"
 	"k8s.io/utils/ptr"
@@ -30,11 +31,11 @@ func cronJobOf(schedule string, created time.Time, last *time.Time) *batchv1.Cro
 	return cronJob
 }
 
-func newCronJobBounds(t *testing.T) (boundedCronJobs, cronJobBounds, cache.Store) {
+func newCronJobBounds(t *testing.T) (offered[batchlisters.CronJobLister], cronJobBounds, cache.Store) {
 	t.Helper()
 	views := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Batch().V1()
 	bounds := cronJobBounds{views.Jobs().Lister(), func() time.Time { return present }}
-	return boundedCronJobs{views.CronJobs(), bounds}, bounds, views.Jobs().Informer().GetStore()
+	return offered[batchlisters.CronJobLister]{views.CronJobs().Informer(), views.CronJobs().Lister()}, bounds, views.Jobs().Informer().GetStore()
 }
 
 // TestScheduleIsShort checks how many times a schedule has from where the controller begins
@@ -64,13 +65,13 @@ func TestScheduleIsShort(t *testing.T) {
 		"not one":             {schedule: "* *", created: longAgo, same: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			views, _, _ := newCronJobBounds(t)
+			views, bounds, _ := newCronJobBounds(t)
 			cronJob := cronJobOf(tc.schedule, tc.created, tc.last)
 			cronJob.Spec.TimeZone = tc.zone
-			if err := views.CronJobInformer.Informer().GetStore().Add(cronJob); err != nil {
+			if err := views.informer.GetStore().Add(cronJob); err != nil {
 				t.Fatal(err)
 			}
-			shown, err := views.Lister().CronJobs(cronJob.Namespace).Get(cronJob.Name)
+			shown, err := bounds.offered(views).lister.CronJobs(cronJob.Namespace).Get(cronJob.Name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,11 +102,11 @@ func TestScheduleIsShort(t *testing.T) {
 
 // TestChangedScheduleIsShort checks what the handler of the controller is told.
 func TestChangedScheduleIsShort(t *testing.T) {
-	views, _, _ := newCronJobBounds(t)
+	views, bounds, _ := newCronJobBounds(t)
 	longAgo := time.Date(2, 1, 1, 0, 0, 0, 0, time.UTC)
 	var told *batchv1.CronJob
-	recorder := &recordingInformer{SharedIndexInformer: views.CronJobInformer.Informer()}
-	informer := boundedCronJobInformer(recorder, views.bounds)
+	recorder := &recordingInformer{SharedIndexInformer: views.informer}
+	informer := boundedCronJobInformer(recorder, bounds)
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, obj any) { told = obj.(*batchv1.CronJob) }}); err != nil {
 		t.Fatal(err)
 	}

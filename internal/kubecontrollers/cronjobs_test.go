@@ -46,7 +46,7 @@ func TestJobsOfOtherSpaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := ownedJobs{views.Jobs(), views.CronJobs().Lister()}.Informer().GetIndexer().ByIndex(byOwner, string(uid))
+	found, err := ownedJobs(views.Jobs(), views.CronJobs().Lister()).Informer().GetIndexer().ByIndex(byOwner, string(uid))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 // debts are what tenants owe for the time of a controller's workers, which package spaces sees
 // only as far as single requests take long: four times what has been worked for them, paid back as time
-// goes by. Who owes much is served when others do not wait, see fairInformer.
+// goes by. A tenant that owes much is served when others do not wait, see fairInformer.
 type debts struct {
 	now     func() time.Time
 	workers int

@@ -2,13 +2,13 @@ package kubecontrollers
 
 import (
 	"reflect"
-	"runtime"
-	"strings"
 	"sync"
 
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/process/stack"
 )
 
 // exempted is a handler that gets objects from a lister whether it is a tenant's turn or not. Upstream
@@ -47,19 +47,7 @@ func (e exempted) OnDelete(obj any) {
 var exemptedMethods = reflect.TypeFor[exempted]().PkgPath() + ".exempted.On"
 
 // isExempted reports whether an exempted handler has called.
-func isExempted() bool {
-	var callers [32]uintptr
-	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
-	for {
-		frame, more := frames.Next()
-		if strings.HasPrefix(frame.Function, exemptedMethods) {
-			return true
-		}
-		if !more {
-			return false
-		}
-	}
-}
+func isExempted() bool { return stack.Within(exemptedMethods) }
 
 // exempting returns an informer whose handlers are exempted.
 func exempting(informer cache.SharedIndexInformer) wrapping {

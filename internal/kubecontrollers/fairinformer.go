@@ -33,8 +33,8 @@ type fairInformer struct {
 	given map[tenant.Name]map[string]given
 	// failed are the keys of objects with which a worker has failed.
 	failed map[string]*failure
-	// slots are when the next of a tenant's may come again.
-	slots map[tenant.Name]time.Time
+	// nextRetries are when the next of a tenant's may come again.
+	nextRetries map[tenant.Name]time.Time
 }
 
 // sharing is how tenants share the workers of a controller.
@@ -101,7 +101,7 @@ func (t *debts) showParked() sharing {
 func (t *debts) informer(of cache.SharedIndexInformer, s sharing) *fairInformer {
 	i := &fairInformer{
 		debts: t, handling: newDebts(1), sharing: s,
-		parked: map[tenant.Name]*parked{}, given: map[tenant.Name]map[string]given{}, failed: map[string]*failure{}, slots: map[tenant.Name]time.Time{},
+		parked: map[tenant.Name]*parked{}, given: map[tenant.Name]map[string]given{}, failed: map[string]*failure{}, nextRetries: map[tenant.Name]time.Time{},
 	}
 	i.SharedIndexInformer = wrapping{of, i.wrapHandler}
 	return i

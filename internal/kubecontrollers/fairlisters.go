@@ -19,7 +19,7 @@ import (
 
 // services returns those of which Endpoints or EndpointSlices are made.
 func (t *debts) services(informer coreinformers.ServiceInformer) offered[corelisters.ServiceLister] {
-	services := t.informer(smallServices{informer}.Informer(), t.failParked())
+	services := t.informer(smallServices(informer).informer, t.failParked())
 	return offered[corelisters.ServiceLister]{services, fairServices{corelisters.NewServiceLister(services.GetIndexer()), services}}
 }
 

@@ -33,6 +33,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tenantry/tenantry/internal/process/workers"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/signing"
@@ -307,7 +308,7 @@ func TestLongItems(t *testing.T) {
 // TestOnlyWorkers checks that the only worker of a controller waits for a tenant's webhooks for a short time.
 func TestOnlyWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := &rest.Config{Transport: transport(func(req *http.Request) (*http.Response, error) {
+		config := &rest.Config{Transport: roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			<-req.Context().Done()
 			return nil, req.Context().Err()
 		})}
@@ -365,7 +366,7 @@ func TestRequestsTakeTurns(t *testing.T) {
 // measured.
 func TestRequestsAreCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := &rest.Config{Transport: transport(func(*http.Request) (*http.Response, error) {
+		config := &rest.Config{Transport: roundtrip.Func(func(*http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
 			return nil, errors.New("no answer")
 		})}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/objects"
 )
 
 // filtered is an informer that shows a controller the objects to keep and no others: to
@@ -30,6 +32,40 @@ func (f filtered) AddEventHandlerWithOptions(handler cache.ResourceEventHandler,
 // GetIndexer implements cache.SharedIndexInformer.
 func (f filtered) GetIndexer() cache.Indexer {
 	return filteredIndexer{f.SharedIndexInformer.GetIndexer(), f.keep}
+}
+
+// offeredOnly returns an informer, and its lister, with the objects of type T to keep and no others.
+func offeredOnly[T, L any](informer cache.SharedIndexInformer, newLister func(cache.Indexer) L, keep func(T) bool) offered[L] {
+	of := filtered{informer, func(obj any) bool {
+		object, is := obj.(T)
+		return is && keep(object)
+	}}
+	return offered[L]{of, newLister(of.GetIndexer())}
+}
+
+// mapped is an informer whose indexer, if it is asked for one object of type T, returns what it is mapped to.
+type mapped[T any] struct {
+	cache.SharedIndexInformer
+	mapping func(T) T
+}
+
+// GetIndexer implements cache.SharedIndexInformer.
+func (m mapped[T]) GetIndexer() cache.Indexer {
+	return mappedIndexer[T]{m.SharedIndexInformer.GetIndexer(), m.mapping}
+}
+
+type mappedIndexer[T any] struct {
+	cache.Indexer
+	mapping func(T) T
+}
+
+// GetByKey implements cache.Store.
+func (i mappedIndexer[T]) GetByKey(key string) (any, bool, error) {
+	obj, exists, err := i.Indexer.GetByKey(key)
+	if object, is := obj.(T); is {
+		obj = i.mapping(object)
+	}
+	return obj, exists, err
 }
 
 type filteredIndexer struct {
@@ -67,8 +103,6 @@ func (i filteredIndexer) ByIndex(name, value string) ([]any, error) {
 
 // lastKnown returns an object that a handler is called for as it was last seen.
 func lastKnown(obj any) any {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		return unknown.Obj
-	}
-	return obj
+	last, _ := objects.LastKnown[any](obj)
+	return last
 }

@@ -83,9 +83,9 @@ type statefulSetLister struct {
 
 // newStatefulSets returns the small ones. Those of a pod, which are queued, are all: to look
 // at how large each is takes longer.
-func newStatefulSets(small smallSets, t *debts) (offered[appslisters.StatefulSetLister], error) {
-	s, err := newSelecting(small.StatefulSetInformer.Informer(), func(set *appsv1.StatefulSet) *metav1.LabelSelector { return notEmpty(set.Spec.Selector) })
-	s, fair := s.taking(t, small.Informer())
+func newStatefulSets(informer appsinformers.StatefulSetInformer, revisions appslisters.ControllerRevisionLister, t *debts) (offered[appslisters.StatefulSetLister], error) {
+	s, err := newSelecting(informer.Informer(), func(set *appsv1.StatefulSet) *metav1.LabelSelector { return notEmpty(set.Spec.Selector) })
+	s, fair := s.taking(t, smallSets(informer, revisions).informer)
 	return offered[appslisters.StatefulSetLister]{fair, statefulSetLister{appslisters.NewStatefulSetLister(fair.GetIndexer()), s}}, err
 }
 

@@ -8,7 +8,6 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/lru"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
@@ -26,25 +25,15 @@ func isTenants(name string) bool {
 	return is
 }
 
-// smallSets are the StatefulSets whose replicas fit into memory.
-type smallSets struct {
-	appsinformers.StatefulSetInformer
+// smallSets returns the StatefulSets whose replicas fit into memory.
+func smallSets(sets appsinformers.StatefulSetInformer, revisions appslisters.ControllerRevisionLister) offered[appslisters.StatefulSetLister] {
+	return offeredOnly(sets.Informer(), appslisters.NewStatefulSetLister, measured{revisions, lru.New(knownRevisions)}.isSmall)
+}
+
+// measured knows how large the replicas of StatefulSets are.
+type measured struct {
 	revisions appslisters.ControllerRevisionLister
 	templates *lru.Cache // bytes of memory, by the UID of the revision
-}
-
-func newSmallSets(sets appsinformers.StatefulSetInformer, revisions appslisters.ControllerRevisionLister) smallSets {
-	return smallSets{sets, revisions, lru.New(knownRevisions)}
-}
-
-// Informer implements appsinformers.StatefulSetInformer.
-func (s smallSets) Informer() cache.SharedIndexInformer {
-	return filtered{s.StatefulSetInformer.Informer(), s.isSmall}
-}
-
-// Lister implements appsinformers.StatefulSetInformer.
-func (s smallSets) Lister() appslisters.StatefulSetLister {
-	return appslisters.NewStatefulSetLister(s.Informer().GetIndexer())
 }
 
 const (
@@ -60,24 +49,23 @@ const (
 
 // isSmall also looks at the template of the current revision: those of replicas below a
 // partition are made of it.
-func (s smallSets) isSmall(obj any) bool {
-	set, ok := obj.(*appsv1.StatefulSet)
-	if !ok || set.Spec.Replicas == nil || *set.Spec.Replicas <= fewReplicas || !isTenants(set.Namespace) {
-		return ok
+func (m measured) isSmall(set *appsv1.StatefulSet) bool {
+	if set.Spec.Replicas == nil || *set.Spec.Replicas <= fewReplicas || !isTenants(set.Namespace) {
+		return true
 	}
 	replicas := int(*set.Spec.Replicas)
 	if replicas > spacepolicy.MaxReplicas ||
 		replicas*spacepolicy.ReplicaBytes(set.Spec.Template, set.Spec.VolumeClaimTemplates, set.Spec.Selector) > maxReplicaBytes {
 		return false
 	}
-	current, err := s.revisions.ControllerRevisions(set.Namespace).Get(set.Status.CurrentRevision)
+	current, err := m.revisions.ControllerRevisions(set.Namespace).Get(set.Status.CurrentRevision)
 	return err != nil || replicas*len(current.Data.Raw)*growth <= maxReplicaBytes ||
-		replicas*(s.templateBytes(current)+spacepolicy.ReplicaBytes("", set.Spec.VolumeClaimTemplates, set.Spec.Selector)) <= maxReplicaBytes
+		replicas*(m.templateBytes(current)+spacepolicy.ReplicaBytes("", set.Spec.VolumeClaimTemplates, set.Spec.Selector)) <= maxReplicaBytes
 }
 
 // templateBytes reads the template in a revision to measure it, once: what is in a revision does not change.
-func (s smallSets) templateBytes(revision *appsv1.ControllerRevision) int {
-	if bytes, known := s.templates.Get(revision.UID); known {
+func (m measured) templateBytes(revision *appsv1.ControllerRevision) int {
+	if bytes, known := m.templates.Get(revision.UID); known {
 		return bytes.(int)
 	}
 	var patch struct {
@@ -89,101 +77,49 @@ func (s smallSets) templateBytes(revision *appsv1.ControllerRevision) int {
 	if json.Unmarshal(revision.Data.Raw, &patch) == nil {
 		bytes = memory.Of(patch.Spec.Template)
 	}
-	s.templates.Add(revision.UID, bytes)
+	m.templates.Add(revision.UID, bytes)
 	return bytes
-}
-
-// madeRevisions are the ControllerRevisions that controllers have made. Others, of which the
-// tenant's were stored before they were refused, would be applied without validation.
-type madeRevisions struct {
-	appsinformers.ControllerRevisionInformer
-	made *lru.Cache // whether it is one that a controller makes, by UID: data does not change
-}
-
-func newMadeRevisions(informer appsinformers.ControllerRevisionInformer) madeRevisions {
-	return madeRevisions{informer, lru.New(knownRevisions)}
 }
 
 // knownRevisions is of how many ControllerRevisions it is remembered what they are.
 const knownRevisions = 10_000
 
-// Informer implements appsinformers.ControllerRevisionInformer.
-func (r madeRevisions) Informer() cache.SharedIndexInformer {
-	return filtered{r.ControllerRevisionInformer.Informer(), r.isMade}
+// madeRevisions returns the ControllerRevisions that controllers have made. Others, of which the
+// tenant's were stored before they were refused, would be applied without validation.
+func madeRevisions(informer appsinformers.ControllerRevisionInformer) offered[appslisters.ControllerRevisionLister] {
+	known := lru.New(knownRevisions) // whether it is one that a controller makes, by UID: data does not change
+	return offeredOnly(informer.Informer(), appslisters.NewControllerRevisionLister, func(revision *appsv1.ControllerRevision) bool {
+		if !isTenants(revision.Namespace) {
+			return true
+		}
+		made, is := known.Get(revision.UID)
+		if !is {
+			made = spacepolicy.ReplacesTemplate(revision.Data.Raw)
+			known.Add(revision.UID, made)
+		}
+		return made.(bool)
+	})
 }
 
-// Lister implements appsinformers.ControllerRevisionInformer.
-func (r madeRevisions) Lister() appslisters.ControllerRevisionLister {
-	return appslisters.NewControllerRevisionLister(r.Informer().GetIndexer())
+// smallServices returns the Services whose ports may be multiplied by their pods.
+func smallServices(informer coreinformers.ServiceInformer) offered[corelisters.ServiceLister] {
+	return offeredOnly(informer.Informer(), corelisters.NewServiceLister, func(service *corev1.Service) bool {
+		return len(service.Spec.Ports) <= spacepolicy.MaxServicePorts || !isTenants(service.Namespace)
+	})
 }
 
-func (r madeRevisions) isMade(obj any) bool {
-	revision, ok := obj.(*appsv1.ControllerRevision)
-	if !ok || !isTenants(revision.Namespace) {
-		return ok
-	}
-	made, known := r.made.Get(revision.UID)
-	if !known {
-		made = spacepolicy.ReplacesTemplate(revision.Data.Raw)
-		r.made.Add(revision.UID, made)
-	}
-	return made.(bool)
-}
-
-// smallServices are the Services whose ports may be multiplied by their pods.
-type smallServices struct {
-	coreinformers.ServiceInformer
-}
-
-// Informer implements coreinformers.ServiceInformer.
-func (s smallServices) Informer() cache.SharedIndexInformer {
-	return filtered{s.ServiceInformer.Informer(), func(obj any) bool {
-		service, ok := obj.(*corev1.Service)
-		return ok && (len(service.Spec.Ports) <= spacepolicy.MaxServicePorts || !isTenants(service.Namespace))
-	}}
-}
-
-// Lister implements coreinformers.ServiceInformer.
-func (s smallServices) Lister() corelisters.ServiceLister {
-	return corelisters.NewServiceLister(s.Informer().GetIndexer())
-}
-
-// smallEndpoints are Endpoints without addresses where there are too many. They are there,
+// smallEndpoints returns Endpoints without addresses where there are too many. They are there,
 // so that the controller replaces them by those of the Service's pods.
-type smallEndpoints struct {
-	coreinformers.EndpointsInformer
-}
-
-// Informer implements coreinformers.EndpointsInformer.
-func (e smallEndpoints) Informer() cache.SharedIndexInformer {
-	return emptied{e.EndpointsInformer.Informer()}
-}
-
-// Lister implements coreinformers.EndpointsInformer.
-func (e smallEndpoints) Lister() corelisters.EndpointsLister {
-	return corelisters.NewEndpointsLister(e.Informer().GetIndexer())
-}
-
-// emptied is an informer whose indexer returns Endpoints with too many addresses without any, if it is
-// asked for one.
-type emptied struct{ cache.SharedIndexInformer }
-
-// GetIndexer implements cache.SharedIndexInformer.
-func (e emptied) GetIndexer() cache.Indexer {
-	return emptiedIndexer{e.SharedIndexInformer.GetIndexer()}
-}
-
-type emptiedIndexer struct{ cache.Indexer }
-
-// GetByKey implements cache.Store.
-func (e emptiedIndexer) GetByKey(key string) (any, bool, error) {
-	obj, exists, err := e.Indexer.GetByKey(key)
-	if endpoints, ok := obj.(*corev1.Endpoints); ok && !isSmallEndpoints(endpoints) {
+func smallEndpoints(informer coreinformers.EndpointsInformer) offered[corelisters.EndpointsLister] {
+	small := mapped[*corev1.Endpoints]{informer.Informer(), func(endpoints *corev1.Endpoints) *corev1.Endpoints {
+		if isSmallEndpoints(endpoints) {
+			return endpoints
+		}
 		empty := *endpoints
 		empty.Subsets = nil
-		obj = &empty
-	}
-	return obj, exists, err
+		return &empty
+	}}
+	return offered[corelisters.EndpointsLister]{small, corelisters.NewEndpointsLister(small.GetIndexer())}
 }
 
 func isSmallEndpoints(endpoints *corev1.Endpoints) bool {

@@ -61,7 +61,7 @@ func TestSmallSets(t *testing.T) {
 	add("a|ns", "measured large before", 100, revision("measured large", annotated(maxReplicaBytes/100)))
 	add("ns", "the platform's", spacepolicy.MaxReplicas+1, nil)
 
-	shown := newSmallSets(apps.StatefulSets(), apps.ControllerRevisions().Lister())
+	shown := smallSets(apps.StatefulSets(), apps.ControllerRevisions().Lister())
 	want := map[string]bool{"most": true, "few large": true, "few large before": true, "measured before": true, "the platform's": true}
 	sets, err := shown.Lister().List(labels.Everything())
 	if err != nil {
@@ -83,7 +83,7 @@ func TestSmallSets(t *testing.T) {
 // they were bounded.
 func TestSmallEndpoints(t *testing.T) {
 	core := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1()
-	shown := smallEndpoints{core.Endpoints()}
+	shown := smallEndpoints(core.Endpoints())
 	for _, tc := range []struct {
 		namespace   string
 		ports, want int
@@ -118,7 +118,7 @@ func TestSmallEndpoints(t *testing.T) {
 // says more than one of its own.
 func TestMadeRevisions(t *testing.T) {
 	apps := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Apps().V1()
-	shown := newMadeRevisions(apps.ControllerRevisions())
+	shown := madeRevisions(apps.ControllerRevisions())
 	for _, tc := range []struct {
 		namespace, name, data string
 		shown                 bool
@@ -144,7 +144,7 @@ func TestMadeRevisions(t *testing.T) {
 // stored before they were bounded.
 func TestSmallServices(t *testing.T) {
 	core := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1()
-	shown := smallServices{core.Services()}
+	shown := smallServices(core.Services())
 	for _, tc := range []struct {
 		namespace string
 		ports     int

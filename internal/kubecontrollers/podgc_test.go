@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -58,7 +59,7 @@ func testUnscheduledPods(t *testing.T) {
 		defer mu.Unlock()
 		of[tenant.Flat(namespace).Space()]++
 	}
-	client := kubernetes.NewForConfigOrDie(&rest.Config{QPS: -1, Transport: transport(func(req *http.Request) (*http.Response, error) {
+	client := kubernetes.NewForConfigOrDie(&rest.Config{QPS: -1, Transport: roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		parts := strings.Split(req.URL.Path, "/") // api v1 namespaces NAMESPACE pods NAME [status]
 		namespace, name, subresource := parts[4], parts[6], strings.Join(parts[7:], "/")
 		if strings.HasPrefix(namespace, "hangs|") {
@@ -90,7 +91,3 @@ func testUnscheduledPods(t *testing.T) {
 		t.Error(diff)
 	}
 }
-
-type transport func(*http.Request) (*http.Response, error)
-
-func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

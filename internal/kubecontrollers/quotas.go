@@ -19,7 +19,6 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/lru"
 	"k8s.io/utils/ptr"
 
@@ -27,23 +26,10 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// namespaceQuotas are the quotas of namespaces, all but those of tenants: upstream's
+// namespaceQuotas returns the quotas of namespaces, all but those of tenants: upstream's
 // controller would count for these what is in their namespace alone.
-type namespaceQuotas struct {
-	coreinformers.ResourceQuotaInformer
-}
-
-// Informer implements coreinformers.ResourceQuotaInformer.
-func (q namespaceQuotas) Informer() cache.SharedIndexInformer {
-	return filtered{q.ResourceQuotaInformer.Informer(), func(obj any) bool {
-		q, ok := obj.(*corev1.ResourceQuota)
-		return ok && !tenantquota.IsTenantQuota(q)
-	}}
-}
-
-// Lister implements coreinformers.ResourceQuotaInformer.
-func (q namespaceQuotas) Lister() corelisters.ResourceQuotaLister {
-	return corelisters.NewResourceQuotaLister(q.Informer().GetIndexer())
+func namespaceQuotas(informer coreinformers.ResourceQuotaInformer) offered[corelisters.ResourceQuotaLister] {
+	return offeredOnly(informer.Informer(), corelisters.NewResourceQuotaLister, func(q *corev1.ResourceQuota) bool { return !tenantquota.IsTenantQuota(q) })
 }
 
 // carefulQuotas writes what upstream's quota controller counts. In spaces the server

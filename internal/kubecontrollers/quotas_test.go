@@ -147,7 +147,7 @@ func TestQuotasOfNamespaces(t *testing.T) {
 			&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "a|default", Name: "tenant-quota"}},
 			&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "a|default", Name: "of-the-namespace"}}), 0)
 		var heard []string
-		if _, err := offeredIfInTurn(newDebts(1), namespaceQuotas{f.Core().V1().ResourceQuotas()}.Informer(), corelisters.NewResourceQuotaLister).Informer().AddEventHandlerWithResyncPeriod(
+		if _, err := offeredIfInTurn(newDebts(1), namespaceQuotas(f.Core().V1().ResourceQuotas()).Informer(), corelisters.NewResourceQuotaLister).Informer().AddEventHandlerWithResyncPeriod(
 			cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { heard = append(heard, obj.(*corev1.ResourceQuota).Name) }}, quotaResync); err != nil {
 			t.Fatal(err)
 		}

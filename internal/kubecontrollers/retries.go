@@ -7,8 +7,8 @@ import (
 )
 
 // Upstream's queues let ten items a second come again after failures, of all tenants together, and each that is
-// to come again waits behind all before it. A tenant whose objects fail without an end would have others' wait for
-// hours, who have met a conflict. So the controller hears of an object with which it has failed after a time of its own, too.
+// to come again waits behind all before it. A tenant whose objects fail without an end would delay the retries of
+// other tenants for hours. So the controller hears of a failed object after a time of its own, too.
 
 // failure is that of the workers of a controller with one object, one time after the other.
 type failure struct {
@@ -26,8 +26,8 @@ func (i *fairInformer) again(n tenant.Name, key string, failed bool) {
 	}
 	if !failed || !i.sharing.retries {
 		delete(i.failed, key)
-		if i.slots[n].Before(i.debts.now()) {
-			delete(i.slots, n)
+		if i.nextRetries[n].Before(i.debts.now()) {
+			delete(i.nextRetries, n)
 		}
 		return
 	}
@@ -35,20 +35,20 @@ func (i *fairInformer) again(n tenant.Name, key string, failed bool) {
 	if before != nil {
 		now.times = before.times + 1
 	}
-	delay := max(i.slot(n), min(firstRetry<<min(now.times, 10), lastRetry))
+	delay := max(i.nextRetry(n), min(firstRetry<<min(now.times, 10), lastRetry))
 	now.timer = time.AfterFunc(delay, func() { i.retry(n, key) })
 	i.failed[key] = now
 }
 
-// slot returns after what time the next object of a tenant may come again. It is called with the lock.
-func (i *fairInformer) slot(n tenant.Name) time.Duration {
+// nextRetry returns after what time the next object of a tenant may come again. It is called with the lock.
+func (i *fairInformer) nextRetry(n tenant.Name) time.Duration {
 	now := i.debts.now()
-	slot := i.slots[n]
-	if earliest := now.Add(-retryBurst * retryInterval); slot.Before(earliest) {
-		slot = earliest
+	next := i.nextRetries[n]
+	if earliest := now.Add(-retryBurst * retryInterval); next.Before(earliest) {
+		next = earliest
 	}
-	i.slots[n] = slot.Add(retryInterval)
-	return slot.Sub(now)
+	i.nextRetries[n] = next.Add(retryInterval)
+	return next.Sub(now)
 }
 
 // retry has the controller hear of an object when it is its turn.

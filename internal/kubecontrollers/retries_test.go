@@ -131,8 +131,8 @@ func TestFailuresOfOneTenant(t *testing.T) {
 			informer.again("a", fmt.Sprintf("a|ns/%d", i), false)
 		}
 		informer.again("b", "b|ns/x", false)
-		if len(informer.failed)+len(informer.slots) > 0 {
-			t.Errorf("still known: %v, %v", informer.failed, informer.slots)
+		if len(informer.failed)+len(informer.nextRetries) > 0 {
+			t.Errorf("still known: %v, %v", informer.failed, informer.nextRetries)
 		}
 	})
 }

@@ -98,7 +98,7 @@ func selections(tb testing.TB, f informers.SharedInformerFactory, ours bool) fun
 		noError(err)
 		j, err := newJobs(f.Batch().V1().Jobs(), debts)
 		noError(err)
-		ss, err := newStatefulSets(newSmallSets(apps.StatefulSets(), apps.ControllerRevisions().Lister()), debts)
+		ss, err := newStatefulSets(apps.StatefulSets(), apps.ControllerRevisions().Lister(), debts)
 		noError(err)
 		b, err := newBudgets(f.Policy().V1().PodDisruptionBudgets())
 		noError(err)

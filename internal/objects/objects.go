@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 )
 
 // Ref names an object within a space. Namespace is empty for one of the cluster scope.
@@ -53,4 +54,14 @@ func WithKey(m map[string]string, key, value string) map[string]string {
 		delete(m, key)
 	}
 	return m
+}
+
+// LastKnown returns an object that a handler of an informer's events is called for, as it was last seen. It returns
+// false for one that is no T.
+func LastKnown[T any](obj any) (T, bool) {
+	if unknown, is := obj.(cache.DeletedFinalStateUnknown); is {
+		obj = unknown.Obj
+	}
+	object, is := obj.(T)
+	return object, is
 }

@@ -54,7 +54,7 @@ func ofPlatform() []loopback.Path {
 		{Method: http.MethodPost, Path: "/apis/events.k8s.io/v1/namespaces"},
 		{Method: http.MethodPatch, Path: "/apis/events.k8s.io/v1/namespaces"},
 	}
-	// Whoever writes an admission policy needs rights to the kind of its parameters,
+	// Anybody who writes an admission policy needs rights to the kind of its parameters,
 	// whose resource is looked up without a context. What every space has is known;
 	// the kinds of the system space's definitions are not those of another.
 	for _, gv := range legacyscheme.Scheme.PrioritizedVersionsAllGroups() {

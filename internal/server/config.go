@@ -51,8 +51,9 @@ const never = 100 * 365 * 24 * time.Hour
 var customResourceDefinitions = apiextensions.Resource("customresourcedefinitions")
 
 func newConfigs(opts CompletedOptions, b *base, s *stores, p *policy) (*configs, error) {
-	b.generic.Authentication.Authenticator, b.generic.Authorization.Authorizer, b.generic.RuleResolver = p.authenticator, p.authorizer, p.resolver
-	kube, serviceResolver, admissionInitializers, err := app.CreateKubeAPIServerConfig(opts.kube, b.generic, b.informers, b.storage)
+	decided := *b.generic // by the policy, and the base stays as it is
+	decided.Authentication.Authenticator, decided.Authorization.Authorizer, decided.RuleResolver = p.authenticator, p.authorizer, p.resolver
+	kube, serviceResolver, admissionInitializers, err := app.CreateKubeAPIServerConfig(opts.kube, &decided, b.informers, b.storage)
 	if err != nil {
 		return nil, err
 	}
@@ -63,21 +64,21 @@ func newConfigs(opts CompletedOptions, b *base, s *stores, p *policy) (*configs,
 	}
 	kube.Extra.RepairServicesInterval = never
 	authResolver := webhook.NewDefaultAuthenticationInfoResolverWrapper(kube.ControlPlane.ProxyTransport,
-		b.generic.EgressSelector, b.generic.LoopbackClientConfig, b.generic.TracerProvider)
-	extensions, err := controlplaneapiserver.CreateAPIExtensionsConfig(*b.generic, b.informers, admissionInitializers,
+		decided.EgressSelector, decided.LoopbackClientConfig, decided.TracerProvider)
+	extensions, err := controlplaneapiserver.CreateAPIExtensionsConfig(decided, b.informers, admissionInitializers,
 		opts.kube.CompletedOptions, opts.kube.MasterCount, serviceResolver, authResolver)
 	if err != nil {
 		return nil, err
 	}
-	aggregator, err := controlplaneapiserver.CreateAggregatorConfig(*b.generic, opts.kube.CompletedOptions, b.informers,
+	aggregator, err := controlplaneapiserver.CreateAggregatorConfig(decided, opts.kube.CompletedOptions, b.informers,
 		serviceResolver, kube.ControlPlane.ProxyTransport, kube.ControlPlane.Extra.PeerProxy, admissionInitializers)
 	if err != nil {
 		return nil, err
 	}
 	c := &configs{
 		kube: kube, extensions: extensions, aggregator: aggregator,
-		groups:   &discovery.SharedGroups{All: b.generic.AggregatedDiscoveryGroupManager, IsBuiltin: legacyscheme.Scheme.IsGroupRegistered},
-		notFound: notfoundhandler.New(b.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey),
+		groups:   &discovery.SharedGroups{All: decided.AggregatedDiscoveryGroupManager, IsBuiltin: legacyscheme.Scheme.IsGroupRegistered},
+		notFound: notfoundhandler.New(decided.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey),
 	}
 	c.crds = crd.New(crd.Options{
 		Definitions: p.definitions,

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/process/shares"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -51,7 +52,7 @@ func TestBursts(t *testing.T) {
 				// Two controllers.
 				var clients []*kubernetes.Clientset
 				for range 2 {
-					config := &rest.Config{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+					config := &rest.Config{Transport: roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 						space := strings.Split(req.URL.Path, "/")[2]
 						count(space, 1)
 						time.Sleep(time.Millisecond)
@@ -92,7 +93,7 @@ func TestBursts(t *testing.T) {
 // others.
 func TestTurns(t *testing.T) {
 	sent := 0
-	config := &rest.Config{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+	config := &rest.Config{Transport: roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		sent++
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
 			Body: io.NopCloser(strings.NewReader(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"ns"}}`))}, nil

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/internal/process/shares"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -229,7 +230,13 @@ func (t *flatteningTransport) response(response *http.Response, r *route) (*http
 	case response.StatusCode == http.StatusSwitchingProtocols:
 		return response, nil
 	case isWatch(r.query) && response.StatusCode == http.StatusOK && contentType == runtime.ContentTypeJSON:
-		response.Body = newFrames(response.Body, w)
+		response.Body = roundtrip.Events(response.Body, func(event []byte) ([]byte, error) {
+			flattened, err := w.rewrite(event, eventPlace)
+			if err != nil {
+				return nil, fmt.Errorf("flattening a watch event: %w", err)
+			}
+			return append(flattened, '\n'), nil
+		})
 		return response, nil
 	}
 	body, err := io.ReadAll(response.Body)

@@ -1,12 +1,15 @@
 package spaces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 // limits bound the requests of the shared clients, except watches: no answer may block a
@@ -26,42 +29,28 @@ var defaultLimits = limits{timeout: 65 * time.Second, object: 32 << 20, list: 1 
 // for its whole answer.
 func (l limits) roundTrip(next http.RoundTripper, req *http.Request, maxBytes int64) (*http.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(req.Context(), l.timeout, fmt.Errorf("no answer within %v", l.timeout))
-	response, err := next.RoundTrip(req.WithContext(ctx))
+	var ended error // before it is ended here
+	response, err := roundtrip.Ending(next, req.WithContext(ctx), func() { ended = context.Cause(ctx); cancel() })
 	if err != nil {
-		cancel()
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		return nil, err
+		return nil, cmp.Or(ended, err)
 	}
-	response.Body = &limitedBody{ReadCloser: response.Body, ctx: ctx, cancel: cancel, left: maxBytes}
+	response.Body = &roundtrip.Bounded{ReadCloser: timedBody{response.Body, ctx}, Left: maxBytes, TooLarge: func() error { return errTooLarge }}
 	return response, nil
 }
 
 var errTooLarge = errors.New("the answer is too large")
 
-// limitedBody is a body that fails beyond a number of bytes.
-type limitedBody struct {
+// timedBody is a body that says so when it is cut short because its context has ended: its own error may be io.EOF.
+type timedBody struct {
 	io.ReadCloser
-	ctx    context.Context
-	cancel context.CancelFunc
-	left   int64
+	ctx context.Context
 }
 
 // Read implements io.Reader.
-func (b *limitedBody) Read(p []byte) (int, error) {
+func (b timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, errTooLarge
-	}
-	if err != nil && b.ctx.Err() != nil { // the body is cut short, even if the error is io.EOF
+	if err != nil && b.ctx.Err() != nil {
 		err = context.Cause(b.ctx)
 	}
 	return n, err
-}
-
-// Close implements io.Closer.
-func (b *limitedBody) Close() error {
-	b.cancel()
-	return b.ReadCloser.Close()
 }

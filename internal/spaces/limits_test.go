@@ -3,9 +3,12 @@ package spaces
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,11 +16,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 // endless answers each request and then says nothing more, or the same for ever.
 func endless(text string) http.RoundTripper {
-	return roundTripper(func(req *http.Request) (*http.Response, error) {
+	return roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		header := http.Header{"Content-Type": {"application/json"}}
 		return &http.Response{StatusCode: http.StatusOK, Header: header, Request: req, Body: io.NopCloser(&repeated{req.Context(), text})}, nil
 	})
@@ -54,6 +59,20 @@ func TestLimits(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestErrorsOfServers checks that it is known why there is no answer: clients try again after some errors.
+func TestErrorsOfServers(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	next := roundtrip.Func(func(*http.Request) (*http.Response, error) { return nil, refused })
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/api", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	//nolint:bodyclose // there is none
+	if _, err := defaultLimits.roundTrip(next, req, 1); !errors.Is(err, refused) {
+		t.Errorf("%v, want %v", err, refused)
 	}
 }
 

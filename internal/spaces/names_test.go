@@ -10,13 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 // TestNames checks that no request leaves a metadata client for another object than the
 // one that was meant.
 func TestNames(t *testing.T) {
 	ctx := t.Context()
-	config := &rest.Config{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+	config := &rest.Config{Transport: roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		t.Errorf("%s %s was sent", req.Method, req.URL)
 		return nil, http.ErrNotSupported
 	})}

@@ -41,7 +41,7 @@ func (f *Factory) Scope() *Scope {
 var errScopeEnded = errors.New("what asks for this informer has ended")
 
 // End removes the handlers that were added by way of the scope, ends the informers that nothing else uses, and waits
-// for them. Whoever asks for an informer afterwards gets one that never runs.
+// for them. A caller that asks for an informer afterwards gets one that never runs.
 func (s *Scope) End() {
 	s.mu.Lock()
 	handlers, used := s.handlers, s.used

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/process/shares"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -31,7 +32,7 @@ const workers = 8
 // slowServer answers requests in the space of a after a time, and others at once.
 func slowServer(t *testing.T, after func() time.Duration) *kubernetes.Clientset {
 	t.Helper()
-	config := &rest.Config{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+	config := &rest.Config{Transport: roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		if strings.HasPrefix(req.URL.Path, "/tenants/a/") {
 			select {
 			case <-time.After(after()):
@@ -250,7 +251,7 @@ func TestNoOwnRetry(t *testing.T) {
 // which would keep the worker meanwhile.
 func TestTriesAgain(t *testing.T) {
 	var asked atomic.Int32
-	config := &rest.Config{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+	config := &rest.Config{Transport: roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		asked.Add(1)
 		return &http.Response{
 			StatusCode: http.StatusTooManyRequests, Request: req,

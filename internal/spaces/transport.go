@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -14,7 +15,7 @@ import (
 func ConfigIn(config *rest.Config, in tenant.Scope) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
+		return roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			req = req.Clone(req.Context())
 			setPath(req, in, req.URL.Path)
 			if isWatch(req.URL.Query()) {
@@ -25,10 +26,6 @@ func ConfigIn(config *rest.Config, in tenant.Scope) *rest.Config {
 	})
 	return config
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // setPath sends req to an ordinary path in a scope.
 func setPath(req *http.Request, in tenant.Scope, path string) {

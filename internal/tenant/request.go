@@ -115,7 +115,7 @@ func OfUser(u user.Info) (Name, error) {
 	}
 	switch values := u.GetExtra()[UserExtraKey]; len(values) {
 	case 0:
-		// Whoever impersonates by the former name means a user of that tenant, and no other.
+		// Anybody who impersonates by the former name means a user of that tenant, and no other.
 		if _, ok := u.GetExtra()[formerUserExtraKey]; ok {
 			return "", fmt.Errorf("the extra %q of user %q is called %q", formerUserExtraKey, u.GetName(), UserExtraKey)
 		}

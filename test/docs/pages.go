@@ -203,3 +203,17 @@ func firsts(pattern *regexp.Regexp, text string) []string {
 	}
 	return found
 }
+
+// Expand returns the paths that are meant by one with braces, as a shell does.
+func Expand(file string) []string {
+	before, rest, braced := strings.Cut(file, "{")
+	if !braced {
+		return []string{file}
+	}
+	choices, after, _ := strings.Cut(rest, "}")
+	var files []string
+	for choice := range strings.SplitSeq(choices, ",") {
+		files = append(files, Expand(before+choice+after)...)
+	}
+	return files
+}

@@ -54,7 +54,7 @@ func TestPathsAreThere(t *testing.T) {
 			if !named.MatchString(code) {
 				continue
 			}
-			for _, file := range expand(code) {
+			for _, file := range Expand(code) {
 				checked++
 				if _, err := os.Stat(filepath.Join(root, file)); err != nil {
 					t.Errorf("%s names %s, which is not there", page.Path, file)
@@ -65,20 +65,6 @@ func TestPathsAreThere(t *testing.T) {
 	if checked == 0 {
 		t.Error("no path was checked")
 	}
-}
-
-// expand returns the paths that are meant by one with braces, as a shell does.
-func expand(file string) []string {
-	before, rest, braced := strings.Cut(file, "{")
-	if !braced {
-		return []string{file}
-	}
-	choices, after, _ := strings.Cut(rest, "}")
-	var files []string
-	for choice := range strings.SplitSeq(choices, ",") {
-		files = append(files, expand(before+choice+after)...)
-	}
-	return files
 }
 
 // TestMakeTargets checks that every target that a page names is in the Makefile.

@@ -2,14 +2,12 @@ package harness
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
@@ -92,13 +90,9 @@ func (s *APIServer) await(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
-		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
+	return Until(ctx, 2*time.Minute, s.command.Path+" is ready, see its log", func(ctx context.Context) error {
+		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
-	if err != nil {
-		return fmt.Errorf("waiting for %s to be ready, see its log: %w", s.command.Path, err)
-	}
-	return nil
 }
 
 // CPU returns the processor time that the server has taken, without its etcd.

@@ -3,6 +3,7 @@ package harness
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Main runs the command name until it ends or is interrupted.
@@ -68,6 +70,19 @@ func Quantile[T cmp.Ordered](values []T, part float64) (value T) {
 
 // Median returns the value in the middle.
 func Median[T cmp.Ordered](values []T) T { return Quantile(values, 0.5) }
+
+// Until waits until something is so, and says what was missing at last.
+func Until(ctx context.Context, timeout time.Duration, what string, is func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+		last = is(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until %s: %w", what, errors.Join(err, last))
+	}
+	return nil
+}
 
 // FreePort returns a port of this machine that nobody listens at.
 func FreePort() (int, error) {

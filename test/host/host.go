@@ -1,15 +1,27 @@
 package host
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/test/harness"
 )
+
+// startTimeout is what the host gets to know what was made a moment ago.
+const startTimeout = 2 * time.Minute
 
 // environment makes the process of a test an API server.
 const environment = "TENANTRY_TEST_HOST"
@@ -56,6 +68,46 @@ func Start(ctx context.Context, dir, tokens string, flags ...string) (*Host, err
 		return nil, fmt.Errorf("starting the API server of the host: %w", err)
 	}
 	return &Host{Config: server.Config, server: server}, nil
+}
+
+// Apply creates what manifests have, in a namespace where they name none, as kustomize does. It waits until
+// the host knows their kinds.
+func Apply(ctx context.Context, admin client.Client, namespace string, paths ...string) error {
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096); ; {
+			object := &unstructured.Unstructured{}
+			if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return fmt.Errorf("reading %s: %w", path, err)
+			}
+			if err := harness.Until(ctx, startTimeout, "the host has what "+path+" says", func(ctx context.Context) error {
+				return createIn(ctx, admin, namespace, object)
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// createIn creates an object, in a namespace where it has one.
+func createIn(ctx context.Context, admin client.Client, namespace string, object *unstructured.Unstructured) error {
+	mapping, err := admin.RESTMapper().RESTMapping(object.GroupVersionKind().GroupKind())
+	if err != nil {
+		return err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace && object.GetNamespace() == "" {
+		object.SetNamespace(namespace)
+	}
+	if strings.HasSuffix(object.GetKind(), "RoleBinding") {
+		object.Object["subjects"].([]any)[0].(map[string]any)["namespace"] = namespace
+	}
+	return client.IgnoreAlreadyExists(admin.Create(ctx, object))
 }
 
 // As returns a config of the user of a token.

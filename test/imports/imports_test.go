@@ -8,9 +8,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tenantry/tenantry/test/docs"
 )
 
 const module = "github.com/tenantry/tenantry/"
@@ -41,6 +44,33 @@ func TestImportsPointDown(t *testing.T) {
 	}
 	if checked == 0 {
 		t.Error("no import was checked")
+	}
+}
+
+// TestThePackagesAreInOrder checks the table of packages: each has a row, and the rows are in the
+// order of the layers.
+func TestThePackagesAreInOrder(t *testing.T) {
+	const file = "../../ARCHITECTURE.md"
+	r := readRules(t, file)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, depth := map[string]bool{}, 0
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:api|cmd|internal)/[^`]+)` \\|").FindAllStringSubmatch(string(content), -1) {
+		for _, path := range docs.Expand(row[1]) {
+			rows[module+path] = true
+			if layer := r.layer[r.room(module+path)]; layer < depth {
+				t.Errorf("%s: the row of %s is below those of lower layers", file, path)
+			} else {
+				depth = layer
+			}
+		}
+	}
+	for _, p := range list(t) {
+		if owner := strings.TrimPrefix(p.ImportPath, module); !rows[p.ImportPath] && !strings.HasPrefix(owner, "test/") && !strings.HasPrefix(owner, "config/") {
+			t.Errorf("%s: %s has no row in the table of packages", file, p.ImportPath)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/onsi/gomega/gexec"
 
 	"github.com/tenantry/tenantry/test/docs"
-	"github.com/tenantry/tenantry/test/harness"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 // binary builds the command tenantry and returns its path.
@@ -48,11 +48,10 @@ func newFollower(path string) *follower {
 	r := &follower{dir: GinkgoT().TempDir(), home: GinkgoT().TempDir()}
 	r.env = append(os.Environ(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "HOME="+r.home, "XDG_CACHE_HOME="+filepath.Join(r.home, ".cache"),
 		"KUBECONFIG="+filepath.Join(r.dir, ".tenantry", "admin.kubeconfig"))
-	port, err := harness.FreePort()
-	Expect(err).NotTo(HaveOccurred())
+	port := sessions.FreePort()
 	r.say("https://keystone.example.com/v3", "http://"+strings.TrimPrefix(ks.url, "http://"))
-	r.say("127.0.0.1:6443", fmt.Sprintf("127.0.0.1:%d", port))
-	r.say("tenantry up", fmt.Sprintf("tenantry up --secure-port %d", port))
+	r.say("127.0.0.1:6443", "127.0.0.1:"+port)
+	r.say("tenantry up", "tenantry up --secure-port "+port)
 	return r
 }
 

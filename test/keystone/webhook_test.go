@@ -11,13 +11,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gexec"
 	"github.com/onsi/gomega/types"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +26,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
-	"github.com/tenantry/tenantry/test/harness"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 // newStockWebhook starts k8s-keystone-auth, which K8S_KEYSTONE_AUTH names or, without that, what
@@ -43,13 +41,10 @@ func newStockWebhook() string {
 		for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
 			Expect(os.WriteFile(filepath.Join(dir, name), content, 0o600)).To(Succeed())
 		}
-		port, err := harness.FreePort()
-		Expect(err).NotTo(HaveOccurred())
-		address := fmt.Sprintf("127.0.0.1:%d", port)
-		session, err := gexec.Start(exec.Command(stock, "--listen", address, "--keystone-url", ks.url,
-			"--tls-cert-file", filepath.Join(dir, "tls.crt"), "--tls-private-key-file", filepath.Join(dir, "tls.key")), GinkgoWriter, GinkgoWriter)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Eventually(session.Kill()).Should(gexec.Exit()) })
+		address := "127.0.0.1:" + sessions.FreePort()
+		session := sessions.Run(stock, "--listen", address, "--keystone-url", ks.url,
+			"--tls-cert-file", filepath.Join(dir, "tls.crt"), "--tls-private-key-file", filepath.Join(dir, "tls.key"))
+		DeferCleanup(func() { sessions.Kill(session) })
 		Eventually(func() error { _, err := net.Dial("tcp", address); return err }).Should(Succeed())
 		url = "https://" + address
 	} else {

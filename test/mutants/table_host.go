@@ -51,7 +51,7 @@ var hostTable = []mutant{
 	{"an answer of a server is not YAML", by("internal/controller/planeclient", "TestFormatsOfAnswers"),
 		"internal/controller/planeclient/guard.go", `!isRead(header) {`, `!isRead(header) && false {`},
 	{"an answer of a server has a bound", by("internal/controller/planeclient", "TestAnswersAreBounded"),
-		"internal/controller/planeclient/guard.go", `b.left < 0 {`, `false {`},
+		"internal/roundtrip/roundtrip.go", `b.Left -= int64(n)`, `b.Left -= 0 * int64(n)`},
 	{"the certificate of an earlier tenant is not handed on", by("internal/controller/hosttenant", "TestKubeconfig"),
 		"internal/controller/hosttenant/kubeconfig.go", `	if current.Annotations[spaceAnnotation] != string(w.mirror.UID) {`, `	if false {`},
 	{"a host asks for no more than its ControlPlane says", by("internal/server/registry/tenant", "TestHostLimits"),
@@ -95,7 +95,7 @@ var hostTable = []mutant{
 		"internal/controller/planeclient/sharing.go", `		err = readAll(response, s.of.String())
 `, ``},
 	{"an answer about one Tenant has a bound", by("internal/controller/planeclient", "TestTenantsAreBounded"),
-		"internal/controller/planeclient/sharing.go", `left: tenantBytes}`, `left: 1 << 40}`},
+		"internal/controller/planeclient/sharing.go", `bounded(of, body, tenantBytes)`, `bounded(of, body, 1<<40)`},
 	{"a control plane says little on the host", by("internal/controller/hosttenant", "TestLargeStatus"),
 		"internal/controller/hosttenant/status.go", `len(content) > statusBytes {`, `false {`},
 	{"messages of a control plane are cut", by("internal/controller/hosttenant", "TestLargeStatus"),
@@ -126,10 +126,9 @@ var hostTable = []mutant{
 		"internal/controller/planeclient/answers.go", `			err = checkAnswer(c.of, content, answerQuantities)
 `, ``},
 	{"an event of a control plane is quick to decode", by("internal/controller/planeclient", "TestAnswersAreQuickToDecode"),
-		"internal/controller/planeclient/answers.go", `			err = checkAnswer(c.of, event, ObjectQuantities)
-`, ``},
+		"internal/controller/planeclient/answers.go", `return event, checkAnswer(of, event, ObjectQuantities)`, `return event, nil`},
 	{"an event of a control plane has a bound", by("internal/controller/planeclient", "TestAnswersAreBounded"),
-		"internal/controller/planeclient/answers.go", `of: of, most: tenantBytes}`, `of: of, most: 1 << 40}`},
+		"internal/controller/planeclient/answers.go", `from := bounded(of, body, tenantBytes)`, `from := bounded(of, body, 1<<40)`},
 	{"a Tenant in a list is bounded", by("internal/controller/hosttenant", "TestBare"),
 		"internal/controller/hosttenant/connections.go", `		if n > planeclient.ObjectQuantities {`, `		if n < 0 {`},
 	{"quantities of an answer are compared quickly", by("internal/bounds", "TestAnswer"),

@@ -153,7 +153,7 @@ func withoutFile(err error, s configuration.Section) string {
 // errNotGiven says that an object is not there, or not for the ControlPlane.
 var errNotGiven = errors.New("it is not for this ControlPlane")
 
-// IsGiven reports whether somebody has made an object for a ControlPlane, by the label, and not the operator. Who may
+// IsGiven reports whether somebody has made an object for a ControlPlane, by the label, and not the operator. Anybody who may
 // create ControlPlanes could otherwise have any Secret mounted into an image of theirs, or published.
 func IsGiven(cp *v1alpha1.ControlPlane, object metav1.Object) bool {
 	marks := object.GetLabels()

@@ -90,7 +90,7 @@ func (r *Reconciler) prove(ctx context.Context, system *pki.Authority, secret *c
 }
 
 // checkMade reports why the content of a Secret of keys is not used: who may create Secrets, but not
-// read them, could have made it, and would know the keys. Whoever writes the ControlPlane can say
+// read them, could have made it, and would know the keys. Anybody who writes the ControlPlane can say
 // that it is right: of the authorities, whose key proves the others, and of each that it does not prove.
 func (w *work) checkMade(system *pki.Authority, secret *corev1.Secret) error {
 	digest := digestOf(secret.Data)

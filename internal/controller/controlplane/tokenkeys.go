@@ -26,7 +26,7 @@ import (
 const (
 	pub = ".pub"
 
-	// publishPeriod is how long servers verify by a key before one signs by it. Who verifies
+	// publishPeriod is how long servers verify by a key before one signs by it. A verifier of
 	// tokens elsewhere may remember the keys of the discovery document for an hour, and a kubelet
 	// brings another Secret to its pods within two minutes.
 	publishPeriod = 70 * time.Minute

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -105,12 +106,9 @@ func (f *followers) begin(key types.NamespacedName, one followed) context.Cancel
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(f.host, one.resource, one.namespace, 0, toolscache.Indexers{}, chosen).Informer()
 	_ = informer.SetTransform(cache.TransformStripManagedFields()) // it fails only once the informer runs
-	ask := func(objects ...any) {
-		for _, object := range objects {
-			if gone, is := object.(toolscache.DeletedFinalStateUnknown); is {
-				object = gone.Obj
-			}
-			if o, is := object.(metav1.Object); is && o.GetAnnotations()[tenant.PublishedAnnotation] != "" {
+	ask := func(all ...any) {
+		for _, object := range all {
+			if o, is := objects.LastKnown[metav1.Object](object); is && o.GetAnnotations()[tenant.PublishedAnnotation] != "" {
 				f.queue.Add(reconcile.Request{NamespacedName: key})
 				return
 			}

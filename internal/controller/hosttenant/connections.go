@@ -21,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
 	"github.com/tenantry/tenantry/internal/controller/planeclient"
+	"github.com/tenantry/tenantry/internal/objects"
 )
 
 // connections are those to the system spaces of ControlPlanes, one for each that has Tenants.
@@ -192,10 +193,7 @@ func (c *connections) watch(ctx context.Context, watching cache.Cache, pace *pac
 
 // enqueue asks for a reconcile of what has changed in a control plane.
 func (c *connections) enqueue(ctx context.Context, pace *pace, object any) {
-	if gone, is := object.(toolscache.DeletedFinalStateUnknown); is {
-		object = gone.Obj
-	}
-	if t, is := object.(*v1alpha1.Tenant); is && c.isOnHost(ctx, t.Name) {
+	if t, is := objects.LastKnown[*v1alpha1.Tenant](object); is && c.isOnHost(ctx, t.Name) {
 		request := reconcile.Request{NamespacedName: types.NamespacedName{Name: t.Name}}
 		pace.enqueue(t.Name, func() { c.queue.Add(request) })
 	}

@@ -14,7 +14,7 @@ import (
 type Default struct {
 	// ControlPlane is the one, if it is not empty.
 	ControlPlane v1alpha1.ControlPlaneReference
-	// Namespace is otherwise where the only ControlPlane is the one. Who may create
+	// Namespace is otherwise where the only ControlPlane is the one. A user who may create
 	// ControlPlanes in another namespace must not get the Tenants of others by that.
 	Namespace string
 }

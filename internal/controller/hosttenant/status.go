@@ -92,8 +92,8 @@ func statusOf(w *work, failed error) *v1alpha1.TenantStatus {
 // Tenant, and all that watch Tenants there have it.
 const statusBytes = 16 << 10
 
-// told are the conditions of a Tenant in a control plane that the host is told of.
-var told = []string{v1alpha1.ConditionReady, v1alpha1.ConditionDeleting}
+// shownConditions are those of a Tenant in a control plane that the host is told of.
+var shownConditions = []string{v1alpha1.ConditionReady, v1alpha1.ConditionDeleting}
 
 // mirrored returns the status of the Tenant in the control plane, in terms of the one on the
 // host, and what that says of itself. Of a status that is too large it returns the conditions, and false.
@@ -113,7 +113,7 @@ func mirrored(w *work) (*v1alpha1.TenantStatus, bool) {
 	if meta.FindStatusCondition(there.Conditions, v1alpha1.ConditionReady) == nil {
 		own = append(own, v1alpha1.ConditionReady)
 	}
-	for _, kind := range told {
+	for _, kind := range shownConditions {
 		if c := meta.FindStatusCondition(there.Conditions, kind); c != nil && isShort(c) {
 			c.Message, c.ObservedGeneration = conditions.Message(c.Message), observed(c.ObservedGeneration)
 			status.Conditions = append(status.Conditions, *c)

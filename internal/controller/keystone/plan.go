@@ -29,7 +29,7 @@ const (
 	// nameAnnotation has the present name in Keystone.
 	nameAnnotation = "tenantry.io/keystone-name"
 	// suspendedAnnotation is on Tenants that are suspended because of Keystone, and has the
-	// reason. Whoever gives another reason has suspended the Tenant themselves.
+	// reason. Anybody who gives another reason has suspended the Tenant themselves.
 	suspendedAnnotation = "tenantry.io/keystone-suspended"
 	// templateAnnotation is on Tenants that have fields of spec.tenantTemplate, and has these as
 	// they were written.

@@ -291,9 +291,9 @@ func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conf
 		})
 		workqueue.ParallelizeUntil(ctx, writesAtOnce, len(phase), func(n int) {
 			c := phase[n]
-			w.slots <- struct{}{}
+			w.working <- struct{}{}
 			err := r.cluster.Apply(ctx, c)
-			<-w.slots
+			<-w.working
 			mu.Lock()
 			defer mu.Unlock()
 			if at, ok := placeOf(c); ok && err != nil {

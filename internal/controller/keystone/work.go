@@ -62,8 +62,8 @@ type work struct {
 	gone                        []*v1alpha1.Tenant
 	domainCensus, projectCensus census
 	conflicts                   []string
-	// slots are those of writes.
-	slots chan struct{}
+	// working is full when as many writes are made as may be at once.
+	working chan struct{}
 }
 
 // item is one domain.
@@ -76,7 +76,7 @@ type item struct {
 
 // newWork joins what Keystone has with what there is.
 func newWork(s *v1alpha1.KeystoneSync, name string, listed *keystone.Listing, k *known) *work {
-	w := &work{slots: make(chan struct{}, writesAtOnce)}
+	w := &work{working: make(chan struct{}, writesAtOnce)}
 	projects := map[string][]keystone.Project{}
 	for _, project := range listed.Projects {
 		if !project.IsDomain {

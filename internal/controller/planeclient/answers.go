@@ -2,11 +2,11 @@ package planeclient
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/tenantry/tenantry/internal/bounds"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 const (
@@ -47,37 +47,12 @@ func (c *checked) Read(into []byte) (int, error) {
 	return c.content.Read(into)
 }
 
-// checkedEvents is the body of a watch in JSON whose events are checked, one by one, before anybody has them.
-type checkedEvents struct {
-	io.ReadCloser
-	of string
-	// from is the body, of which each event takes tenantBytes at most.
-	from   *bounded
-	events *json.Decoder
-	// event is what is left of one.
-	event []byte
-}
-
-func newCheckedEvents(of string, body io.ReadCloser) *checkedEvents {
-	from := &bounded{ReadCloser: body, of: of, most: tenantBytes}
-	return &checkedEvents{ReadCloser: body, of: of, from: from, events: json.NewDecoder(from)}
-}
-
-// Read implements io.Reader.
-func (c *checkedEvents) Read(into []byte) (int, error) {
-	if len(c.event) == 0 {
-		c.from.left = c.from.most
-		var event json.RawMessage
-		err := c.events.Decode(&event)
-		if err == nil {
-			err = checkAnswer(c.of, event, ObjectQuantities)
-		}
-		if err != nil {
-			return 0, err
-		}
-		c.event = event
-	}
-	n := copy(into, c.event)
-	c.event = c.event[n:]
-	return n, nil
+// checkedEvents returns the body of a watch in JSON whose events are checked, one by one, before anybody has them.
+// Each takes tenantBytes at most.
+func checkedEvents(of string, body io.ReadCloser) io.ReadCloser {
+	from := bounded(of, body, tenantBytes)
+	return roundtrip.Events(from, func(event []byte) ([]byte, error) {
+		from.Left = tenantBytes
+		return event, checkAnswer(of, event, ObjectQuantities)
+	})
 }

@@ -8,11 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
-
-type answers func(*http.Request) (*http.Response, error)
-
-func (a answers) RoundTrip(request *http.Request) (*http.Response, error) { return a(request) }
 
 // TestBreaker checks that a ControlPlane that does not answer is not waited for again at once.
 func TestBreaker(t *testing.T) {
@@ -29,7 +27,7 @@ func TestBreaker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
-				b := &breaker{next: answers(func(*http.Request) (*http.Response, error) {
+				b := &breaker{next: roundtrip.Func(func(*http.Request) (*http.Response, error) {
 					asked++
 					return &http.Response{}, tc.err
 				})}
@@ -64,7 +62,7 @@ func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		answer := errors.New("none")
-		b := &breaker{next: answers(func(*http.Request) (*http.Response, error) {
+		b := &breaker{next: roundtrip.Func(func(*http.Request) (*http.Response, error) {
 			asked.Add(1)
 			time.Sleep(AnswerTimeout)
 			return &http.Response{}, answer

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 const (
@@ -39,10 +41,8 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancel(request.Context())
 	ends := time.AfterFunc(limit, cancel)
-	response, err := g.next.RoundTrip(request.WithContext(ctx))
+	response, err := roundtrip.Ending(g.next, request.WithContext(ctx), func() { ends.Stop(); cancel() })
 	if err != nil {
-		ends.Stop()
-		cancel()
 		if request.Context().Err() == nil && ctx.Err() != nil {
 			return nil, ErrNoAnswer
 		}
@@ -51,7 +51,6 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	if watches {
 		ends.Stop()
 	}
-	response.Body = &ending{ReadCloser: response.Body, end: func() { ends.Stop(); cancel() }}
 	if response.StatusCode/100 == 3 {
 		_ = response.Body.Close() // nothing of it is read
 		return nil, fmt.Errorf("ControlPlane %q answers with %d: its servers redirect nobody, and no redirect is followed; "+
@@ -63,9 +62,9 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 			"check what answers at its address", g.of, header)
 	}
 	if watches && response.StatusCode == http.StatusOK {
-		response.Body = newCheckedEvents(g.of, response.Body)
+		response.Body = checkedEvents(g.of, response.Body)
 	} else { // a refusal of a watch is read at once
-		response.Body = &checked{ReadCloser: &bounded{ReadCloser: response.Body, of: g.of, most: answerBytes, left: answerBytes}, of: g.of}
+		response.Body = &checked{ReadCloser: bounded(g.of, response.Body, answerBytes), of: g.of}
 	}
 	return response, nil
 }
@@ -84,31 +83,10 @@ func isWatch(request *http.Request) bool {
 	return err == nil && watch
 }
 
-// bounded is a body that cannot be read any more once it is too large.
-type bounded struct {
-	io.ReadCloser
-	of         string
-	most, left int64
-}
-
-// Read implements io.Reader.
-func (b *bounded) Read(into []byte) (int, error) {
-	n, err := b.ReadCloser.Read(into)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("ControlPlane %q answers with more than %d MiB, which is more than the operator reads: "+
-			"check what answers at its address", b.of, b.most>>20)
-	}
-	return n, err
-}
-
-// ending is a body with which something ends.
-type ending struct {
-	io.ReadCloser
-	end func()
-}
-
-// Close implements io.Closer.
-func (e *ending) Close() error {
-	defer e.end()
-	return e.ReadCloser.Close()
+// bounded is a body of an answer that cannot be read any more once it is too large.
+func bounded(of string, body io.ReadCloser, most int64) *roundtrip.Bounded {
+	return &roundtrip.Bounded{ReadCloser: body, Left: most, TooLarge: func() error {
+		return fmt.Errorf("ControlPlane %q answers with more than %d MiB, which is more than the operator reads: "+
+			"check what answers at its address", of, most>>20)
+	}}
 }

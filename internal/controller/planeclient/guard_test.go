@@ -22,6 +22,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/controlplane"
 	"github.com/tenantry/tenantry/internal/pki"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 // clientOf returns one to a server that answers in the place of own/a, as the operator has it.
@@ -171,7 +172,7 @@ func TestAnswersEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				g := &guard{of: "own/a", next: answers(func(request *http.Request) (*http.Response, error) {
+				g := &guard{of: "own/a", next: roundtrip.Func(func(request *http.Request) (*http.Response, error) {
 					header := slow{request.Context(), tc.header}
 					if _, err := header.Read(nil); !errors.Is(err, io.EOF) {
 						return nil, err

@@ -63,7 +63,7 @@ func readAll(response *http.Response, of string) error {
 	if list, is := body.(*checked); is { // of which more would be read, to check it
 		body = list.ReadCloser
 	}
-	content, err := io.ReadAll(&bounded{ReadCloser: body, of: of, most: tenantBytes, left: tenantBytes})
+	content, err := io.ReadAll(bounded(of, body, tenantBytes))
 	if err == nil {
 		err = checkAnswer(of, content, ObjectQuantities)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/internal/process/shares"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 // slow is a body that ends after a time, or with a request.
@@ -43,7 +44,7 @@ func TestShareOfWorkers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				workers := NewShares(concurrency)
 				to := func(of string, takes time.Duration) http.RoundTripper {
-					return &sharing{shares: workers, of: key(of), next: answers(func(request *http.Request) (*http.Response, error) {
+					return &sharing{shares: workers, of: key(of), next: roundtrip.Func(func(request *http.Request) (*http.Response, error) {
 						answer := slow{request.Context(), takes}
 						if body {
 							return &http.Response{Body: io.NopCloser(answer)}, nil
@@ -85,7 +86,7 @@ func TestShareOfWorkers(t *testing.T) {
 
 // TestTenantsAreBounded checks that an answer about a Tenant is not read without an end.
 func TestTenantsAreBounded(t *testing.T) {
-	s := &sharing{shares: NewShares(concurrency), next: answers(func(*http.Request) (*http.Response, error) {
+	s := &sharing{shares: NewShares(concurrency), next: roundtrip.Func(func(*http.Request) (*http.Response, error) {
 		return &http.Response{Body: io.NopCloser(io.LimitReader(zeros{}, tenantBytes+1))}, nil
 	})}
 	if err := ask(t, s); err == nil || !strings.Contains(err.Error(), "more than 4 MiB") {

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,6 +19,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/version"
 )
 
@@ -44,25 +44,16 @@ func newKeystone(l *login) (*keystone, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = config
 	return &keystone{login: l, client: http.Client{
-		Transport: bounded{transport},
+		Transport: roundtrip.Func(func(r *http.Request) (*http.Response, error) {
+			response, err := transport.RoundTrip(r)
+			if err == nil {
+				response.Body = http.MaxBytesReader(nil, response.Body, maxAnswer)
+			}
+			return response, err
+		}),
 		// Whom Keystone, or what stands there, names does not get the password.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
-}
-
-// bounded ends answers that are too long.
-type bounded struct{ http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := b.RoundTripper.RoundTrip(r)
-	if err == nil {
-		response.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(response.Body, maxAnswer), response.Body}
-	}
-	return response, err
 }
 
 // read reads the file that a setting names.

@@ -1,12 +1,11 @@
 package workers
 
 import (
-	"bytes"
-	"runtime"
-	"strings"
 	"time"
 
 	"k8s.io/utils/lru"
+
+	"github.com/tenantry/tenantry/internal/process/stack"
 )
 
 // maxItems is far more than all workers of a process. What is noted for a goroutine that is no worker stays until then.
@@ -26,7 +25,7 @@ type item struct {
 // its queue, and whether it is to be tried again after a failure. It returns false, and does nothing, when it is called
 // again for the same item. The queue is locked while done is called.
 func OnDone(done func(took time.Duration, failed bool)) bool {
-	id := goroutine()
+	id := stack.Goroutine()
 	if _, known := items.Get(id); known {
 		return false
 	}
@@ -36,30 +35,19 @@ func OnDone(done func(took time.Duration, failed bool)) bool {
 
 // Worked returns for how long the calling worker has worked on the item of which OnDone was called, and zero if there is none.
 func Worked() time.Duration {
-	known, ok := items.Get(goroutine())
+	known, ok := items.Get(stack.Goroutine())
 	if !ok {
 		return 0
 	}
 	return time.Since(known.(*item).began)
 }
 
-// addRateLimited is the method by which a worker has an item tried again after a failure.
-const addRateLimited = ").AddRateLimited"
-
 // again is called by who has an item of any queue come again later, which may be for another reason than a failure.
 func again() {
-	var callers [8]uintptr
-	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
-	for {
-		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, addRateLimited) {
-			break
-		}
-		if !more {
-			return
-		}
+	if !stack.Requeues() {
+		return
 	}
-	if known, ok := items.Get(goroutine()); ok {
+	if known, ok := items.Get(stack.Goroutine()); ok {
 		known.(*item).failed = true
 	}
 }
@@ -69,17 +57,10 @@ func end() {
 	if items.Len() == 0 {
 		return
 	}
-	id := goroutine()
+	id := stack.Goroutine()
 	if known, ok := items.Get(id); ok {
 		items.Remove(id)
 		of := known.(*item)
 		of.done(time.Since(of.began), of.failed)
 	}
-}
-
-// goroutine returns what the runtime calls the calling goroutine in traces. A number is never used again.
-func goroutine() string {
-	var trace [64]byte
-	name, _, _ := bytes.Cut(trace[:runtime.Stack(trace[:], false)], []byte(" ["))
-	return string(name)
 }

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"context"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -22,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	"k8s.io/client-go/rest"
@@ -32,6 +29,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 // hook is a webhook that refuses everything and notes what it was asked.
@@ -333,7 +331,7 @@ func mutatingPolicy(n tenant.Name, value string) []apiruntime.Object {
 // read once it has its first policy.
 func createWithPolicies(t *testing.T, s *server, n tenant.Name, p *core.Pod) (err error) {
 	t.Helper()
-	eventually(t, "the policies to know what a pod is", func() bool {
+	until.True(t, "the policies know what a pod is", func() bool {
 		err = s.create(n, p)
 		return err == nil || !strings.Contains(err.Error(), "There can be a delay")
 	})
@@ -434,7 +432,7 @@ func TestTeardown(t *testing.T) {
 	s := newServer(t, serverConfig{objects: append(spaces(policy("a", "a refuses")...), everywhereHooked()...)})
 	configurations := s.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	policies := s.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	eventually(t, "the policy to refuse", func() bool { return s.create("a", pod("team")) != nil })
+	until.True(t, "the policy refuses", func() bool { return s.create("a", pod("team")) != nil })
 	for range 2 {
 		if err := s.create("a", pod("hooked")); err != nil {
 			t.Fatalf("without a webhook: %v", err)
@@ -442,18 +440,18 @@ func TestTeardown(t *testing.T) {
 		if _, err := configurations.Create(t.Context(), h.configuration("a"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the webhook to refuse", func() bool { return s.create("a", pod("hooked")) != nil })
+		until.True(t, "the webhook refuses", func() bool { return s.create("a", pod("hooked")) != nil })
 		if err := configurations.Delete(t.Context(), "a|hooks", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the webhook to be gone", func() bool { return s.create("a", pod("hooked")) == nil })
+		until.True(t, "the webhook is gone", func() bool { return s.create("a", pod("hooked")) == nil })
 	}
 	running := runtime.NumGoroutine()
 	if err := policies.Delete(t.Context(), "a|no-pods", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the policy to be gone", func() bool { return s.create("a", pod("team")) == nil })
-	eventually(t, "goroutines of the policy to end", func() bool { return runtime.NumGoroutine() < running })
+	until.True(t, "the policy is gone", func() bool { return s.create("a", pod("team")) == nil })
+	until.True(t, "goroutines of the policy end", func() bool { return runtime.NumGoroutine() < running })
 	for name, instances := range s.instances() {
 		if instances != 0 {
 			t.Errorf("%s has %d instances left", name, instances)
@@ -502,15 +500,5 @@ func TestIdleSpaces(t *testing.T) {
 		if _, ok := s.plugins[name]; !ok {
 			t.Errorf("%s is not part of the chain", name)
 		}
-	}
-}
-
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(_ context.Context) (bool, error) {
-		return done(), nil
-	})
-	if err != nil {
-		t.Fatalf("waiting for %s: %v", what, err)
 	}
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/identities"
 	"github.com/tenantry/tenantry/test/keystone/fake"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 // newKeystone starts a Keystone and writes a configuration for it.
@@ -354,14 +355,6 @@ func TestKeystoneReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.current.Store(source)
-	await := func(what string, is func() bool) {
-		t.Helper()
-		for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal(what)
-			}
-		}
-	}
 	go k.run(t.Context())
 	failures, successes := reloads("failure"), reloads("success")
 	valid, err := os.ReadFile(path)
@@ -369,20 +362,20 @@ func TestKeystoneReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeKeystone(t, path, "url: "+server.URL+"\nclouds: x\n")
-	await("a wrong file is not noticed", func() bool { return reloads("failure") == failures+1 })
+	until.True(t, "a wrong file is noticed", func() bool { return reloads("failure") == failures+1 })
 	if k.current.Load() != source {
 		t.Error("a wrong file is used")
 	}
 	if err := os.WriteFile(path, append(valid, "name: other\n"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	await("a changed file is not read", func() bool { return k.current.Load() != source && k.current.Load().name == "other" })
+	until.True(t, "a changed file is read", func() bool { return k.current.Load() != source && k.current.Load().name == "other" })
 	source = k.current.Load()
 	secure := []byte("clouds: {asker: {auth: {password: another}}}\n")
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "secure.yaml"), secure, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	await("a changed secret is not read", func() bool { return k.current.Load() != source })
+	until.True(t, "a changed secret is read", func() bool { return k.current.Load() != source })
 	if got := reloads("success"); got < successes+2 {
 		t.Errorf("%v reloads", got-successes)
 	}

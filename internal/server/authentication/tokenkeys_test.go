@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 // keyFiles are the files of keys of a server.
@@ -88,15 +88,6 @@ func verifies(t *testing.T, keys *TokenKeys, token string) bool {
 	return false
 }
 
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
-
 type told chan struct{}
 
 func (t told) Enqueue() {
@@ -121,11 +112,11 @@ func TestTokenKeysRotate(t *testing.T) {
 	before := signedBy(t, keys)
 
 	files.write(t, files.public(), firstPublic, secondPublic)
-	until(t, "the next key verifies", func() bool { return len(keys.GetPublicKeys(t.Context(), "")) == 2 })
+	until.True(t, "the next key verifies", func() bool { return len(keys.GetPublicKeys(t.Context(), "")) == 2 })
 	<-listener
 	files.write(t, files.key(), second)
 	var after string
-	until(t, "the next key signs", func() bool {
+	until.True(t, "the next key signs", func() bool {
 		after = signedBy(t, keys)
 		if !verifies(t, keys, after) || !verifies(t, keys, before) {
 			t.Fatal("a token is refused during the rotation")
@@ -138,7 +129,7 @@ func TestTokenKeysRotate(t *testing.T) {
 	}
 
 	files.write(t, files.public(), secondPublic)
-	until(t, "the key before is gone", func() bool { return !verifies(t, keys, before) })
+	until.True(t, "the key before is gone", func() bool { return !verifies(t, keys, before) })
 	if !verifies(t, keys, after) {
 		t.Error("the new key does not verify")
 	}

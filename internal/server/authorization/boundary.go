@@ -77,7 +77,7 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	}
 }
 
-// authorizeImpersonation decides about a check of an impersonation by a system user whose URL names no space. Who becomes one of a
+// authorizeImpersonation decides about a check of an impersonation by a system user whose URL names no space. A user who becomes one of a
 // tenant acts in that tenant's space. So all checks are decided there, as if the URL named it, those of the name and the groups
 // too: rights in the system space hold there alone, and who may become some user there is not to become another one here.
 func (b *boundary) authorizeImpersonation(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {

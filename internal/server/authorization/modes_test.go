@@ -10,12 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -27,6 +25,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/spaces/rbac"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 const (
@@ -122,10 +121,7 @@ func TestConfigurationIsReloaded(t *testing.T) {
 	}
 	eventually := func(want bool) {
 		t.Helper()
-		if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
-			func(context.Context) (bool, error) { return allowed("a") == want, nil }); err != nil {
-			t.Fatal("the configuration was not reloaded")
-		}
+		until.True(t, "the configuration is reloaded", func() bool { return allowed("a") == want })
 	}
 	if allowed("a") {
 		t.Fatal("allowed before there is a webhook")

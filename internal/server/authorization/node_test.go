@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -17,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 // boundPod is a pod of the flattened view that has a secret, a config map, an
@@ -131,10 +130,13 @@ func TestNodes(t *testing.T) {
 	// The graph is behind the informers' caches.
 	for name, tc := range rows {
 		if tc.allowed {
-			if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
-				func(context.Context) (bool, error) { return ask(tc) }); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			until.True(t, name, func() bool {
+				allowed, err := ask(tc)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				return allowed
+			})
 		}
 	}
 	for name, tc := range rows {

@@ -14,12 +14,9 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // TestPurgeIsFair checks that a tenant whose webhook does not answer keeps others waiting for a short time.
 func TestPurgeIsFair(t *testing.T) {
@@ -30,7 +27,7 @@ func TestPurgeIsFair(t *testing.T) {
 		var mu sync.Mutex
 		deleted := map[string]time.Duration{}
 		began := time.Now()
-		config := &rest.Config{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+		config := &rest.Config{Transport: roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			if req.Method == http.MethodGet {
 				object := func(space, namespace string) string {
 					return `{"metadata":{"name":"x","namespace":"` + namespace + `","annotations":{"` + tenant.Annotation + `":"` + space + `"}}}`

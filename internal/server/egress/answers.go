@@ -8,6 +8,8 @@ import (
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 const (
@@ -80,7 +82,7 @@ func readAnswer(req *http.Request, answer io.ReadCloser) ([]byte, error) {
 	if conversion != nil {
 		most = conversion.most()
 	}
-	body, err := io.ReadAll(&bounded{answer, most})
+	body, err := io.ReadAll(&roundtrip.Bounded{ReadCloser: answer, Left: most, TooLarge: func() error { return errTooLarge }})
 	switch {
 	case err != nil:
 		return nil, err
@@ -89,22 +91,4 @@ func readAnswer(req *http.Request, answer io.ReadCloser) ([]byte, error) {
 	default:
 		return body, checkReview(req, body)
 	}
-}
-
-// bounded is a body that fails beyond left bytes.
-type bounded struct {
-	io.ReadCloser
-	left int64
-}
-
-// Read implements io.Reader.
-func (b *bounded) Read(p []byte) (int, error) {
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1]
-	}
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, errTooLarge
-	}
-	return n, err
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/bounds"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -34,21 +35,20 @@ func boundAuthorities(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		bundle := bytes.TrimRight(authorities, "\x00")
 		if err := bounds.Authorities(bundle); err != nil {
-			return refused{fmt.Errorf("%w: %w", errAuthorities, err)}
+			return refused(fmt.Errorf("%w: %w", errAuthorities, err))
 		}
 		trusted, err := utilnet.TLSClientConfig(next)
 		if err != nil || trusted != nil && trusted.RootCAs != nil && len(bundle) == 0 {
-			return refused{fmt.Errorf("%w: it has more than %d bytes", errAuthorities, bounds.MaxAuthorityBytes)}
+			return refused(fmt.Errorf("%w: it has more than %d bytes", errAuthorities, bounds.MaxAuthorityBytes))
 		}
 		return next
 	})
 }
 
-// refused is a transport that sends nothing.
-type refused struct{ err error }
-
-// RoundTrip implements http.RoundTripper.
-func (r refused) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.err }
+// refused returns a transport that sends nothing.
+func refused(err error) roundtrip.Func {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}
 
 // turns are those of the tenants whose webhooks' certificates are being verified. They are the process's, because what
 // makes connections for a tenant comes and goes.

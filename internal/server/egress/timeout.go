@@ -2,12 +2,12 @@ package egress
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"time"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -23,9 +23,16 @@ const (
 
 // withTimeout limits how long a request waits for a webhook of a tenant, by the user of the
 // request. Tenants' own users wait as long as the webhook's timeoutSeconds.
-func withTimeout(next http.RoundTripper) http.RoundTripper { return timeLimited{next} }
-
-type timeLimited struct{ next http.RoundTripper }
+func withTimeout(next http.RoundTripper) http.RoundTripper {
+	return roundtrip.Func(func(req *http.Request) (*http.Response, error) {
+		limit := timeoutFor(req.Context())
+		if limit == 0 {
+			return next.RoundTrip(req)
+		}
+		ctx, cancel := context.WithTimeout(req.Context(), limit)
+		return roundtrip.Ending(next, req.WithContext(ctx), cancel)
+	})
+}
 
 // timeoutFor returns how long the request of a call may wait, zero if there is no limit
 // here.
@@ -38,32 +45,4 @@ func timeoutFor(ctx context.Context) time.Duration {
 		return platformTimeout
 	}
 	return 0
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t timeLimited) RoundTrip(req *http.Request) (*http.Response, error) {
-	limit := timeoutFor(req.Context())
-	if limit == 0 {
-		return t.next.RoundTrip(req)
-	}
-	ctx, cancel := context.WithTimeout(req.Context(), limit)
-	response, err := t.next.RoundTrip(req.WithContext(ctx))
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	response.Body = bodyWithCancel{response.Body, cancel}
-	return response, nil
-}
-
-// bodyWithCancel cancels a request's context when its response has been read.
-type bodyWithCancel struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-// Close implements io.Closer.
-func (b bodyWithCancel) Close() error {
-	defer b.cancel()
-	return b.ReadCloser.Close()
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -74,10 +75,7 @@ func (l *NamespaceWatch) Handler() cache.ResourceEventHandler {
 
 // namespaceChanged ends the requests in earlier namespaces of a name, and in one that is gone.
 func (l *NamespaceWatch) namespaceChanged(obj any, gone bool) {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	ns, ok := obj.(*corev1.Namespace)
+	ns, ok := objects.LastKnown[*corev1.Namespace](obj)
 	if !ok {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 )
 
@@ -198,7 +199,7 @@ func TestWritesMakeRoomWhileAWebhookIsCalled(t *testing.T) {
 		defer q.mu.Unlock()
 		return q.running, q.blocked
 	}
-	call := waiting.Transport(roundTripper(func(*http.Request) (*http.Response, error) {
+	call := waiting.Transport(roundtrip.Func(func(*http.Request) (*http.Response, error) {
 		if running, blocked := seats(); running != 0 || blocked != 2 {
 			t.Errorf("%d seats are taken, and %d by requests that wait, want 0 and 2", running, blocked)
 		}
@@ -214,7 +215,3 @@ func TestWritesMakeRoomWhileAWebhookIsCalled(t *testing.T) {
 		t.Errorf("%d queues are left", got)
 	}
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 // visit is one request in a queue.
@@ -161,7 +163,7 @@ func hang(ctx context.Context) (release func()) {
 	called, answer, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = waiting.Transport(roundTripper(func(*http.Request) (*http.Response, error) {
+		_, _ = waiting.Transport(roundtrip.Func(func(*http.Request) (*http.Response, error) {
 			close(called)
 			<-answer
 			return nil, nil
@@ -246,23 +248,13 @@ func TestSlowBodiesMakeRoom(t *testing.T) {
 			if err := slow[i+1].Close(); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
+			until.True(t, "a request waits to come back", func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
 		}
 		ends[i](0, 0)
 	}
 	(<-fresh.leave)(0, 0)
 	if got := countQueues(l); got != 0 {
 		t.Errorf("%d queues are left without requests", got)
-	}
-}
-
-func waitFor(t *testing.T, holds func() bool) {
-	t.Helper()
-	for !holds() {
-		if t.Context().Err() != nil {
-			t.Fatal("never")
-		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -308,7 +300,7 @@ func TestEndWhileReturning(t *testing.T) {
 		_, _ = io.ReadAll(body)
 	}()
 	_ = writer.Close()
-	waitFor(t, func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
+	until.True(t, "a request waits to come back", func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
 	end(0, 0)
 	busy(0, 0)
 	cancel()

@@ -2,7 +2,6 @@ package flowcontrol
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -57,7 +57,8 @@ func WithRequestLimit(handler http.Handler, defaults Size, limitOf func(tenant.N
 				respond(w, req, serializer, size.bodyExceeded(n))
 				return
 			}
-			req.Body = &limitedBody{ReadCloser: req.Body, left: size.BodyBytes, exceeded: func() error { return size.bodyExceeded(n) }}
+			// Upstream responds with the error of a body.
+			req.Body = &roundtrip.Bounded{ReadCloser: req.Body, Left: size.BodyBytes, TooLarge: func() error { return size.bodyExceeded(n) }}
 		}
 		if size.ListObjects > 0 {
 			req = withListLimit(req, storage.ListLimit{Tenant: n, Objects: int64(size.ListObjects)})
@@ -92,27 +93,4 @@ func (s Size) bodyExceeded(n tenant.Name) error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
 		"users of tenant %q may send %d bytes at once (requestLimit.bodyBytes); send less, or ask the platform's administrators for more",
 		n, s.BodyBytes))
-}
-
-// limitedBody is a body of which no more than left is read. Upstream responds with
-// the error of a body.
-type limitedBody struct {
-	io.ReadCloser
-	left     int64
-	exceeded func() error
-}
-
-// Read implements io.Reader.
-func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, b.exceeded()
-	}
-	if int64(len(p)) > b.left+1 { // one more, to detect a larger body
-		p = p[:b.left+1]
-	}
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return n - 1, b.exceeded()
-	}
-	return n, err
 }

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 // TestUnended checks that what runs for a write does not end with its client, so that its
@@ -86,10 +86,8 @@ func TestSeatsOfWork(t *testing.T) {
 	}
 	runtime.KeepAlive(work)
 	work = nil
-	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	until.True(t, "the queue of a write that is done is gone", func() bool {
 		runtime.GC() // it cleans up later
-		return countQueues(&c.queues) == 0, nil
-	}); err != nil {
-		t.Errorf("the queue of a write that is done: %v", err)
-	}
+		return countQueues(&c.queues) == 0
+	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -52,7 +53,7 @@ func (p Path) matches(req *http.Request) bool {
 func within(config *rest.Config, spaceOf func(*http.Request) (tenant.Name, error)) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
+		return roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			if tenant.NamesRoot(req.URL.Path) {
 				return next.RoundTrip(req)
 			}
@@ -73,7 +74,3 @@ func within(config *rest.Config, spaceOf func(*http.Request) (tenant.Name, error
 	})
 	return config
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

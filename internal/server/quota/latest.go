@@ -11,6 +11,7 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -60,10 +61,7 @@ func (l *latest) caughtUp(seen *corev1.ResourceQuota) {
 
 // gone forgets a quota that was deleted.
 func (l *latest) gone(obj any) {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	if deleted, ok := obj.(*corev1.ResourceQuota); ok {
+	if deleted, ok := objects.LastKnown[*corev1.ResourceQuota](obj); ok {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.ahead, nameOf(deleted))

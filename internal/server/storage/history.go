@@ -209,8 +209,8 @@ func (h *history) passed(event watch.Event) {
 	h.all.keeps(h, h.past.bytes)
 }
 
-// drop notes that all events up to now may be dropped. Who resumes a watch asks dropped when
-// the cache has answered, so this is before the cache gets a filler.
+// drop notes that all events up to now may be dropped. A resumed watch calls dropped when the
+// cache has answered, so this is before the cache gets a filler.
 func (h *history) drop() {
 	h.droppedTo.Store(h.reached.Load())
 }

@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
@@ -39,6 +38,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 // spy remembers the objects that watches below the caches delivered, without keeping them.
@@ -132,19 +132,11 @@ func (a *Histories) drop(t *testing.T, h *history) {
 	a.mu.Lock()
 	a.requestDrop(h)
 	a.mu.Unlock()
-	eventually(t, "the history is dropped", func() bool {
+	until.True(t, "the history is dropped", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return !h.dropRequested
 	})
-}
-
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
-		func(context.Context) (bool, error) { return is(), nil }); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
 }
 
 // logged returns the errors that the process logs during a test.
@@ -270,7 +262,7 @@ func TestDroppedHistory(t *testing.T) {
 				t.Errorf("the cache differs from etcd: %+v, %v", digest, err)
 			}
 			// Of x there are the last version and the one before; other was there before the cache watched, or not.
-			eventually(t, "old objects are collected", func() bool {
+			until.True(t, "old objects are collected", func() bool {
 				left, _ := spy.left()
 				return left <= 3
 			})
@@ -318,7 +310,7 @@ func TestHistoriesTogether(t *testing.T) {
 		total, _ := b.histories.kept()
 		highest = max(highest, total)
 		// What is written while a history is dropped comes on top, as much as can be written meanwhile.
-		eventually(t, "the caches keep what they may", func() bool {
+		until.True(t, "the caches keep what they may", func() bool {
 			total, _ := b.histories.kept()
 			return total <= most
 		})
@@ -330,7 +322,7 @@ func TestHistoriesTogether(t *testing.T) {
 	if event.Type != watch.Added {
 		t.Errorf("got %s of %v", event.Type, event.Object)
 	}
-	eventually(t, "no history is still to be dropped", func() bool {
+	until.True(t, "no history is still to be dropped", func() bool {
 		b.histories.mu.Lock()
 		defer b.histories.mu.Unlock()
 		return b.histories.dropping == 0
@@ -368,7 +360,7 @@ func TestProgress(t *testing.T) {
 				t.Fatalf("the version is %d, %v, want %s", current, err, latest)
 			}
 		}
-		eventually(t, "the cache has reached the version", func() bool {
+		until.True(t, "the cache has reached the version", func() bool {
 			return strconv.FormatUint(s.history().reached.Load(), 10) == latest
 		})
 		if _, err := s.history().GetCurrentResourceVersion(t.Context()); err != nil || spy.progress.Load() != asked {
@@ -391,13 +383,13 @@ func TestHistoriesOfFailedCaches(t *testing.T) {
 		for i := range 15 {
 			s.label(t, n, "ns", "x", strings.Repeat(strconv.Itoa(i%10), 200_000))
 		}
-		eventually(t, "the cache keeps almost as much as it may", func() bool {
+		until.True(t, "the cache keeps almost as much as it may", func() bool {
 			_, kept := b.histories.kept(s.history())
 			return kept >= 3_000_000
 		})
 		transformer.fails.Store(true)
 		s.create(t, n, "ns", "y")
-		eventually(t, "old objects are collected", func() bool {
+		until.True(t, "old objects are collected", func() bool {
 			left, of := spy.left()
 			return left <= 3 && of >= 15
 		})

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -28,6 +26,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/etcd"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 const etcdPrefix = "/registry"
@@ -168,11 +167,7 @@ func (b *backend) made(t testing.TB, getter *RESTOptionsGetter, config *storageb
 		t.Fatal(err)
 	}
 	t.Cleanup(destroy)
-	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return made.ReadinessCheck() == nil, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	until.True(t, "the cache is ready", func() bool { return made.ReadinessCheck() == nil })
 	return &store{
 		Space: made.(*Space), prefix: prefix, namespaced: namespaced,
 		newObject: func() metav1.Object { return newFunc().(metav1.Object) },

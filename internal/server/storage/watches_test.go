@@ -16,8 +16,8 @@ import (
 
 const last = "last" // the name of the object that ends a test's events
 
-// until reads events up to the creation of the last object.
-func until(t *testing.T, events watch.Interface) []string {
+// eventsUntil reads events up to the creation of the last object.
+func eventsUntil(t *testing.T, events watch.Interface) []string {
 	t.Helper()
 	var found []string
 	for event := range events.ResultChan() {
@@ -71,7 +71,7 @@ func TestWatchesDeliverOneSpace(t *testing.T) {
 						if namespace == "" {
 							want = append(want, "ADDED "+string(n)+":foobar/x", "DELETED "+string(n)+":foobar/x")
 						}
-						if diff := cmp.Diff(want, until(t, watches[n])); diff != "" {
+						if diff := cmp.Diff(want, eventsUntil(t, watches[n])); diff != "" {
 							t.Errorf("in %q:\n%s", n, diff)
 						}
 					}

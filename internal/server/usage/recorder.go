@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// rest is how long the recorder does nothing after each tenant, as a multiple of the
+	// idle is how long the recorder does nothing after each tenant, as a multiple of the
 	// time that the tenant took: the more there is to count, the less often it is done.
-	// laterRest is the same for those for whose count nobody waits.
-	rest, laterRest = 19, 49
+	// laterIdle is the same for those for whose count nobody waits.
+	idle, laterIdle = 19, 49
 	// laterPause is how long it does nothing after such a tenant at least: so long that
 	// a process rests, and returns memory, while it counts thousands.
 	laterPause = 50 * time.Millisecond
@@ -99,13 +99,13 @@ func (r *Recorder) Run(ctx context.Context) {
 				continue
 			}
 			delete(r.later, n)
-			if took := r.attempt(ctx, n, *a); !sleep(ctx, rest*took) {
+			if took := r.attempt(ctx, n, *a); !sleep(ctx, idle*took) {
 				return
 			}
 		}
 		for n := range r.later {
 			delete(r.later, n)
-			if took := r.attempt(ctx, n, activity{wrote: true}); !sleep(ctx, max(laterRest*took, laterPause)) {
+			if took := r.attempt(ctx, n, activity{wrote: true}); !sleep(ctx, max(laterIdle*took, laterPause)) {
 				return
 			}
 			if time.Now().After(due) {

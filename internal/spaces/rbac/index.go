@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -200,10 +201,7 @@ func handler[T metav1.Object](setOnly func(obj T, deleted bool), seen *progress.
 		AddFunc:    func(obj any) { set(obj.(T), false) },
 		UpdateFunc: func(_, obj any) { set(obj.(T), false) },
 		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			if obj, ok := obj.(T); ok {
+			if obj, ok := objects.LastKnown[T](obj); ok {
 				set(obj, true)
 			}
 		},

@@ -13,10 +13,7 @@ import (
 
 // spaceOf returns the space of a flattened object.
 func spaceOf(obj any) (tenant.Name, error) {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	accessor, ok := obj.(metav1.Object)
+	accessor, ok := objects.LastKnown[metav1.Object](obj)
 	if !ok {
 		return "", fmt.Errorf("%T has no name", obj)
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -54,19 +53,6 @@ type server struct {
 	address string
 	// log is the file that it writes.
 	log string
-}
-
-// until waits for what is to be so, and says what was missing at last.
-func until(ctx context.Context, what string, is func(context.Context) error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
-		last = is(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("waiting until %s: %w", what, errors.Join(err, last))
-	}
-	return nil
 }
 
 // newCluster makes keys, and starts an etcd, servers and managers.
@@ -189,14 +175,14 @@ func (c *cluster) startServer(ctx context.Context) (*server, error) {
 
 // ready waits until a server says that it is.
 func (c *cluster) ready(ctx context.Context, s *server) error {
-	return until(ctx, "the server at "+s.address+" is ready", func(ctx context.Context) error { return c.isReady(ctx, s) })
+	return harness.Until(ctx, startTimeout, "the server at "+s.address+" is ready", func(ctx context.Context) error { return c.isReady(ctx, s) })
 }
 
 // recover waits until all servers are ready again, and fails if one of them has ended.
 func (c *cluster) recover(ctx context.Context) error {
 	for _, s := range c.servers {
 		var ended error
-		if err := until(ctx, "the server at "+s.address+" is ready, or has ended", func(ctx context.Context) error {
+		if err := harness.Until(ctx, startTimeout, "the server at "+s.address+" is ready, or has ended", func(ctx context.Context) error {
 			err := c.isReady(ctx, s)
 			if errors.Is(err, syscall.ECONNREFUSED) {
 				ended = fmt.Errorf("the server at %s has ended: %w", s.address, err)
@@ -217,7 +203,7 @@ func (c *cluster) leads(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	return until(ctx, "controllers have their lease", func(ctx context.Context) error {
+	return harness.Until(ctx, startTimeout, "controllers have their lease", func(ctx context.Context) error {
 		lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "tenantry-controllers", metav1.GetOptions{})
 		if err == nil && (lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Before(&metav1.MicroTime{Time: began})) {
 			err = errors.New("nobody renews it")
@@ -228,7 +214,7 @@ func (c *cluster) leads(ctx context.Context) error {
 
 // lostLease waits until the controllers of a server have ended because they could not renew their lease.
 func (c *cluster) lostLease(ctx context.Context) error {
-	return until(ctx, "controllers have lost their lease", func(context.Context) error {
+	return harness.Until(ctx, startTimeout, "controllers have lost their lease", func(context.Context) error {
 		for _, s := range c.servers {
 			log, err := os.ReadFile(s.log)
 			if err != nil {
@@ -263,7 +249,7 @@ func (c *cluster) client(s *server) (*kubernetes.Clientset, error) {
 
 // notReady waits until a server says that it is not ready.
 func (c *cluster) notReady(ctx context.Context, s *server) error {
-	return until(ctx, "the server at "+s.address+" is not ready", func(ctx context.Context) error {
+	return harness.Until(ctx, startTimeout, "the server at "+s.address+" is not ready", func(ctx context.Context) error {
 		if c.isReady(ctx, s) == nil {
 			return errors.New("it is ready")
 		}

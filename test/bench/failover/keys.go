@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/tenantry/tenantry/internal/pki"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // publicKeys returns the public key of the one that signs tokens.
@@ -78,7 +79,7 @@ func (c *cluster) renewCertificate(ctx context.Context, l *load) error {
 	}
 	block, _ := pem.Decode(cert)
 	for _, s := range c.servers {
-		if err := until(ctx, "the server at "+s.address+" has another certificate", func(context.Context) error {
+		if err := harness.Until(ctx, startTimeout, "the server at "+s.address+" has another certificate", func(context.Context) error {
 			connection, err := tls.Dial("tcp", s.address, &tls.Config{InsecureSkipVerify: true}) // it is compared with the one that was written
 			if err != nil {
 				return err
@@ -127,7 +128,7 @@ func (c *cluster) published(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		if err := until(ctx, "the server at "+s.address+" verifies by the next key", func(ctx context.Context) error {
+		if err := harness.Until(ctx, startTimeout, "the server at "+s.address+" verifies by the next key", func(ctx context.Context) error {
 			keys, err := client.Discovery().RESTClient().Get().AbsPath("/openid/v1/jwks").DoRaw(ctx)
 			if err == nil && bytes.Count(keys, []byte(`"kid"`)) != n {
 				err = errors.New("it has other keys")

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // requestTimeout is what one request gets. A client that waits longer asks again.
@@ -192,7 +194,7 @@ func (l *load) each(ctx context.Context, n int) error {
 		want[i] = w.acked + n
 		w.mu.Unlock()
 	}
-	return until(ctx, "all clients write", func(context.Context) error {
+	return harness.Until(ctx, startTimeout, "all clients write", func(context.Context) error {
 		for i, w := range l.writers {
 			w.mu.Lock()
 			acked := w.acked
@@ -211,7 +213,7 @@ func (l *load) failing(ctx context.Context) error {
 	for i, w := range l.writers {
 		before[i] = w.failures()
 	}
-	return until(ctx, "requests of all clients fail", func(context.Context) error {
+	return harness.Until(ctx, startTimeout, "requests of all clients fail", func(context.Context) error {
 		for i, w := range l.writers {
 			if w.failures() == before[i] {
 				return fmt.Errorf("none of %s does", w.name)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -14,7 +13,6 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/tenantry/tenantry/test/harness"
 )
@@ -37,35 +35,19 @@ func runIfMember() {
 }
 
 func runMember(name, dir, client, peer, all string) error {
-	config := embed.NewConfig()
-	config.Name, config.Dir, config.InitialCluster = name, filepath.Join(dir, "data"), all
-	config.LogLevel, config.LogOutputs = "error", []string{filepath.Join(dir, "log")}
-	config.EnableGRPCGateway = false
-	for address, into := range map[string][]*[]url.URL{
-		client: {&config.ListenClientUrls, &config.AdvertiseClientUrls}, peer: {&config.ListenPeerUrls, &config.AdvertisePeerUrls},
-	} {
-		parsed, err := url.Parse(address)
-		if err != nil {
-			return err
-		}
-		for _, urls := range into {
-			*urls = []url.URL{*parsed}
-		}
-	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
 	pki := filepath.Join(filepath.Dir(dir), "pki")
-	config.ClientTLSInfo = transport.TLSInfo{
-		CertFile: filepath.Join(pki, "server.crt"), KeyFile: filepath.Join(pki, "server.key"),
-		TrustedCAFile: filepath.Join(pki, "client-ca.crt"), ClientCertAuth: true,
-	}
-	server, err := embed.StartEtcd(config)
+	server, err := harness.Etcd{
+		Dir: dir, URL: client, Cert: filepath.Join(pki, "server.crt"), Key: filepath.Join(pki, "server.key"), Clients: filepath.Join(pki, "client-ca.crt"),
+		Name: name, PeerURL: peer, Members: all,
+	}.Start(ctx)
 	if err != nil {
 		return err
 	}
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, syscall.SIGTERM, os.Interrupt)
+	defer server.Close()
 	select {
-	case <-ended:
-		server.Close()
+	case <-ctx.Done():
 		return nil
 	case err := <-server.Err():
 		return err
@@ -136,7 +118,7 @@ func (c *cluster) healthy(ctx context.Context, m *member) error {
 		return err
 	}
 	defer client.Close()
-	return until(ctx, "etcd's "+m.name+" answers", func(ctx context.Context) error {
+	return harness.Until(ctx, startTimeout, "etcd's "+m.name+" answers", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_, err := client.Get(ctx, "health") // linearised, so that it has caught up

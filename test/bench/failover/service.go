@@ -1,21 +1,15 @@
 package main
 
 import (
-	"errors"
-	"io"
 	"net"
-	"slices"
-	"sync"
+
+	"github.com/tenantry/tenantry/test/harness"
 )
 
-// service passes connections on to servers in turn, and to the next one if a server takes none. What
-// is connected stays so.
+// service leads connections to servers.
 type service struct {
 	listener net.Listener
-
-	mu      sync.Mutex
-	servers []string
-	next    int
+	to       harness.Service
 }
 
 func startService() (*service, error) {
@@ -40,41 +34,18 @@ func (s *service) address() string { return s.listener.Addr().String() }
 
 // set says which servers new connections go to.
 func (s *service) set(servers []*server) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.servers = nil
+	var addresses []string
 	for _, server := range servers {
-		s.servers = append(s.servers, server.address)
+		addresses = append(addresses, server.address)
 	}
-}
-
-func (s *service) dial() (net.Conn, error) {
-	s.mu.Lock()
-	servers := slices.Clone(s.servers)
-	s.next++
-	first := s.next
-	s.mu.Unlock()
-	err := errors.New("there is no server")
-	for i := range servers {
-		var connection net.Conn
-		if connection, err = net.Dial("tcp", servers[(first+i)%len(servers)]); err == nil {
-			return connection, nil
-		}
-	}
-	return nil, err
+	s.to.Set(addresses...)
 }
 
 func (s *service) pass(here net.Conn) {
-	there, err := s.dial()
+	there, err := s.to.Dial()
 	if err != nil {
 		_ = here.Close()
 		return
 	}
-	for from, to := range map[net.Conn]net.Conn{here: there, there: here} {
-		go func() {
-			_, _ = io.Copy(to, from)
-			_ = to.Close()
-			_ = from.Close()
-		}()
-	}
+	harness.Join(here, there)
 }

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // dialer makes connections that no other client has: client-go shares transports by their dialers.
@@ -122,7 +124,7 @@ func (w *watcher) catchUp(ctx context.Context, names []string) (unseen, twice []
 		defer close(done)
 		w.run(running)
 	}()
-	err := until(ctx, "all was seen", func(context.Context) error {
+	err := harness.Until(ctx, startTimeout, "all was seen", func(context.Context) error {
 		if unseen, _ := w.wrong(names); len(unseen) > 0 {
 			return errors.New("something was not")
 		}

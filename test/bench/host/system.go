@@ -4,23 +4,15 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -98,61 +90,14 @@ func start(ctx context.Context, dir, tenantry string) (_ *system, err error) {
 	}
 	for _, file := range []string{"crd/tenantry.io_controlplanes.yaml", "crd/tenantry.io_tenants.yaml", "operator/namespace.yaml",
 		"operator/serviceaccount.yaml", "operator/role.yaml", "default/events.yaml"} {
-		if err := apply(ctx, admin, filepath.Join(config, file)); err != nil {
-			return nil, fmt.Errorf("applying %s: %w", file, err)
+		if err := host.Apply(ctx, admin, namespace, filepath.Join(config, file)); err != nil {
+			return nil, err
 		}
 	}
 	if s.operator, err = s.startOperator(ctx, dir, tenantry); err != nil {
 		return nil, err
 	}
 	return s, s.startControlPlane(ctx, dir, tenantry, admin)
-}
-
-// apply creates what a manifest has.
-func apply(ctx context.Context, admin client.Client, path string) error {
-	from, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	for decoder := yaml.NewYAMLOrJSONDecoder(from, 4096); ; {
-		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		if err := await(ctx, func() error { return createIn(ctx, admin, object) }); err != nil {
-			return err
-		}
-	}
-}
-
-// createIn creates an object, in the operator's namespace where it has one.
-func createIn(ctx context.Context, admin client.Client, object *unstructured.Unstructured) error {
-	mapping, err := admin.RESTMapper().RESTMapping(object.GroupVersionKind().GroupKind())
-	if err != nil {
-		return err
-	}
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace && object.GetNamespace() == "" {
-		object.SetNamespace(namespace)
-	}
-	if strings.HasSuffix(object.GetKind(), "RoleBinding") { // as kustomize does
-		object.Object["subjects"].([]any)[0].(map[string]any)["namespace"] = namespace
-	}
-	return client.IgnoreAlreadyExists(admin.Create(ctx, object))
-}
-
-// await tries something again until it succeeds.
-func await(ctx context.Context, do func() error) error {
-	var last error
-	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startTimeout, true, func(context.Context) (bool, error) {
-		last = do()
-		return last == nil, nil
-	}); err != nil {
-		return fmt.Errorf("%w: %w", err, last)
-	}
-	return nil
 }
 
 func (s *system) startOperator(ctx context.Context, dir, tenantry string) (*exec.Cmd, error) {
@@ -182,8 +127,10 @@ func (s *system) startControlPlane(ctx context.Context, dir, tenantry string, ad
 	}
 	service, serving, kubeconfig := &corev1.Service{}, &corev1.Secret{}, &corev1.Secret{}
 	for name, object := range map[string]client.Object{controlPlane: service, controlPlane + "-serving": serving, controlPlane + "-admin": kubeconfig} {
-		if err := await(ctx, func() error { return admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object) }); err != nil {
-			return fmt.Errorf("waiting for %q: %w", name, err)
+		if err := harness.Until(ctx, startTimeout, name+" is there", func(ctx context.Context) error {
+			return admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+		}); err != nil {
+			return err
 		}
 	}
 	keys, into := filepath.Join(dir, "keys"), filepath.Join(dir, "server")
@@ -214,7 +161,9 @@ func (s *system) startControlPlane(ctx context.Context, dir, tenantry string, ad
 	if err != nil {
 		return err
 	}
-	return await(ctx, func() error { return server.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() })
+	return harness.Until(ctx, startTimeout, "the server is ready", func(ctx context.Context) error {
+		return server.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
 }
 
 // writes returns what the operator has written to the host.

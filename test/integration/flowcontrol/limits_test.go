@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
 )
@@ -24,7 +25,7 @@ var _ = Describe("Tenant.spec.rateLimit", func() {
 	once := func(config *rest.Config) *kubernetes.Clientset {
 		config = rest.CopyConfig(config)
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
+			return roundtrip.Func(func(r *http.Request) (*http.Response, error) {
 				response, err := next.RoundTrip(r)
 				if err == nil {
 					response.Header.Del("Retry-After")
@@ -162,7 +163,3 @@ func namespaceReads(ctx SpecContext) int {
 	}
 	return 0
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

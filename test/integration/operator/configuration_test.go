@@ -27,6 +27,7 @@ import (
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/docs"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 const (
@@ -262,10 +263,7 @@ func replaced(content, key, to string) string {
 var _ = Describe("A configured server, run as its StatefulSet says", Ordered, func() {
 	var node kubelet
 	BeforeAll(func() {
-		var err error
-		node.binary, err = gexec.Build("github.com/tenantry/tenantry/cmd/tenantry")
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(gexec.CleanupBuildArtifacts)
+		node.binary = sessions.Tenantry()
 		node.root = GinkgoT().TempDir()
 		DeferCleanup(node.end)
 	})

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -21,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/test/harness"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 const loopback = "127.0.0.1"
@@ -73,7 +72,7 @@ func (k *kubelet) start(ctx context.Context, of string, spec corev1.PodSpec, env
 func (k *kubelet) end() {
 	GinkgoHelper()
 	for _, p := range k.pods {
-		Eventually(p.Kill()).Should(gexec.Exit())
+		sessions.Kill(p.Session)
 	}
 }
 
@@ -106,10 +105,7 @@ func (p *pod) mount(ctx context.Context) {
 type service struct {
 	host string
 	url  *url.URL
-
-	mu   sync.Mutex
-	pods []*pod
-	next int
+	to   harness.Service
 }
 
 func startService(host string) *service {
@@ -125,9 +121,11 @@ func startService(host string) *service {
 
 // set says which pods new connections go to.
 func (s *service) set(pods ...*pod) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pods = pods
+	var addresses []string
+	for _, p := range pods {
+		addresses = append(addresses, net.JoinHostPort(loopback, p.port))
+	}
+	s.to.Set(addresses...)
 }
 
 // config returns a config that reaches the servers by way of the Service.
@@ -137,28 +135,13 @@ func (s *service) config(config *rest.Config) *rest.Config {
 	return config
 }
 
-// dial connects to the next pod that takes connections.
-func (s *service) dial() (net.Conn, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := net.ErrClosed
-	for range s.pods {
-		s.next++
-		var connection net.Conn
-		if connection, err = net.Dial("tcp", net.JoinHostPort(loopback, s.pods[s.next%len(s.pods)].port)); err == nil {
-			return connection, nil
-		}
-	}
-	return nil, err
-}
-
 // ServeHTTP implements http.Handler.
 func (s *service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodConnect || req.Host != s.host {
 		http.Error(w, "there is no such Service", http.StatusForbidden)
 		return
 	}
-	there, err := s.dial()
+	there, err := s.to.Dial()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
@@ -170,11 +153,5 @@ func (s *service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	_, _ = buffered.WriteString("HTTP/1.1 200 OK\r\n\r\n")
 	_ = buffered.Flush()
-	for from, to := range map[net.Conn]net.Conn{here: there, there: here} {
-		go func() {
-			_, _ = io.Copy(to, from)
-			_ = to.Close()
-			_ = from.Close()
-		}()
-	}
+	harness.Join(here, there)
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/harness"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 const (
@@ -69,23 +70,10 @@ func newEtcdCluster(dir string) *etcdCluster {
 func (e *etcdCluster) start(ctx context.Context, clients *pki.Authority) {
 	GinkgoHelper()
 	Expect(os.WriteFile(e.clients, clients.PEM(), 0o600)).To(Succeed())
-	config := embed.NewConfig()
-	config.Dir = filepath.Join(e.dir, "data")
-	config.LogLevel, config.LogOutputs = "error", []string{filepath.Join(e.dir, "log")}
-	config.UnsafeNoFsync = true
-	config.ListenPeerUrls = nil
-	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{e.address}, []url.URL{e.address}
-	config.EnableGRPCGateway = false
-	config.ClientTLSInfo.CertFile, config.ClientTLSInfo.KeyFile = e.keys.Serving()
-	config.ClientTLSInfo.TrustedCAFile, config.ClientTLSInfo.ClientCertAuth = e.clients, true
-	server, err := embed.StartEtcd(config)
+	cert, key := e.keys.Serving()
+	server, err := harness.Etcd{Dir: e.dir, URL: e.address.String(), Cert: cert, Key: key, Clients: e.clients, UnsafeNoFsync: true}.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	e.server = server
-	select {
-	case <-server.Server.ReadyNotify():
-	case <-ctx.Done():
-		Fail("etcd does not get ready")
-	}
 }
 
 // restrict lets the user "servers" do what the page names, and nobody but the user "root"
@@ -215,9 +203,7 @@ var _ = Describe("The servers and managers of a ControlPlane, run as its Deploym
 
 	BeforeAll(func(ctx SpecContext) {
 		var err error
-		node.binary, err = gexec.Build("github.com/tenantry/tenantry/cmd/tenantry")
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(gexec.CleanupBuildArtifacts)
+		node.binary = sessions.Tenantry()
 		node.root = GinkgoT().TempDir()
 		etcd = newEtcdCluster(filepath.Join(node.root, "etcd"))
 		etcd.start(ctx, etcd.keys.ClientCA)

@@ -21,9 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
@@ -31,6 +29,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/operator"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/test/host"
 )
 
@@ -142,7 +141,7 @@ type writes struct {
 }
 
 func (w *writes) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(request *http.Request) (*http.Response, error) {
+	return roundtrip.Func(func(request *http.Request) (*http.Response, error) {
 		if request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/leases") {
 			w.mu.Lock()
 			w.all = append(w.all, request.Method+" "+request.URL.Path)
@@ -159,35 +158,12 @@ func (w *writes) list() []string {
 	return slices.Clone(w.all)
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
-
 // apply creates what manifests of config have, in the operator's namespace where there is
 // one.
 func apply(ctx context.Context, files ...string) {
 	GinkgoHelper()
 	for _, file := range files {
-		from, err := os.Open(filepath.Join(config, file))
-		Expect(err).NotTo(HaveOccurred())
-		decoder := yaml.NewYAMLOrJSONDecoder(from, 4096)
-		for {
-			object := &unstructured.Unstructured{}
-			if decoder.Decode(object) != nil {
-				break
-			}
-			mapping, err := admin.RESTMapper().RESTMapping(object.GroupVersionKind().GroupKind())
-			Expect(err).NotTo(HaveOccurred())
-			if mapping.Scope.Name() == meta.RESTScopeNameNamespace && object.GetNamespace() == "" {
-				object.SetNamespace(namespace)
-			}
-			if strings.HasSuffix(object.GetKind(), "RoleBinding") { // as kustomize does
-				subjects := object.Object["subjects"].([]any)
-				subjects[0].(map[string]any)["namespace"] = namespace
-			}
-			Expect(admin.Create(ctx, object)).To(Succeed())
-		}
-		Expect(from.Close()).To(Succeed())
+		Expect(host.Apply(ctx, admin, namespace, filepath.Join(config, file))).To(Succeed())
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 const (
@@ -81,7 +82,7 @@ var _ = Describe("tenantry up, configured", func() {
 			return path
 		}
 		state := filepath.Join(dir, "state")
-		session := run("up", "--dir", state, "--secure-port", freePort(), "--manager-config", write("manager.yaml", managerConfiguration),
+		session := run("up", "--dir", state, "--secure-port", sessions.FreePort(), "--manager-config", write("manager.yaml", managerConfiguration),
 			"--admission-control-config-file", write("admission.yaml", admissionConfiguration))
 		Eventually(session.Out, startTimeout).Should(gbytes.Say("Tenantry is ready"))
 		system, member := client(state), newTenant(ctx, state, "acme")
@@ -121,7 +122,7 @@ var _ = Describe("tenantry up, configured", func() {
 		dir := GinkgoT().TempDir()
 		path := filepath.Join(dir, "manager.yaml")
 		Expect(os.WriteFile(path, []byte("kind: Unknown\n"), 0o600)).To(Succeed())
-		session := run("up", "--dir", filepath.Join(dir, "state"), "--secure-port", freePort(), "--manager-config", path)
+		session := run("up", "--dir", filepath.Join(dir, "state"), "--secure-port", sessions.FreePort(), "--manager-config", path)
 		Eventually(session, stopTimeout).Should(gexec.Exit(1))
 		Expect(session.Err).To(gbytes.Say("manager.yaml"))
 	})

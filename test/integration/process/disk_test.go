@@ -22,6 +22,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/statedir"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 var _ = Describe("tenantry up without space", func() {
 	It("ends when its disk is full, says so, and has what it acknowledged when there is space", func(ctx SpecContext) {
 		disk := mountDisk()
-		dir, port := filepath.Join(disk, "state"), freePort()
+		dir, port := filepath.Join(disk, "state"), sessions.FreePort()
 		server := start(dir, port)
 		filler := filepath.Join(disk, "filler")
 		fillUp(filler)
@@ -64,7 +65,7 @@ var _ = Describe("tenantry up without space", func() {
 	}, SpecTimeout(4*startTimeout))
 
 	It("deletes at etcd's space quota, and writes when there is space or a larger quota", func(ctx SpecContext) {
-		dir, port := filepath.Join(GinkgoT().TempDir(), "state"), freePort()
+		dir, port := filepath.Join(GinkgoT().TempDir(), "state"), sessions.FreePort()
 		up := func(quota int) *gexec.Session {
 			session := run("up", "--dir", dir, "--secure-port", port, "--etcd-quota-backend-bytes", strconv.Itoa(quota))
 			Eventually(session.Out, startTimeout).Should(gbytes.Say("Tenantry is ready"))
@@ -108,7 +109,7 @@ var _ = Describe("tenantry up without space", func() {
 	}, SpecTimeout(4*startTimeout))
 
 	It("ends when it is asked to, as a server beside it does, though it was started at etcd's space quota", func(ctx SpecContext) {
-		dir, port, etcd := filepath.Join(GinkgoT().TempDir(), "state"), freePort(), "http://127.0.0.1:"+freePort()
+		dir, port, etcd := filepath.Join(GinkgoT().TempDir(), "state"), sessions.FreePort(), "http://127.0.0.1:"+sessions.FreePort()
 		up := func(quota int) *gexec.Session {
 			session := run("up", "--dir", dir, "--secure-port", port, "--etcd-listen-client-url", etcd, "--etcd-quota-backend-bytes", strconv.Itoa(quota))
 			Eventually(session.Out, startTimeout).Should(gbytes.Say("Tenantry is ready"))
@@ -117,12 +118,12 @@ var _ = Describe("tenantry up without space", func() {
 		first := up(48 << 20)
 		_, err := createUntilRefused(ctx, client(dir))
 		Expect(err).To(HaveOccurred())
-		Eventually(first.Signal(syscall.SIGTERM), stopTimeout).Should(gexec.Exit(0))
+		sessions.End(first)
 
 		second := up(24 << 20)
 		beside := startServer(ctx, dir, etcd)
-		Eventually(beside.Signal(syscall.SIGTERM), stopTimeout).Should(gexec.Exit(0))
-		Eventually(second.Signal(syscall.SIGTERM), stopTimeout).Should(gexec.Exit(0))
+		sessions.End(beside)
+		sessions.End(second)
 	}, SpecTimeout(4*startTimeout))
 })
 
@@ -133,7 +134,7 @@ func startServer(ctx context.Context, dir, etcd string) *gexec.Session {
 	keys, err := pki.Open(statedir.Path(dir).PKI())
 	Expect(err).NotTo(HaveOccurred())
 	cert, key := keys.Serving()
-	port := freePort()
+	port := sessions.FreePort()
 	session := run("server", "--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", port,
 		"--client-ca-file", keys.ClientCA.File, "--tls-cert-file", cert, "--tls-private-key-file", key,
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-cluster-ip-range", "10.96.0.0/12",

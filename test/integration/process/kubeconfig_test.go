@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 // output runs the binary and returns what it prints, and what it complains of.
@@ -64,7 +65,7 @@ func served(port string) func() (string, error) {
 
 var _ = Describe("tenantry kubeconfig", func() {
 	It("knows the tenants of the server, and lets the server sign", func(ctx SpecContext) {
-		dir, port := filepath.Join(GinkgoT().TempDir(), "state"), freePort()
+		dir, port := filepath.Join(GinkgoT().TempDir(), "state"), sessions.FreePort()
 		server := start(dir, port)
 		newTenant(ctx, dir, "acme")
 		admin := filepath.Join(dir, "admin.kubeconfig")
@@ -123,7 +124,7 @@ var _ = Describe("tenantry kubeconfig", func() {
 
 var _ = Describe("The certificate of tenantry up", func() {
 	It("is served anew while it runs, once it is renewed", func() {
-		dir, port := filepath.Join(GinkgoT().TempDir(), "state"), freePort()
+		dir, port := filepath.Join(GinkgoT().TempDir(), "state"), sessions.FreePort()
 		server := run("up", "--dir", dir, "--secure-port", port, "--certificate-check-period", "100ms")
 		Eventually(server.Out, startTimeout).Should(gbytes.Say("Tenantry is ready"))
 		before, err := served(port)()

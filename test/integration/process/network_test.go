@@ -12,6 +12,8 @@ import (
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 	"golang.org/x/sys/unix"
+
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 var _ = Describe("tenantry up in a network of its own", func() {
@@ -29,7 +31,7 @@ var _ = Describe("tenantry up in a network of its own", func() {
 	)
 
 	It("says what is no address", func() {
-		session := run("up", "--dir", filepath.Join(GinkgoT().TempDir(), "state"), "--secure-port", freePort(), "--advertise-address", "here")
+		session := run("up", "--dir", filepath.Join(GinkgoT().TempDir(), "state"), "--secure-port", sessions.FreePort(), "--advertise-address", "here")
 		Eventually(session, stopTimeout).Should(gexec.Exit(1))
 		Expect(session.Err).To(gbytes.Say(`--advertise-address: "here" is not an IP address`))
 	})
@@ -57,7 +59,7 @@ func runAlone(args ...string) *gexec.Session {
 	}()
 	select {
 	case session := <-started:
-		DeferCleanup(func() { Eventually(session.Kill(), stopTimeout).Should(gexec.Exit()) })
+		DeferCleanup(func() { sessions.Kill(session) })
 		return session
 	case err := <-failed:
 		if errors.Is(err, syscall.EPERM) {

@@ -22,6 +22,7 @@ import (
 	"github.com/onsi/gomega/gexec"
 
 	"github.com/tenantry/tenantry/test/docs"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 const (
@@ -211,7 +212,7 @@ type reader struct {
 
 func newReader(ctx context.Context, kubectl string) *reader {
 	GinkgoHelper()
-	r := &reader{dir: GinkgoT().TempDir(), port: freePort()}
+	r := &reader{dir: GinkgoT().TempDir(), port: sessions.FreePort()}
 	bin := filepath.Join(r.dir, "bin")
 	Expect(os.Mkdir(bin, 0o700)).To(Succeed())
 	Expect(os.Symlink(binary, filepath.Join(bin, "tenantry"))).To(Succeed())

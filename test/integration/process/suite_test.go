@@ -1,13 +1,9 @@
 package process
 
 import (
-	"net"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,13 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 const (
-	startTimeout = 2 * time.Minute
-	// stopTimeout is what a pod gets to end.
-	stopTimeout = 30 * time.Second
-	writes      = 50
+	startTimeout = sessions.StartTimeout
+	stopTimeout  = sessions.StopTimeout
+	writes       = 50
 )
 
 var binary string
@@ -33,18 +30,13 @@ func TestProcess(t *testing.T) {
 	RunSpecs(t, "Process")
 }
 
-var _ = BeforeSuite(func() {
-	var err error
-	binary, err = gexec.Build("github.com/tenantry/tenantry/cmd/tenantry")
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(gexec.CleanupBuildArtifacts)
-})
+var _ = BeforeSuite(func() { binary = sessions.Tenantry() })
 
 var _ = Describe("tenantry up", func() {
 	var dir, port string
 
 	BeforeEach(func() {
-		dir, port = filepath.Join(GinkgoT().TempDir(), "state"), freePort()
+		dir, port = filepath.Join(GinkgoT().TempDir(), "state"), sessions.FreePort()
 	})
 
 	It("keeps what it has acknowledged when it is killed", func(ctx SpecContext) {
@@ -60,7 +52,7 @@ var _ = Describe("tenantry up", func() {
 			Eventually(create, startTimeout).Should(Succeed())
 			acknowledged = append(acknowledged, name)
 		}
-		Eventually(server.Kill(), stopTimeout).Should(gexec.Exit())
+		sessions.Kill(server)
 
 		server = start(dir, port)
 		list, err := client(dir).CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
@@ -70,7 +62,7 @@ var _ = Describe("tenantry up", func() {
 			names = append(names, item.Name)
 		}
 		Expect(names).To(ContainElements(acknowledged))
-		Eventually(server.Signal(syscall.SIGTERM), stopTimeout).Should(gexec.Exit(0))
+		sessions.End(server)
 	})
 
 	It("ends open watches when it is asked to end", func(ctx SpecContext) {
@@ -79,13 +71,13 @@ var _ = Describe("tenantry up", func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(watcher.Stop)
 		Eventually(watcher.ResultChan()).Should(Receive())
-		Eventually(server.Signal(syscall.SIGTERM), stopTimeout).Should(gexec.Exit(0))
+		sessions.End(server)
 		Eventually(watcher.ResultChan()).Should(BeClosed())
 	})
 
 	It("has its directory and its port to itself", func() {
 		server := start(dir, port)
-		second := run("up", "--dir", dir, "--secure-port", freePort())
+		second := run("up", "--dir", dir, "--secure-port", sessions.FreePort())
 		Eventually(second, stopTimeout).Should(gexec.Exit(1))
 		Expect(second.Err).To(gbytes.Say("is in use by another tenantry"))
 		third := run("up", "--dir", dir+"2", "--secure-port", port)
@@ -108,9 +100,8 @@ func start(dir, port string) *gexec.Session {
 // run runs the binary and ends it with the spec.
 func run(args ...string) *gexec.Session {
 	GinkgoHelper()
-	session, err := gexec.Start(exec.Command(binary, args...), GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Eventually(session.Kill(), stopTimeout).Should(gexec.Exit()) })
+	session := sessions.Run(binary, args...)
+	DeferCleanup(func() { sessions.Kill(session) })
 	return session
 }
 
@@ -122,12 +113,4 @@ func client(dir string) *kubernetes.Clientset {
 	client, err := kubernetes.NewForConfig(config)
 	Expect(err).NotTo(HaveOccurred())
 	return client
-}
-
-func freePort() string {
-	GinkgoHelper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }

@@ -13,13 +13,15 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 var _ = Describe("A tenant's webhook", func() {
 	const webhook = "probe.example.com"
 
 	It("does not tell what is on the server's machine", func(ctx SpecContext) {
-		dir, port := filepath.Join(GinkgoT().TempDir(), "state"), freePort()
+		dir, port := filepath.Join(GinkgoT().TempDir(), "state"), sessions.FreePort()
 		session := run("up", "--dir", dir, "--secure-port", port)
 		Eventually(session.Out, startTimeout).Should(gbytes.Say("Tenantry is ready"))
 		member := newTenant(ctx, dir, "acme")
@@ -29,7 +31,7 @@ var _ = Describe("A tenant's webhook", func() {
 		DeferCleanup(open.Close)
 		_, openPort, err := net.SplitHostPort(open.Listener.Addr().String())
 		Expect(err).NotTo(HaveOccurred())
-		closedPort := freePort()
+		closedPort := sessions.FreePort()
 
 		hooks := member.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 		none, fail := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Fail

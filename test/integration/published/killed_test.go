@@ -3,10 +3,7 @@ package published
 import (
 	"context"
 	"fmt"
-	"net"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -23,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 // process is a "tenantry up" that can be killed.
@@ -33,15 +31,13 @@ type process struct {
 
 func (p *process) start() {
 	GinkgoHelper()
-	session, err := gexec.Start(exec.Command(p.binary, "up", "--dir", p.dir, "--secure-port", p.port), GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
-	Eventually(session.Out, suite.StartTimeout).Should(gbytes.Say("Tenantry is ready"))
-	p.session = session
+	p.session = sessions.Run(p.binary, "up", "--dir", p.dir, "--secure-port", p.port)
+	Eventually(p.session.Out, suite.StartTimeout).Should(gbytes.Say("Tenantry is ready"))
 }
 
 func (p *process) kill() {
 	GinkgoHelper()
-	Eventually(p.session.Kill()).Should(gexec.Exit())
+	sessions.Kill(p.session)
 }
 
 // client returns a client of the system administrator, in all spaces if root is
@@ -102,10 +98,7 @@ func (p *process) eventsSince(ctx context.Context, since time.Time) func() ([]st
 
 var _ = Describe("tenantry up, killed", func() {
 	It("ends complete what it was doing, and writes nothing twice", func(ctx SpecContext) {
-		binary, err := gexec.Build("github.com/tenantry/tenantry/cmd/tenantry")
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(gexec.CleanupBuildArtifacts)
-		p := &process{binary: binary, dir: filepath.Join(GinkgoT().TempDir(), "state"), port: freePort()}
+		p := &process{binary: sessions.Tenantry(), dir: filepath.Join(GinkgoT().TempDir(), "state"), port: sessions.FreePort()}
 		p.start()
 		DeferCleanup(func() { p.kill() })
 		const count, all = 40, 40 * spaces
@@ -152,7 +145,7 @@ var _ = Describe("tenantry up, killed", func() {
 		p.kill()
 		stopped := time.Now()
 		p.start()
-		_, err = p.client("").Resource(configMaps).Namespace("default").Patch(ctx, "published-00", mergePatch,
+		_, err := p.client("").Resource(configMaps).Namespace("default").Patch(ctx, "published-00", mergePatch,
 			[]byte(`{"metadata": {"labels": {"again": "yes"}}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(p.copies(ctx, ",again=yes")).Should(Equal(spaces))
@@ -175,11 +168,3 @@ var _ = Describe("tenantry up, killed", func() {
 		Eventually(p.copies(ctx, "")).Should(BeZero())
 	}, SpecTimeout(2*specTimeout))
 })
-
-func freePort() string {
-	GinkgoHelper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-}

@@ -2,16 +2,16 @@ package replicas
 
 import (
 	"context"
-	"net/url"
 	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/harness"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 // externalEtcd is an etcd that asks its clients for certificates.
@@ -24,25 +24,11 @@ type externalEtcd struct {
 
 func startEtcd(ctx context.Context, dir string) *externalEtcd {
 	GinkgoHelper()
-	address := url.URL{Scheme: "https", Host: loopback + ":" + freePort()}
-	config := embed.NewConfig()
-	config.Dir = filepath.Join(dir, "etcd")
-	config.LogLevel = "error"
-	config.LogOutputs = []string{filepath.Join(dir, "etcd.log")}
-	config.UnsafeNoFsync = true
-	config.ListenPeerUrls = nil
-	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{address}, []url.URL{address}
-	config.EnableGRPCGateway = false
-	config.ClientTLSInfo.CertFile, config.ClientTLSInfo.KeyFile = keys.Serving()
-	config.ClientTLSInfo.TrustedCAFile, config.ClientTLSInfo.ClientCertAuth = keys.ClientCA.File, true
-	server, err := embed.StartEtcd(config)
+	address := "https://" + loopback + ":" + sessions.FreePort()
+	serving, servingKey := keys.Serving()
+	server, err := harness.Etcd{Dir: dir, URL: address, Cert: serving, Key: servingKey, Clients: keys.ClientCA.File, UnsafeNoFsync: true}.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(server.Close)
-	select {
-	case <-server.Server.ReadyNotify():
-	case <-ctx.Done():
-		Fail("etcd does not get ready")
-	}
 
 	cert, key, err := keys.ClientCertificate(0, tenant.System, "etcd-client")
 	Expect(err).NotTo(HaveOccurred())
@@ -53,11 +39,11 @@ func startEtcd(ctx context.Context, dir string) *externalEtcd {
 	}
 	tls, err := info.ClientConfig()
 	Expect(err).NotTo(HaveOccurred())
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address.String()}, TLS: tls})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, TLS: tls})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(client.Close)
-	return &externalEtcd{Client: client, address: address.String(), flags: []string{
-		"--etcd-servers=" + address.String(), "--etcd-cafile=" + info.TrustedCAFile,
+	return &externalEtcd{Client: client, address: address, flags: []string{
+		"--etcd-servers=" + address, "--etcd-cafile=" + info.TrustedCAFile,
 		"--etcd-certfile=" + info.CertFile, "--etcd-keyfile=" + info.KeyFile,
 	}}
 }

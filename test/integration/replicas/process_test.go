@@ -2,10 +2,8 @@ package replicas
 
 import (
 	"context"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/kubeconfig"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 // server is one "tenantry server".
@@ -28,7 +27,7 @@ type server struct {
 // startServer starts a server; ready waits for it.
 func startServer(flags ...string) *server {
 	GinkgoHelper()
-	port := freePort()
+	port := sessions.FreePort()
 	cert, key := keys.Serving()
 	flags = slices.Concat([]string{
 		"server", "--bind-address=" + loopback, "--secure-port=" + port, "--client-ca-file=" + keys.ClientCA.File,
@@ -107,22 +106,7 @@ var started []*gexec.Session
 // run starts the binary.
 func run(args ...string) *gexec.Session {
 	GinkgoHelper()
-	session, err := gexec.Start(exec.Command(binary, args...), GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
+	session := sessions.Run(binary, args...)
 	started = append(started, session)
 	return session
-}
-
-// kill ends processes at once.
-func kill(sessions ...*gexec.Session) {
-	GinkgoHelper()
-	for _, session := range sessions {
-		Eventually(session.Kill(), stopTimeout).Should(gexec.Exit())
-	}
-}
-
-// end asks a process to end.
-func end(session *gexec.Session) {
-	GinkgoHelper()
-	Eventually(session.Signal(syscall.SIGTERM), stopTimeout).Should(gexec.Exit(0))
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
@@ -47,7 +48,7 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 		servers[0] = startServer(recording)
 		servers[0].ready(ctx)
 		managers[1] = startManager(servers[0])
-		DeferCleanup(func() { kill(servers[0].session, managers[1]) }) // the others have ended
+		DeferCleanup(func() { sessions.Kill(servers[0].session, managers[1]) }) // the others have ended
 	}, NodeTimeout(startTimeout))
 
 	It("make a Tenant that is applied through the one ready through the other", func(ctx SpecContext) {
@@ -175,7 +176,7 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 
 	It("have one manager after the other", func(ctx SpecContext) {
 		before := holder(ctx, servers[0], managersLease)
-		end(managers[0])
+		sessions.End(managers[0])
 		Eventually(holder).WithContext(ctx).WithArguments(servers[0], managersLease).WithTimeout(specTimeout).ShouldNot(Or(BeEmpty(), Equal(before)))
 		applyTenant(ctx, servers[1], "next")
 		waitReady(ctx, servers[0], "next")
@@ -195,7 +196,7 @@ var _ = Describe("Two servers and two managers on one etcd", Ordered, func() {
 		for range 20 {
 			names = append(names, <-acknowledged)
 		}
-		kill(servers[1].session)
+		sessions.Kill(servers[1].session)
 		for name := range acknowledged {
 			names = append(names, name)
 		}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 // plaintext is what nobody may read in etcd.
@@ -66,7 +67,7 @@ var _ = Describe("A populated store", Ordered, func() {
 	}
 	restart := func(ctx context.Context, flags ...string) {
 		GinkgoHelper()
-		kill(s.session)
+		sessions.Kill(s.session)
 		start(ctx, flags...)
 	}
 
@@ -122,7 +123,7 @@ var _ = Describe("A populated store", Ordered, func() {
 	}, SpecTimeout(specTimeout))
 
 	It("is what the status of Tenants says after a restart, whatever was recorded before", func(ctx SpecContext) {
-		kill(s.session)
+		sessions.Kill(s.session)
 		for _, e := range encrypted { // as if the server had ended before it recorded that
 			_, err := etcd.Delete(ctx, keyOf(prefix, e.resource, "foobar", "default", "encrypted"))
 			Expect(err).NotTo(HaveOccurred())

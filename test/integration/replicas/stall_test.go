@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
 var _ = Describe("A server that is stopped while a tenant is deleted and made again", Ordered, func() {
@@ -38,7 +39,7 @@ var _ = Describe("A server that is stopped while a tenant is deleted and made ag
 		manager := startManager(running)
 		stopped = startServer(append(flags, "--controllers=false")...)
 		stopped.ready(ctx)
-		DeferCleanup(func() { kill(stopped.session, running.session, manager) }) // before that etcd ends
+		DeferCleanup(func() { sessions.Kill(stopped.session, running.session, manager) }) // before that etcd ends
 	}, NodeTimeout(startTimeout))
 
 	// write creates objects through the server that is stopped later, until it may not or

@@ -25,9 +25,9 @@ type Passwords struct {
 	*watchedfile.File[passwords]
 	// key is the key of the digests of accepted passwords.
 	key []byte
-	// slots limits concurrent comparisons with hashes, so that guessing passwords does not
+	// comparing limits concurrent comparisons with hashes, so that guessing passwords does not
 	// occupy every core.
-	slots chan struct{}
+	comparing chan struct{}
 }
 
 // passwords holds users by name.
@@ -50,7 +50,7 @@ type account struct {
 
 // OpenPasswords reads a basic-auth file.
 func OpenPasswords(path string) (Passwords, error) {
-	p := Passwords{key: make([]byte, sha256.Size), slots: make(chan struct{}, max(1, processors.Cores()/2))}
+	p := Passwords{key: make([]byte, sha256.Size), comparing: make(chan struct{}, max(1, processors.Cores()/2))}
 	if _, err := rand.Read(p.key); err != nil {
 		return p, fmt.Errorf("making a key: %w", err)
 	}
@@ -95,9 +95,9 @@ func (p Passwords) check(ctx context.Context, name, password string) (*user.Defa
 	matches := false
 	if hashed != nil {
 		select {
-		case p.slots <- struct{}{}:
+		case p.comparing <- struct{}{}:
 			matches = hashed.verify(hashed.password, password)
-			<-p.slots
+			<-p.comparing
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

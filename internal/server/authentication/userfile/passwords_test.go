@@ -106,7 +106,7 @@ func BenchmarkPassword(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	passwords := Passwords{File: &watchedfile.File[passwords]{}, key: []byte("key"), slots: make(chan struct{}, 1)}
+	passwords := Passwords{File: &watchedfile.File[passwords]{}, key: []byte("key"), comparing: make(chan struct{}, 1)}
 	passwords.Set(parsed)
 	if _, err := passwords.check(b.Context(), "u", "pw"); err != nil {
 		b.Fatal(err)

@@ -6,14 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-base/metrics/testutil"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 func write(t *testing.T, content string) string {
@@ -158,10 +157,10 @@ func TestReload(t *testing.T) {
 	}
 
 	replace(t, path, "two,u,id,,a\n")
-	until(t, func() bool { return known("two") && !known("one") })
+	until.True(t, "the file is read again", func() bool { return known("two") && !known("one") })
 
 	replace(t, path, "three,u,id,,A_B\n")
-	until(t, func() bool {
+	until.True(t, "the malformed file is noticed", func() bool {
 		now, err := testutil.GetCounterMetricValue(reloadsTotal.WithLabelValues("token", "failure"))
 		return err == nil && now > failures
 	})
@@ -170,17 +169,7 @@ func TestReload(t *testing.T) {
 	}
 
 	replace(t, path, "four,u,id,,a") // the last line may have no end
-	until(t, func() bool { return known("four") && !known("two") })
-}
-
-// until waits for what another goroutine does.
-func until(t *testing.T, done func() bool) {
-	t.Helper()
-	if err := wait.PollUntilContextCancel(t.Context(), 10*time.Millisecond, true, func(context.Context) (bool, error) {
-		return done(), nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	until.True(t, "a file whose last line has no end is read", func() bool { return known("four") && !known("two") })
 }
 
 // FuzzParse checks that no content of a file makes a panic, or a user that the

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"sync"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 // Webhooks counts the webhooks that a request waits for, which may be several at a time.
@@ -47,15 +49,12 @@ func (w *Webhooks) add(calls int) {
 }
 
 // Transport counts requests through delegate as calls of webhooks.
-func Transport(delegate http.RoundTripper) http.RoundTripper { return transport{delegate} }
-
-type transport struct{ delegate http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if w, ok := req.Context().Value(key{}).(*Webhooks); ok {
-		w.add(1)
-		defer w.add(-1)
-	}
-	return t.delegate.RoundTrip(req)
+func Transport(delegate http.RoundTripper) http.RoundTripper {
+	return roundtrip.Func(func(req *http.Request) (*http.Response, error) {
+		if w, ok := req.Context().Value(key{}).(*Webhooks); ok {
+			w.add(1)
+			defer w.add(-1)
+		}
+		return delegate.RoundTrip(req)
+	})
 }

@@ -5,11 +5,9 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestWebhooks(t *testing.T) {
 	var told []bool
@@ -17,7 +15,7 @@ func TestWebhooks(t *testing.T) {
 	ctx := With(t.Context(), &Webhooks{})
 	request := httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx)
 	call := func(during func()) {
-		_, _ = Transport(roundTripper(func(*http.Request) (*http.Response, error) {
+		_, _ = Transport(roundtrip.Func(func(*http.Request) (*http.Response, error) {
 			during()
 			return nil, nil
 		})).RoundTrip(request)
