@@ -21,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/signing"
@@ -198,7 +199,7 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 		completed.publishable = append(completed.publishable, schema.ParseGroupResource(name))
 	}
 	var err error
-	if completed.hostLimits, err = configv1alpha1.LoadTenantLimits(o.HostTenantLimits); err != nil {
+	if completed.hostLimits, err = tenantregistry.LoadHostLimits(ctx, o.HostTenantLimits); err != nil {
 		return completed, fmt.Errorf("--host-tenant-limits-config: %w", err)
 	}
 	if o.HostKubeconfig != "" {
