@@ -60,7 +60,8 @@ func TestLoadManagerConfiguration(t *testing.T) {
 				"count/users.tenantry.io": resource.MustParse("5"),
 			}},
 		},
-		"negative concurrency": {file: header + "concurrency: -1\n", err: "negative"},
+		"negative concurrency": {file: header + "concurrency: -1\n", err: "concurrency: -1 is not between 1 and 1000"},
+		"much concurrency":     {file: header + "concurrency: 1001\n", err: "concurrency: 1001 is not between 1 and 1000"},
 		"two documents":        {file: header + "---\n" + header + "concurrency: 3\n", err: "several YAML documents"},
 		"a comment before": {
 			file: "# comment\n---\n" + header + "concurrency: 3\n---\n",
