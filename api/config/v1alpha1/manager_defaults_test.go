@@ -44,6 +44,7 @@ func TestLoadManagerConfiguration(t *testing.T) {
 		"publishable custom":       {file: header + "publishable: [widgets.example.com]\n", err: "\"widgets.example.com\" is not built in"},
 		"unknown field":            {file: header + "quota: {}\n", err: `unknown field "quota"`},
 		"empty quota":              {file: header + "defaultQuota: {}\n", err: "every tenant has a quota"},
+		"no limit":                 {file: header + "defaultQuota: {pods: }\n", err: "defaultQuota[pods]: it has no value; write 0 to allow nothing"},
 		"negative limit":           {file: header + "defaultQuota: {pods: -1}\n", err: "negative"},
 		"limit of no quota":        {file: header + "defaultQuota: {count/configmaps.: 1}\n", err: "defaultQuota[count/configmaps.]"},
 		"unknown limit":            {file: header + "defaultQuota: {pod: 1}\n", err: "defaultQuota[pod]"},

@@ -33,6 +33,7 @@ func TestLoadHostLimits(t *testing.T) {
 		"a singular in a quota":       {limits: "{quota: {count/pod: 1}}", err: "limits.quota[count/pod]"},
 		"a part of a pod":             {limits: `{quota: {pods: "1.5"}}`, err: "limits.quota[pods]: Invalid value: \"1500m\": must be a whole number"},
 		"a negative limit of a quota": {limits: "{quota: {pods: -1}}", err: "must not be negative"},
+		"no limit of a quota":         {limits: "{quota: {pods: }}", err: "limits.quota[pods]: it has no value"},
 		"an unknown field":            {limits: "{daemonSet: {mode: Refused}}", err: "unknown field"},
 	} {
 		t.Run(name, func(t *testing.T) {
