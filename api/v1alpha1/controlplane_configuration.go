@@ -103,7 +103,6 @@ type ControlPlaneManager struct {
 type ControlPlaneLimits struct {
 	// rateLimit is that of Tenants that say nothing themselves. Without it there is no limit.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.burst) || self.burst == 0 || has(self.requestsPerSecond) && self.requestsPerSecond > 0",message="burst has no effect without a limit of requestsPerSecond"
 	// +kubebuilder:validation:XValidation:rule="!has(self.burst) || self.burst <= 1000000",message="burst must be 1000000 at most"
 	RateLimit *RateLimit `json:"rateLimit,omitempty"`
 	// requestLimit is that of Tenants that say nothing themselves. Without it bodies have 3 MiB

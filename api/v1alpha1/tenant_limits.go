@@ -71,7 +71,8 @@ type AuditPolicyLimits struct {
 }
 
 // Validate returns what of a wanted spec, at a path, is beyond the limits. What is as it was
-// before is not looked at, so that lower limits keep nobody from changing something else.
+// before is not looked at, so that lower limits keep nobody from changing something else. A word
+// that is not known, on either side, is beyond them.
 func (l *TenantLimits) Validate(wanted, before *TenantSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	check := func(name string, after, before any, problem func() string) {
@@ -101,7 +102,7 @@ func (l *TenantLimits) placement(wanted *NodePlacement) string {
 	switch {
 	case wanted == nil, wanted.Mode == NodePlacementDisabled, most.Mode == NodePlacementEnabled:
 		return ""
-	case wanted.Mode == NodePlacementEnabled, most.Mode == NodePlacementDisabled:
+	case wanted.Mode != NodePlacementLimited, most.Mode != NodePlacementLimited:
 		return fmt.Sprintf("Tenants of this host may have mode %s at most", most.Mode)
 	}
 	for what, keys := range map[string][2][]string{
@@ -117,7 +118,7 @@ func (l *TenantLimits) placement(wanted *NodePlacement) string {
 }
 
 func (l *TenantLimits) daemonSets(wanted *DaemonSets) string {
-	if wanted == nil || wanted.Mode == DaemonSetsRefused || l.DaemonSets == nil || l.DaemonSets.Mode != DaemonSetsRefused {
+	if wanted == nil || wanted.Mode == DaemonSetsRefused || l.DaemonSets == nil || l.DaemonSets.Mode == DaemonSetsInert {
 		return ""
 	}
 	return "Tenants of this host may have no DaemonSets"
@@ -135,14 +136,19 @@ func (l *TenantLimits) audit(wanted *AuditPolicy) string {
 	}
 	least := cmp.Or(l.AuditPolicy.Least, auditv1.LevelMetadata)
 	most := cmp.Or(l.AuditPolicy.Most, auditv1.LevelRequestResponse)
+	lowest, highest := slices.Index(auditLevels, least), slices.Index(auditLevels, most)
+	if lowest < 0 || highest < 0 {
+		return fmt.Sprintf("the levels that Tenants of this host may have, from %q to %q, are not known", least, most)
+	}
 	for i, rule := range wanted.Rules {
-		// A level that is none of these is refused as such.
 		level := slices.Index(auditLevels, rule.Level)
 		switch {
-		case level > slices.Index(auditLevels, most):
+		case level < 0:
+			return fmt.Sprintf("rules[%d] has level %q, which is not known", i, rule.Level)
+		case level > highest:
 			return fmt.Sprintf("rules[%d] has level %s, and Tenants of this host may have %s at most", i, rule.Level, most)
 		case least == auditv1.LevelNone:
-		case level < slices.Index(auditLevels, least):
+		case level < lowest:
 			return fmt.Sprintf("rules[%d] has level %s, and Tenants of this host have %s at least", i, rule.Level, least)
 		case omitsEnds(rule.OmitStages):
 			return fmt.Sprintf("rules[%d] omits the stage %s or %s, by which alone requests are logged with their result", i, auditv1.StageResponseComplete, auditv1.StagePanic)
@@ -180,10 +186,10 @@ func (l *TenantLimits) workloads(wanted *Workloads) string {
 	if wanted != nil && wanted.PodSecurity != "" {
 		level = wanted.PodSecurity
 	}
-	if wanted != nil && wanted.NodePorts == NodePortsAllowed && (l.Workloads == nil || l.Workloads.NodePorts != NodePortsAllowed) {
-		return "Services of Tenants of this host may not have ports of its nodes, and nodePorts is Allowed"
+	if wanted != nil && wanted.NodePorts != "" && wanted.NodePorts != NodePortsRefused && (l.Workloads == nil || l.Workloads.NodePorts != NodePortsAllowed) {
+		return "Services of Tenants of this host may not have ports of its nodes, and nodePorts is " + string(wanted.NodePorts)
 	}
-	if slices.Index(podSecurityLevels, level) <= slices.Index(podSecurityLevels, most) {
+	if asked := slices.Index(podSecurityLevels, level); asked >= 0 && asked <= slices.Index(podSecurityLevels, most) {
 		return ""
 	}
 	return fmt.Sprintf("pods of Tenants of this host may have the Pod Security level %s at most, and this is %s", most, level)

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -59,6 +60,39 @@ func ValidateQuota(quota, old corev1.ResourceList, known func(schema.GroupResour
 		}
 	}
 	return errs
+}
+
+// limits are those of a quota before they are decoded. What is null is nil.
+// +k8s:openapi-gen=false
+// +kubebuilder:object:generate=false
+type limits map[string]*json.RawMessage
+
+// CheckNullLimits refuses a Tenant, a KeystoneSync or a configuration, in JSON, in whose quota a limit
+// has no value. A quantity that is null becomes 0 when it is decoded, which allows nothing, and in
+// YAML it is what stands after a name and nothing else. What cannot be decoded is not looked at.
+func CheckNullLimits(data []byte) error {
+	var of struct {
+		Spec struct {
+			Quota          limits
+			TenantTemplate struct{ Quota limits }
+		}
+		DefaultQuota limits
+		Limits       struct{ Quota limits }
+	}
+	if json.Unmarshal(data, &of) != nil {
+		return nil
+	}
+	for path, quota := range map[string]limits{
+		"spec.quota": of.Spec.Quota, "spec.tenantTemplate.quota": of.Spec.TenantTemplate.Quota,
+		"defaultQuota": of.DefaultQuota, "limits.quota": of.Limits.Quota,
+	} {
+		for _, name := range slices.Sorted(maps.Keys(quota)) {
+			if quota[name] == nil {
+				return fmt.Errorf("%s[%s]: it has no value; write 0 to allow nothing, or leave the name out for no limit", path, name)
+			}
+		}
+	}
+	return nil
 }
 
 // Limits are ResourceQuota's: whole numbers are checked there in thousandths, and what

@@ -158,7 +158,8 @@ type KubeconfigSecret struct {
 	// +kubebuilder:default=admin
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('system:')",message="names that begin with system: are the platform's, and no user of a tenant has one"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('system:') && !self.startsWith('keystone:')",message="names that begin with system: or keystone: are the platform's, and no certificate of a tenant's user has one"
+	// +kubebuilder:validation:XValidation:rule="self == self.trim() && !self.matches('[[:cntrl:]]')",message="nobody has a name with blanks around it or control characters: remove them"
 	User string `json:"user,omitempty"`
 	// groups of the user.
 	// +optional
@@ -166,6 +167,7 @@ type KubeconfigSecret struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.all(g, g == g.trim() && !g.matches('[[:cntrl:]]'))",message="nobody has a group with blanks around it or control characters: remove them"
 	// +kubebuilder:validation:XValidation:rule="self.all(g, !g.startsWith('system:') && !g.startsWith('tenant:') && !g.startsWith('keystone:'))",message="groups that begin with system:, tenant: or keystone: are the platform's, and no certificate of a tenant's user has one"
 	Groups []string `json:"groups,omitempty"`
 	// validity is for how long the certificate in the kubeconfig is good, such as 720h. It is
@@ -284,6 +286,7 @@ type NodePlacement struct {
 // RateLimit bounds what one server does for the users of a tenant. A request
 // beyond a limit is answered with 429 and the time after which to try again.
 // +kubebuilder:validation:XValidation:rule="!has(self.burst) || has(self.requestsPerSecond)",message="burst needs requestsPerSecond"
+// +kubebuilder:validation:XValidation:rule="!has(self.burst) || !has(self.requestsPerSecond) || self.burst == 0 || self.requestsPerSecond > 0",message="burst has no effect without a limit of requestsPerSecond, and 0 is none: leave burst out"
 // +kubebuilder:validation:XValidation:rule="!has(self.burst) || !has(self.requestsPerSecond) || self.burst >= self.requestsPerSecond",message="burst must not be less than requestsPerSecond"
 type RateLimit struct {
 	// requestsPerSecond is the number of requests that are served in a second,
@@ -364,7 +367,7 @@ const (
 
 // Subject is a user or a group of the tenant.
 // +kubebuilder:validation:XValidation:rule="!self.name.startsWith('system:') || (self.kind == 'User' ? self.name.matches('^system:serviceaccount:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?:[a-z0-9]([-.a-z0-9]*[a-z0-9])?$') : self.name in ['system:authenticated', 'system:serviceaccounts'] || self.name.matches('^system:serviceaccounts:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'))",message="names that begin with system: are the platform's, and no user of a tenant has one; service accounts are User system:serviceaccount:NAMESPACE:NAME or Group system:serviceaccounts[:NAMESPACE]"
-// +kubebuilder:validation:XValidation:rule="self.name == self.name.trim()",message="a name with blanks around it is nobody's: remove them"
+// +kubebuilder:validation:XValidation:rule="self.name == self.name.trim() && !self.name.matches('[[:cntrl:]]')",message="a name with blanks around it or control characters is nobody's: remove them"
 type Subject struct {
 	// kind is User or Group.
 	// +kubebuilder:validation:Enum=User;Group

@@ -56,7 +56,7 @@ type TenantAccessPolicySpec struct {
 // ForeignSubject is a user or a group of another tenant.
 // +kubebuilder:validation:XValidation:rule="!(self.tenant in ['system', 'all'])",message="system administrators need no policy, and \"all\" is no tenant: name the tenant"
 // +kubebuilder:validation:XValidation:rule="!self.name.startsWith('system:') || (self.kind == 'User' ? self.name.matches('^system:serviceaccount:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?:[a-z0-9]([-.a-z0-9]*[a-z0-9])?$') : self.name in ['system:authenticated', 'system:serviceaccounts'] || self.name.matches('^system:serviceaccounts:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'))",message="names that begin with system: are the platform's, and no user of a tenant has one; service accounts are User system:serviceaccount:NAMESPACE:NAME or Group system:serviceaccounts[:NAMESPACE]"
-// +kubebuilder:validation:XValidation:rule="self.name == self.name.trim()",message="a name with blanks around it is nobody's: remove them"
+// +kubebuilder:validation:XValidation:rule="self.name == self.name.trim() && !self.name.matches('[[:cntrl:]]')",message="a name with blanks around it or control characters is nobody's: remove them"
 type ForeignSubject struct {
 	// tenant of the user or group. A tenant that is created later, under the name
 	// of one that is gone or has never been, is not meant.

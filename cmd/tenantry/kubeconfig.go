@@ -121,6 +121,8 @@ func (o kubeconfigFlags) issue(ctx context.Context) ([]byte, error) {
 	switch {
 	case o.user.Tenant != tenant.System && strings.HasPrefix(o.user.Name, "system:"):
 		return nil, fmt.Errorf("--user is %q: names that begin with \"system:\" are for the components of Kubernetes, and no tenant has such users", o.user.Name)
+	case !pki.IsName(o.user.Name):
+		return nil, fmt.Errorf("--user is %q: nobody has a name with blanks around it or control characters", o.user.Name)
 	case strings.HasPrefix(o.user.Name, "keystone:"):
 		return nil, fmt.Errorf("--user is %q: names that begin with \"keystone:\" are Keystone's, and no server signs them; use --exec keystone", o.user.Name)
 	case strings.Contains(o.server, "/tenants/"):

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -61,6 +60,9 @@ Two kinds of files are of interest to others:
 // run runs everything until ctx ends.
 func (u *up) run(cmd *cobra.Command, _ []string) error {
 	ctx := cmd.Context()
+	if err := checkPartners(cmd.Flags()); err != nil {
+		return err
+	}
 	if err := u.tuning.Validate(); err != nil {
 		return err
 	}
@@ -72,8 +74,8 @@ func (u *up) run(cmd *cobra.Command, _ []string) error {
 	if u.Manager, err = configv1alpha1.LoadManagerConfiguration(u.managerConfig); err != nil {
 		return err
 	}
-	if err := u.configureSearch(); err != nil {
-		return err
+	if u.searches {
+		u.Server.Search = &u.search
 	}
 	return standalone.Run(ctx, u.Options, func(r standalone.Running) error {
 		u.logs.errorsUntil(ctx)
@@ -84,17 +86,6 @@ func (u *up) run(cmd *cobra.Command, _ []string) error {
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), welcome, r.Address, r.AdminKubeconfig, os.Args[0], u.Dir)
 		return err
 	})
-}
-
-func (u *up) configureSearch() error {
-	if u.searches {
-		u.Server.Search = &u.search
-		return nil
-	}
-	if len(u.search.Annotations) > 0 || len(u.search.Properties) > 0 {
-		return errors.New("--search-annotations and --search-property are for --search, which is missing")
-	}
-	return nil
 }
 
 func (u *up) addFlags(fs *pflag.FlagSet) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -48,12 +49,20 @@ func clientTemplate(t tenant.Name, user string, groups []string) *x509.Certifica
 	}
 }
 
+// IsName reports whether somebody, or a group, can have a name: those with blanks around them or
+// control characters are nobody's.
+func IsName(name string) bool {
+	return name == strings.TrimSpace(name) && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
 // CheckGroup reports why a user of a tenant cannot have a group by a client certificate.
 func CheckGroup(group string) error {
 	const system, ofTenant, keystone = "system:", "tenant:", "keystone:"
 	switch {
 	case group == "":
 		return errors.New("a group needs a name")
+	case !IsName(group):
+		return fmt.Errorf("group %q has blanks around it or control characters: nobody has such a group", group)
 	case strings.HasPrefix(group, system):
 		return fmt.Errorf("group %q begins with %q, which is for groups of Kubernetes", group, system)
 	case strings.HasPrefix(group, keystone):

@@ -37,9 +37,9 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// Validate returns what is wrong with the limits.
+// Validate returns what is wrong with the limits. Zero is, as a flag.
 func (l Limits) Validate() error {
-	switch l = l.orDefaults(); {
+	switch {
 	case l.Rows < 1 || l.Rows > MaxLimit:
 		return fmt.Errorf("--search-max-items is %d, and must be from 1 to %d", l.Rows, MaxLimit)
 	case l.Time < time.Second || l.Time > time.Minute:

@@ -70,12 +70,24 @@ func TestTurns(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	for _, l := range []Limits{{Rows: -1}, {Rows: MaxLimit + 1}, {Time: time.Millisecond}, {Time: time.Hour}, {Concurrency: -1}, {Concurrency: index.Readers}} {
+	for name, change := range map[string]func(*Limits){
+		"fewer than no rows":     func(l *Limits) { l.Rows = -1 },
+		"no rows":                func(l *Limits) { l.Rows = 0 },
+		"many rows":              func(l *Limits) { l.Rows = MaxLimit + 1 },
+		"no time":                func(l *Limits) { l.Time = 0 },
+		"little time":            func(l *Limits) { l.Time = time.Millisecond },
+		"much time":              func(l *Limits) { l.Time = time.Hour },
+		"fewer than none":        func(l *Limits) { l.Concurrency = -1 },
+		"none at once":           func(l *Limits) { l.Concurrency = 0 },
+		"more than are answered": func(l *Limits) { l.Concurrency = index.Readers },
+	} {
+		l := DefaultLimits
+		change(&l)
 		if l.Validate() == nil {
-			t.Errorf("%+v is taken", l)
+			t.Errorf("%s: %+v is taken", name, l)
 		}
 	}
-	if err := (Limits{}).Validate(); err != nil {
+	if err := DefaultLimits.Validate(); err != nil {
 		t.Error(err)
 	}
 }

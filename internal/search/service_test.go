@@ -338,7 +338,7 @@ func TestOptions(t *testing.T) {
 	if err := (Options{Annotations: []string{lastApplied}}).Validate(); len(err) == 0 {
 		t.Error("the copy of objects is searched")
 	}
-	if err := (Options{Annotations: []string{"a"}}).Validate(); len(err) > 0 {
+	if err := (Options{Annotations: []string{"a"}, Limits: DefaultLimits}).Validate(); len(err) > 0 {
 		t.Error(err)
 	}
 }

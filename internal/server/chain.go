@@ -25,6 +25,7 @@ import (
 //	WithAnswers        count the answers, by tenant
 //	WithSent           which bytes of a watch its client has been sent
 //	withEnd            end what a server waits for that is ended before it is ready
+//	withRights         503 in spaces until the rights in them have been read
 //	WithChallenge      how to log in by a password, in answers with 401
 //	WithUnavailable    503 instead of 401 where nobody can tell who it is
 //	(upstream)         authentication, audit, impersonation, fairness, authorization
@@ -83,7 +84,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, f
 	if a.opts.authentication.BasicAuthFile != "" {
 		handler = authentication.WithChallenge(handler)
 	}
-	handler = a.start.withEnd(handler)
+	handler = a.start.withEnd(withRights(handler, func() bool { return a.rbac.HasSynced() && a.users.HasSynced() }, generic.Serializer))
 	handler = usage.WithAnswers(flowcontrol.WithSent(handler), a.usage, a.recorder)
 	if finder != nil {
 		handler = finder.WithSockets(handler)

@@ -21,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
+	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/signing"
@@ -92,7 +93,7 @@ func NewOptions() *Options {
 	admission.Register(kube.Admission)
 	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
 		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(), WatchCacheHistoryBytes: 256 << 20,
-		Signing: signing.Config{Duration: 365 * 24 * time.Hour}}
+		Signing: signing.Config{Duration: 365 * 24 * time.Hour}, SearchLimits: search.DefaultLimits}
 }
 
 // Flags returns the flags by section.
@@ -147,7 +148,6 @@ func (o *Options) AddHostFlags(fs *pflag.FlagSet) {
 // AddSearchFlags adds the limits of searches.
 func (o *Options) AddSearchFlags(fs *pflag.FlagSet) {
 	limits := &o.SearchLimits
-	*limits = search.DefaultLimits
 	fs.IntVar(&limits.Rows, "search-max-items", limits.Rows, "How many objects are in one page of the answer to a search at most.")
 	fs.DurationVar(&limits.Time, "search-timeout", limits.Time, "What a search takes at most, with all that it waits for, 1s to 1m. Then it is answered with 503.")
 	fs.IntVar(&limits.Concurrency, "search-concurrency", limits.Concurrency,
@@ -198,7 +198,7 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 		completed.publishable = append(completed.publishable, schema.ParseGroupResource(name))
 	}
 	var err error
-	if completed.hostLimits, err = configv1alpha1.LoadTenantLimits(o.HostTenantLimits); err != nil {
+	if completed.hostLimits, err = tenantregistry.LoadHostLimits(ctx, o.HostTenantLimits); err != nil {
 		return completed, fmt.Errorf("--host-tenant-limits-config: %w", err)
 	}
 	if o.HostKubeconfig != "" {

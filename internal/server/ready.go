@@ -7,8 +7,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // readyPoll is how often a starting server is asked whether it is ready.
@@ -63,6 +70,29 @@ func (s *start) withEnd(handler http.Handler) http.Handler {
 			defer cancel()
 			defer context.AfterFunc(s.abandoned, cancel)()
 			req = req.WithContext(ctx)
+		}
+		handler.ServeHTTP(w, req)
+	})
+}
+
+// withRights answers 503 to requests whose URL names a tenant's space until it is known who has
+// which rights there. They would get 403, which clients take as final; after 503 they try again. What
+// asks about the system space or all spaces is the server itself, by which it gets to know, and
+// administrators, whose group has every right.
+func withRights(handler http.Handler, known func() bool, serializer runtime.NegotiatedSerializer) http.Handler {
+	var over atomic.Bool
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !over.Load() {
+			_, space := tenant.RequestFrom(req.Context()).Requested.Tenant()
+			if space && !known() {
+				err := apierrors.NewServiceUnavailable("the server has just started, and does not know yet who has which rights here; try again")
+				err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+				responsewriters.ErrorNegotiated(err, serializer, schema.GroupVersion{Version: "v1"}, w, req)
+				return
+			}
+			if known() {
+				over.Store(true)
+			}
 		}
 		handler.ServeHTTP(w, req)
 	})

@@ -3,9 +3,40 @@ package server
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
+
+// TestRightsThatAreNotKnown checks that nobody is refused for good before rights have been read, and that
+// what reads them is served.
+func TestRightsThatAreNotKnown(t *testing.T) {
+	var known atomic.Bool
+	handler := withRights(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }), known.Load, legacyscheme.Codecs)
+	answer := func(in tenant.Scope) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		ctx := tenant.WithScope(t.Context(), in)
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/namespaces", nil))
+		return w
+	}
+	space, system, all := tenant.Name("acme").Scope(), tenant.System.Scope(), tenant.All
+	if w := answer(space); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("before: %d, to be tried again after %q", w.Code, w.Header().Get("Retry-After"))
+	}
+	for _, in := range []tenant.Scope{system, all} {
+		if w := answer(in); w.Code != http.StatusForbidden {
+			t.Errorf("in %v: %d", in, w.Code)
+		}
+	}
+	known.Store(true)
+	if w := answer(space); w.Code != http.StatusForbidden {
+		t.Errorf("after: %d", w.Code)
+	}
+}
 
 // What waits for a server that is ended before it is ready ends, and nothing else does.
 func TestStart(t *testing.T) {

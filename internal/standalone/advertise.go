@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 )
@@ -20,9 +21,17 @@ func (o Options) advertise(kube *options.ServerRunOptions) error {
 	}
 	if address == nil {
 		var err error
-		if address, err = kube.SecureServing.DefaultExternalAddress(); err != nil { // no route
+		address, err = kube.SecureServing.DefaultExternalAddress()
+		if bound := kube.SecureServing.BindAddress; err == nil && address.To4() == nil && (bound.IsLoopback() || bound.IsUnspecified()) {
+			address, err = utilnet.ResolveBindAddress(net.IPv4zero) // upstream prefers the family of the bound address
+		}
+		if err != nil || address.To4() == nil && !address.Equal(kube.SecureServing.BindAddress) { // no route of the family of Services
 			address = net.IPv4(127, 0, 0, 1)
 		}
+	}
+	if address.To4() == nil {
+		return fmt.Errorf("--advertise-address: %s is an IPv6 address, and Services have those of %s, so the Service kubernetes could not lead there: "+
+			"name an IPv4 address of this machine by which pods reach it", address, serviceRange)
 	}
 	kube.GenericServerRunOptions.AdvertiseAddress = address
 	if address.IsLoopback() || address.IsLinkLocalUnicast() {

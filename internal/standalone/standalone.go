@@ -238,8 +238,6 @@ func (o Options) validate() error {
 		if err := o.Workloads.Validate(); err != nil {
 			return err
 		}
-	} else if o.Workloads.NetworkIsolation != "" {
-		return errors.New("--network-isolation is for --host-kubeconfig, which is missing")
 	}
 	for _, name := range o.TLSNames {
 		if err := checkTLSName(name); err != nil {

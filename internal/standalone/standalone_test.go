@@ -38,7 +38,6 @@ func TestValidate(t *testing.T) {
 			o.Server.HostKubeconfig, o.Workloads.NetworkIsolation = "/host", "Unenforced"
 		}}},
 		"pods that nothing keeps apart": {changes: []func(*Options){func(o *Options) { o.Server.HostKubeconfig = "/host" }}, want: "--network-isolation=Unenforced"},
-		"pods that run nowhere":         {changes: []func(*Options){func(o *Options) { o.Workloads.NetworkIsolation = "Unenforced" }}, want: "--host-kubeconfig, which is missing"},
 		"mounted keys":                  {changes: []func(*Options){mounted}},
 		"mounted keys and a name":       {changes: []func(*Options){mounted, func(o *Options) { o.TLSNames = []string{"a"} }}, want: "with --pki-dir, leave it out"},
 		"mounted keys and a bundle": {changes: []func(*Options){mounted, func(o *Options) { o.Server.Authentication.Upstream.ClientCert.ClientCA = "/ca.crt" }},
@@ -98,7 +97,7 @@ func TestAdvertise(t *testing.T) {
 		fail string
 	}{
 		"one":           {address: "192.0.2.1", told: true},
-		"of IPv6":       {address: "2001:db8::1", told: true},
+		"of IPv6":       {address: "2001:db8::1", fail: "--advertise-address: 2001:db8::1 is an IPv6 address, and Services have those of 10.96.0.0/12"},
 		"the machine's": {address: "127.0.0.1"},
 		"the network's": {address: "169.254.1.1"},
 		"all":           {address: "0.0.0.0", fail: "--advertise-address"},
@@ -121,6 +120,23 @@ func TestAdvertise(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAdvertisesTheFamilyOfServices checks that a server which is bound to an address of IPv6 starts, whatever
+// the routes of the machine.
+func TestAdvertisesTheFamilyOfServices(t *testing.T) {
+	for _, bound := range []string{"::1", "::", "127.0.0.1", "0.0.0.0"} {
+		kube := server.NewOptions().Kube
+		kube.SecureServing.BindAddress = net.ParseIP(bound)
+		if err := (Options{BindAddress: bound}).advertise(kube); err != nil {
+			t.Errorf("bound to %s: %v", bound, err)
+		} else if address := kube.GenericServerRunOptions.AdvertiseAddress; address.To4() == nil {
+			t.Errorf("bound to %s, %v is advertised", bound, address)
+		}
+	}
+	kube := server.NewOptions().Kube
+	kube.SecureServing.BindAddress = net.ParseIP("2001:db8::1")
+	expectError(t, Options{BindAddress: "2001:db8::1"}.advertise(kube), "name an IPv4 address of this machine")
 }
 
 // TestAuthenticateBy checks that a bundle of the caller issues no system users.

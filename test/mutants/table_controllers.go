@@ -162,7 +162,7 @@ var controllersTable = []mutant{
 	{"configuration of a ControlPlane is in no Secret of others", bySpec("test/integration/operator", "is in no Secret that is not the ControlPlane's"),
 		"internal/controller/controlplane/configuration.go", `return marks[ofLabel] == cp.Name && marks`, `return marks`},
 	{"servers are not made without the configuration that was asked for", bySpec("test/integration/operator", "keeps servers from being made"),
-		"internal/controller/controlplane/configuration.go", `configuration.Check(given.section, before) == nil {`, `configuration.Check(given.section, before) == nil || true {`},
+		"internal/controller/controlplane/configuration.go", `configuration.Check(section, before) == nil {`, `configuration.Check(section, before) == nil || true {`},
 	{"configuration names no files but its own", by("internal/controller/controlplane/configuration", "TestCheck"),
 		"internal/controller/controlplane/configuration/files.go", `if path.Clean(in) != dir || !is {`, `if path.Clean(in) == "" || !is {`},
 	{"servers are asked whether they are ready", by("internal/controller/controlplane/configuration", "TestCheck"),

@@ -224,7 +224,7 @@ var workloadsTable = []mutant{
 	{"a host's namespace is not made for a wish of long ago", by("internal/workloads/sync", "TestWanted"),
 		"internal/workloads/sync/namespaces.go", `s.clock.Since(at).Abs() < wantedFor`, `!at.IsZero()`},
 	{"a host's Tenants have no node ports by themselves", by("api/v1alpha1", "TestTenantLimits"),
-		"api/v1alpha1/tenant_limits.go", `wanted.NodePorts == NodePortsAllowed && (l.Workloads`, `false && (l.Workloads`},
+		"api/v1alpha1/tenant_limits.go", `wanted.NodePorts != NodePortsRefused && (l.Workloads`, `false && (l.Workloads`},
 	{"a host runs no more than spaces count", by("internal/workloads/sync", "TestSurplus"),
 		"internal/workloads/sync/surplus.go", `b.surplus >= max(fewSurplus, b.counted) {`, `false {`},
 	{"what is over is not counted", by("internal/workloads/sync", "TestSurplus"),

@@ -17,6 +17,9 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
+// maxConcurrency is more than any server answers at once: each takes a goroutine from the start.
+const maxConcurrency = 1000
+
 // Default fills in what c leaves open. The built-in quota limits what costs other
 // tenants something and leaves out what the platform itself keeps in every
 // namespace, such as the certificate authority's ConfigMap. The limit of bytes is an eighth of
@@ -152,8 +155,8 @@ func (c *ManagerConfiguration) Validate() error {
 	if err := ValidatePublishable(c.Publishable); err != nil {
 		return fmt.Errorf("publishable: %w", err)
 	}
-	if c.Concurrency < 0 {
-		return fmt.Errorf("concurrency: %d is negative", c.Concurrency)
+	if c.Concurrency < 0 || c.Concurrency > maxConcurrency {
+		return fmt.Errorf("concurrency: %d is not between 1 and %d; leave it out for the default", c.Concurrency, maxConcurrency)
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ func TestLoadManagerConfiguration(t *testing.T) {
 		"publishable custom":       {file: header + "publishable: [widgets.example.com]\n", err: "\"widgets.example.com\" is not built in"},
 		"unknown field":            {file: header + "quota: {}\n", err: `unknown field "quota"`},
 		"empty quota":              {file: header + "defaultQuota: {}\n", err: "every tenant has a quota"},
+		"no limit":                 {file: header + "defaultQuota: {pods: }\n", err: "defaultQuota[pods]: it has no value; write 0 to allow nothing"},
 		"negative limit":           {file: header + "defaultQuota: {pods: -1}\n", err: "negative"},
 		"limit of no quota":        {file: header + "defaultQuota: {count/configmaps.: 1}\n", err: "defaultQuota[count/configmaps.]"},
 		"unknown limit":            {file: header + "defaultQuota: {pod: 1}\n", err: "defaultQuota[pod]"},
@@ -60,7 +61,8 @@ func TestLoadManagerConfiguration(t *testing.T) {
 				"count/users.tenantry.io": resource.MustParse("5"),
 			}},
 		},
-		"negative concurrency": {file: header + "concurrency: -1\n", err: "negative"},
+		"negative concurrency": {file: header + "concurrency: -1\n", err: "concurrency: -1 is not between 1 and 1000"},
+		"much concurrency":     {file: header + "concurrency: 1001\n", err: "concurrency: 1001 is not between 1 and 1000"},
 		"two documents":        {file: header + "---\n" + header + "concurrency: 3\n", err: "several YAML documents"},
 		"a comment before": {
 			file: "# comment\n---\n" + header + "concurrency: 3\n---\n",

@@ -19,7 +19,7 @@ type ManagerConfiguration struct {
 	// that name none.
 	// +optional
 	DefaultQuota corev1.ResourceList `json:"defaultQuota,omitempty"`
-	// concurrency is the number of Tenants reconciled at once. Defaults to 16.
+	// concurrency is the number of Tenants reconciled at once, 1000 at most. Defaults to 16.
 	// +optional
 	Concurrency int `json:"concurrency,omitempty"`
 	// publishable are the built-in resources of which objects can be published to

@@ -10,6 +10,8 @@ import (
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 // slowNumber is a number that takes long to read as a quantity, such as 1e-1000000000, which takes hours.
@@ -59,6 +61,13 @@ func readStrict(content []byte, into any) error {
 			continue
 		}
 		if err := checkNumbers(value); err != nil {
+			return err
+		}
+		asJSON, err := yaml.YAMLToJSON(document)
+		if err != nil {
+			return err
+		}
+		if err := v1alpha1.CheckNullLimits(asJSON); err != nil {
 			return err
 		}
 		if found++; found > 1 {

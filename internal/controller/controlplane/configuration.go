@@ -73,27 +73,29 @@ func givenIn(spec *v1alpha1.ControlPlaneSpec) []givenBy {
 // object is gone, is as it was before, and a ControlPlane that never had it gets no servers.
 func (r *Reconciler) ensureConfiguration(ctx context.Context, w *work) error {
 	all, problems := sections{}, []error{w.remaining}
-	for _, given := range givenIn(&w.cp.Spec) {
-		files, err := r.files(ctx, w.cp, given)
+	add := func(section configuration.Section, files configuration.Files, err error) error {
 		if conditions.IsProblem(err) {
 			kept, readErr := r.copied(ctx, w, configurationName(w.cp))
 			if readErr != nil {
 				return readErr
 			}
-			if before := unpack(kept)[given.section]; configuration.Check(given.section, before) == nil {
+			if before := unpack(kept)[section]; configuration.Check(section, before) == nil {
 				problems, files, err = append(problems, err), before, nil
 			}
 		}
-		if err != nil {
-			return err
-		}
-		all[given.section] = files
-	}
-	limits, err := tenantLimits(w.cp)
-	if err != nil {
+		all[section] = files
 		return err
 	}
-	all[configuration.TenantLimits] = limits
+	for _, given := range givenIn(&w.cp.Spec) {
+		files, err := r.files(ctx, w.cp, given)
+		if err := add(given.section, files, err); err != nil {
+			return err
+		}
+	}
+	limits, err := tenantLimits(w.cp)
+	if err := add(configuration.TenantLimits, limits, err); err != nil {
+		return err
+	}
 	w.configured, w.remaining = all, cmp.Or(problems...)
 	data := pack(all)
 	if size := sizeOf(data); size > mostConfiguration {
@@ -111,7 +113,12 @@ func tenantLimits(cp *v1alpha1.ControlPlane) (configuration.Files, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing spec.tenantLimits into a file: %w", err)
 	}
-	return configuration.Files{configuration.TenantLimits.File(): content}, nil
+	files := configuration.Files{configuration.TenantLimits.File(): content}
+	if err := configuration.Check(configuration.TenantLimits, files); err != nil {
+		return nil, conditions.Problemf(v1alpha1.ReasonConfigurationInvalid, "spec.tenantLimits: %v: correct it; servers go on with what they had",
+			withoutFile(err, configuration.TenantLimits))
+	}
+	return files, nil
 }
 
 // files returns those of a section, which have been checked.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,6 +41,22 @@ func reasonOf(err error) string {
 		return p.Reason
 	}
 	return ""
+}
+
+// TestTenantLimitsOfNoTenant checks that a quota which no Tenant could have is found where it is written.
+func TestTenantLimitsOfNoTenant(t *testing.T) {
+	limited := func(name corev1.ResourceName) *v1alpha1.ControlPlane {
+		return named(func(cp *v1alpha1.ControlPlane) {
+			cp.Spec.TenantLimits = &v1alpha1.TenantLimits{Quota: corev1.ResourceList{name: resource.MustParse("1")}}
+		})
+	}
+	_, err := tenantLimits(limited("pod"))
+	if reasonOf(err) != v1alpha1.ReasonConfigurationInvalid || !strings.Contains(err.Error(), "spec.tenantLimits: limits.quota[pod]") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := tenantLimits(limited("pods")); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestChecked checks that what is not of a ControlPlane is never taken for its own.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -35,6 +36,10 @@ func (s *Servers) Prepare(ctx context.Context, n tenant.Name, before runtime.Obj
 		switch {
 		case !ok:
 			return fmt.Errorf("unexpected object %T", after)
+		case n == tenant.System && isNew && definition.Spec.Group == v1alpha1.GroupVersion.Group:
+			return apierrors.NewForbidden(definitions.GroupResource(), definition.Name,
+				fmt.Errorf("spec.group: %q is served here already, by the control plane itself: apply this definition to the cluster that is to run the operator, "+
+					"with the kubeconfig of that cluster", definition.Spec.Group))
 		case n == tenant.System && (marked || tenant.IsPublished(definition.Annotations)):
 			mark(definition)
 		case n.IsSpace() && isNew:

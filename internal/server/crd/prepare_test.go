@@ -1,11 +1,13 @@
 package crd
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -51,6 +53,20 @@ func TestPrepare(t *testing.T) {
 				t.Errorf("it has a condition: %v, want %v", got, tc.pending)
 			}
 		})
+	}
+}
+
+// TestDefinitionsOfThePlatform checks that what is meant for a host cluster is not defined in the system space, where
+// nothing would follow from it.
+func TestDefinitionsOfThePlatform(t *testing.T) {
+	definition := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "controlplanes.tenantry.io"}}
+	definition.Spec.Group = "tenantry.io"
+	servers := New(Options{Definitions: NewDefinitions(), Ranges: &storage.Ranges{}})
+	if err := servers.Prepare(t.Context(), tenant.System, nil)(definition); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "with the kubeconfig of that cluster") {
+		t.Errorf("got %v", err)
+	}
+	if err := servers.Prepare(t.Context(), tenant.System, definition.DeepCopy())(definition); err != nil {
+		t.Errorf("one that is there: %v", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -26,8 +27,9 @@ type Rules struct {
 	rules     *cel.Validator
 }
 
-// NewRules reads a definition in YAML.
-func NewRules(manifest []byte) (*Rules, error) {
+// NewRules reads a definition in YAML. With the names of fields that lead to a part of the
+// objects, the rules are about that part.
+func NewRules(manifest []byte, part ...string) (*Rules, error) {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(manifest, &crd); err != nil {
 		return nil, fmt.Errorf("reading the definition: %w", err)
@@ -37,6 +39,13 @@ func NewRules(manifest []byte) (*Rules, error) {
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
 		version.Schema.OpenAPIV3Schema, &props, nil); err != nil {
 		return nil, fmt.Errorf("converting the schema: %w", err)
+	}
+	for _, name := range part {
+		below, found := props.Properties[name]
+		if !found {
+			return nil, fmt.Errorf("the definition has no field %q of %q", name, part)
+		}
+		props = below
 	}
 	schema, _, err := validation.NewSchemaValidator(&props)
 	if err != nil {
@@ -86,6 +95,21 @@ func (r *Rules) Validate(ctx context.Context, obj, old runtime.Object) field.Err
 			err.Field = "metadata.name" // the rules at the root are about the name
 		}
 	}
+	return errs
+}
+
+// ValidatePart returns what is wrong with a new part of an object, a pointer to a struct. What it
+// leaves out has the defaults of the definition.
+func (r *Rules) ValidatePart(ctx context.Context, part any, path *field.Path) field.ErrorList {
+	value, err := runtime.DefaultUnstructuredConverter.ToUnstructured(part)
+	if err != nil {
+		return field.ErrorList{field.InternalError(path, err)}
+	}
+	defaulting.Default(value, r.structure)
+	if errs := validation.ValidateCustomResource(path, value, r.schema); len(errs) > 0 {
+		return errs
+	}
+	errs, _ := r.rules.Validate(ctx, path, r.structure, value, nil, celconfig.RuntimeCELCostBudget)
 	return errs
 }
 

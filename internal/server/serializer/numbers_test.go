@@ -10,7 +10,10 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
 // TestLongNumbers checks that numbers that take hours to decode or compare are refused in
@@ -66,6 +69,34 @@ func TestLongNumbers(t *testing.T) {
 	for _, info := range wrapped.SupportedMediaTypes()[:1] {
 		if _, _, err := info.StrictSerializer.Decode([]byte(unknown), nil, nil); err == nil || !strings.Contains(err.Error(), "a quantity") {
 			t.Errorf("with unknown fields: %v", err)
+		}
+	}
+}
+
+// TestLimitsWithoutValue checks that a limit that is null, which would be decoded as 0, is refused in
+// the quotas of Tenantry's own objects.
+func TestLimitsWithoutValue(t *testing.T) {
+	types := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(types); err != nil {
+		t.Fatal(err)
+	}
+	wrapped := Wrap(runtimeserializer.NewCodecFactory(types), Links{})
+	for name, tc := range map[string]struct{ body, message string }{
+		"a Tenant":           {`{"apiVersion":"tenantry.io/v1alpha1","kind":"Tenant","spec":{"quota":{"services":5,"pods":null}}}`, "spec.quota[pods]: it has no value"},
+		"a Tenant with 0":    {`{"apiVersion":"tenantry.io/v1alpha1","kind":"Tenant","spec":{"quota":{"pods":0}}}`, ""},
+		"a Tenant of no one": {`{"apiVersion":"tenantry.io/v1alpha1","kind":"Tenant","spec":{"quota":null}}`, ""},
+		"a KeystoneSync":     {`{"apiVersion":"tenantry.io/v1alpha1","kind":"KeystoneSync","spec":{"tenantTemplate":{"quota":{"pods":null}}}}`, "spec.tenantTemplate.quota[pods]"},
+	} {
+		for _, info := range wrapped.SupportedMediaTypes() {
+			if info.Serializer == nil || info.MediaTypeSubType != "json" && info.MediaTypeSubType != "yaml" {
+				continue // JSON is YAML
+			}
+			t.Run(name+" in "+info.MediaTypeSubType, func(t *testing.T) {
+				_, _, err := info.Serializer.Decode([]byte(tc.body), nil, nil)
+				if (err != nil) != (tc.message != "") || err != nil && !strings.Contains(err.Error(), tc.message) {
+					t.Errorf("got %v, want %q", err, tc.message)
+				}
+			})
 		}
 	}
 }

@@ -80,6 +80,7 @@ var checks = map[Section]func(content []byte, beside sectionFiles) error{
 	AuditWebhook:   checkKubeconfig,
 	Admission:      checkAdmission,
 	Manager:        checkManager,
+	TenantLimits:   checkTenantLimits,
 }
 
 // Digest is of what processes read of sections when they start, and never again. files have
@@ -161,5 +162,10 @@ func checkAudit(content []byte, _ sectionFiles) error {
 
 func checkManager(content []byte, _ sectionFiles) error {
 	_, err := configv1alpha1.ParseManagerConfiguration(content)
+	return err
+}
+
+func checkTenantLimits(content []byte, _ sectionFiles) error {
+	_, err := configv1alpha1.ParseTenantLimits(content)
 	return err
 }

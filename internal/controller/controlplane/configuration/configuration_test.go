@@ -16,6 +16,7 @@ const (
 	admission  = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
 	policy     = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {level: Metadata}\n"
 	manager    = "apiVersion: config.tenantry.io/v1alpha1\nkind: ManagerConfiguration\n"
+	limits     = "apiVersion: config.tenantry.io/v1alpha1\nkind: TenantLimitsConfiguration\n"
 	kubeconfig = "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
 	server     = kubeconfig + "clusters: [{name: c, cluster: {server: https://w.example.com}}]\n"
 )
@@ -125,6 +126,9 @@ func TestCheck(t *testing.T) {
 
 		"a long number": {Manager, manager + "defaultQuota: {pods: 1e-12345}\n", nil, ""},
 		"a long quota":  {Manager, manager + "defaultQuota: {pods: '1e-12345'}\n", nil, "defaultQuota: pods: the number \"1e-12345\" has an exponent"},
+
+		"limits of a quota":       {TenantLimits, limits + "limits: {quota: {pods: 5}}\n", nil, ""},
+		"wrong limits of a quota": {TenantLimits, limits + "limits: {quota: {count/pod: 5}}\n", nil, "limits.quota[count/pod]"},
 
 		"a quota":       {Manager, manager + "defaultQuota: {pods: 5}\n", nil, ""},
 		"a wrong quota": {Manager, manager + "defaultQuota: {pod: 5}\n", nil, "defaultQuota"},

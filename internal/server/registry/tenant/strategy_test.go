@@ -180,6 +180,13 @@ func admins(kind v1alpha1.SubjectKind, name string) func(*v1alpha1.Tenant) {
 	return func(t *v1alpha1.Tenant) { t.Spec.Admins = []v1alpha1.Subject{{Kind: kind, Name: name}} }
 }
 
+// login asks for a kubeconfig.
+func login(user string, groups ...string) func(*v1alpha1.Tenant) {
+	return func(t *v1alpha1.Tenant) {
+		t.Spec.KubeconfigSecret = &v1alpha1.KubeconfigSecret{User: user, Groups: groups, Validity: metav1.Duration{Duration: time.Hour}}
+	}
+}
+
 func placement(mode v1alpha1.NodePlacementMode, labels, taints []string) func(*v1alpha1.Tenant) {
 	return func(t *v1alpha1.Tenant) {
 		t.Spec.NodePlacement = &v1alpha1.NodePlacement{Mode: mode, AllowedLabels: labels, AllowedTaints: taints}
@@ -265,6 +272,17 @@ func TestValidateFields(t *testing.T) {
 			want: []string{"spec.rateLimit.requestsPerSecond"}},
 		"burst alone": {change: func(t *v1alpha1.Tenant) { t.Spec.RateLimit = &v1alpha1.RateLimit{Burst: new(int32(1))} },
 			want: []string{"spec.rateLimit", "burst needs requestsPerSecond"}},
+		"burst of no rate": {change: func(t *v1alpha1.Tenant) {
+			t.Spec.RateLimit = &v1alpha1.RateLimit{Burst: new(int32(5)), RequestsPerSecond: new(int32(0))}
+		}, want: []string{"spec.rateLimit", "burst has no effect"}},
+		"admin of two lines":    {change: admins("User", "al\nice"), want: []string{"spec.admins[0]", "control characters"}},
+		"admin with an end":     {change: admins("User", "al\x00ice"), want: []string{"spec.admins[0]", "control characters"}},
+		"login of two lines":    {change: login("a\nb"), want: []string{"spec.kubeconfigSecret.user", "control characters"}},
+		"login with blanks":     {change: login(" a"), want: []string{"spec.kubeconfigSecret.user", "blanks around it"}},
+		"login of Keystone":     {change: login("keystone:x"), want: []string{"spec.kubeconfigSecret.user", "begin with system: or keystone:"}},
+		"group with blanks":     {change: login("a", " a"), want: []string{"spec.kubeconfigSecret.groups", "blanks around it"}},
+		"group of two lines":    {change: login("a", "a\nb"), want: []string{"spec.kubeconfigSecret.groups", "control characters"}},
+		"login of anybody else": {change: login("alice", "devs")},
 		"small burst": {change: func(t *v1alpha1.Tenant) {
 			t.Spec.RateLimit = &v1alpha1.RateLimit{Burst: new(int32(1)), RequestsPerSecond: new(int32(2))}
 		}, want: []string{"spec.rateLimit", "burst must not be less"}},
