@@ -56,78 +56,91 @@ func (s *Service) answer(ctx context.Context, current *session, a *asker, read r
 		return badRequest(fmt.Errorf("%s: %d is still to come, and nobody can have seen it: the last one is %d", ParameterMinRevision, a.minRevision, revision))
 	}
 	began := time.Now()
-	if err := current.told.wait(ctx, revision); err != nil {
+	if err := current.follow(ctx, revision); err != nil {
 		return unavailable("the rights that hold now are not known yet; try again")
 	}
-	if err := current.catchUp(ctx, max(revision, a.minRevision)); err != nil {
+	if err := current.catchUp(ctx, a.space, max(revision, a.minRevision)); err != nil {
 		return err
 	}
 	lag.Observe(time.Since(began).Seconds())
-	for range attempts {
-		if err = s.try(ctx, current, a, read); !errors.Is(err, errChanged) {
+	for pause := attemptPause; ; pause = min(2*pause, maxAttemptPause) {
+		version, err := s.try(ctx, current, a, read)
+		if !errors.Is(err, errChanged) {
 			return err
 		}
-		if err := pause(ctx); err != nil {
-			return err
+		again(ctx, current, a, version, pause)
+		if ctx.Err() == nil {
+			continue
 		}
+		if errors.Is(err, errRefused) {
+			klog.ErrorS(nil, "Search: the authorizer does not allow what the rights say", "space", a.space, "userTenant", a.userTenant, "user", a.user.GetName())
+		}
+		return errStillChanging
 	}
-	if errors.Is(err, errRefused) {
-		klog.ErrorS(nil, "Search: the authorizer does not allow what the rights say", "space", a.space, "userTenant", a.userTenant, "user", a.user.GetName())
-	}
-	return unavailable(errChanged.Error())
+}
+
+// errStillChanging is the answer when there is none in time.
+var errStillChanging = unavailable(errChanged.Error())
+
+// again waits until an answer can be made anew: the rights are other ones than those of a version, or some time has passed, after which
+// the authorizer or the database may have caught up with them.
+func again(ctx context.Context, current *session, a *asker, version rights.Version, pause time.Duration) {
+	short, cancel := context.WithTimeout(ctx, pause)
+	defer cancel()
+	_ = current.rights.Await(short, a.space, a.userTenant, version)
 }
 
 // catchUp waits for the index, for a while: objects may lag behind, but not behind the last change of rights,
 // and not behind a revision that the caller has seen.
-func (c *session) catchUp(ctx context.Context, revision int64) error {
+func (c *session) catchUp(ctx context.Context, space tenant.Name, revision int64) error {
 	short, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
-	if err := c.wait(short, revision); err != nil && short.Err() == nil {
+	if err := c.wait(short, space, revision); err != nil && short.Err() == nil {
 		return unreadable(err)
 	}
 	return ctx.Err()
 }
 
-// try has something read in one view.
-func (s *Service) try(ctx context.Context, current *session, a *asker, read reading) error {
+// try has something read in one view, of a version of the rights.
+func (s *Service) try(ctx context.Context, current *session, a *asker, read reading) (rights.Version, error) {
 	version, stable := current.rights.Version(a.space, a.userTenant)
 	if !stable {
-		return errChanged
+		return version, errChanged
 	}
 	if err := current.admits(ctx, a); err != nil {
-		return err
+		return version, err
 	}
 	visible, err := current.rights.Compile(ctx, a.user, a.space)
 	if err != nil {
-		return compileError(err)
+		return version, compileError(err)
 	}
 	needed := max(version.Revision, a.minRevision)
-	if err := current.wait(ctx, needed); err != nil {
-		return unavailable("the search index has not got far enough yet; try again")
+	if err := current.wait(ctx, a.space, needed); err != nil {
+		return version, unavailable("the search index has not got far enough yet; try again")
 	}
 	v := &view{
 		scope:      index.Scope{Space: a.space, Shared: a.space.IsSpace() && !current.rights.Terminating(a.space), Visible: visible},
 		incomplete: visible.Incomplete,
 	}
 	if err := current.view(ctx, v, needed, read); err != nil {
-		return err
+		return version, err
 	}
 	// A server that asks confirms what it is told with its own authorizer: see remotely.
 	allowed := isForServer(ctx) || s.confirm(ctx, current.rights.Served, a, v.shown)
 	if now, stable := current.rights.Version(a.space, a.userTenant); !stable || now != version {
-		return errChanged
+		return version, errChanged
 	}
 	if !allowed {
-		return errRefused
+		return version, errRefused
 	}
-	return nil
+	return version, nil
 }
 
 // view has something read in a view of a database that is not older than a revision.
 func (c *session) view(ctx context.Context, v *view, needed int64, read reading) error {
 	var failed error
 	err := c.index.View(ctx, func(snapshot *index.Snapshot) error {
-		v.snapshot, v.revision = snapshot, c.covered(snapshot.Revision)
+		v.snapshot, v.revision = snapshot, c.covered(&snapshot.Progress, v.scope.Space)
 		if v.revision < needed { // the database may have come back in an earlier state
 			failed = errChanged
 		} else {

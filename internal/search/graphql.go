@@ -51,9 +51,9 @@ func (s *Service) serveGraphQL(req *http.Request) (json.RawMessage, error) {
 func (s *Service) query(ctx context.Context, a *asker, operation *graphql.Operation, body []byte) (answer json.RawMessage, err error) {
 	if s.remote != nil {
 		err = s.inTurn(ctx, a, ofGraphQL, func(ctx context.Context) error {
-			found, err := s.queryRemotely(ctx, body, a)
+			found, err := s.queryRemotely(ctx, operation, body, a)
 			if err == nil { // what is shown is told to this server alone
-				answer, err = json.Marshal(response{Data: found.Data, Errors: found.Errors})
+				answer, err = json.Marshal(found)
 			}
 			return err
 		})
@@ -181,6 +181,9 @@ func (r *root) Messages() []graphql.Message {
 	var messages []graphql.Message
 	if r.incomplete != "" {
 		messages = append(messages, graphql.Message{ID: "incomplete", Kind: "warning", Description: r.incomplete})
+	}
+	if aside := r.aside(); aside != "" {
+		messages = append(messages, graphql.Message{ID: "aside", Kind: "warning", Description: aside})
 	}
 	if r.cut {
 		messages = append(messages, graphql.Message{ID: messageCut, Kind: "information", Description: fmt.Sprintf("a search shows %d objects at most, and %d MiB of them; use more filters", MaxLimit, index.MaxPage>>20)})

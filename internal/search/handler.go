@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -29,10 +30,10 @@ import (
 const (
 	// catchUp is for how long a search waits for the index to have everything that was written before it.
 	catchUp = 500 * time.Millisecond
-	// attempts is how often an answer is made of rights that change meanwhile.
-	attempts = 20
-	// attemptPause is between two attempts.
-	attemptPause = 5 * time.Millisecond
+	// attemptPause is between two attempts to have objects confirmed by the authorizer, which may be behind the rights. It is longer each time,
+	// up to maxAttemptPause.
+	attemptPause    = 5 * time.Millisecond
+	maxAttemptPause = 100 * time.Millisecond
 	// retryAfter is in seconds.
 	retryAfter = 1
 )
@@ -128,7 +129,7 @@ func (s *Service) inTurn(parent context.Context, a *asker, kind string, do func(
 	}
 	defer release()
 	defer observe(kind, time.Now())
-	if err = do(ctx); err != nil && parent.Err() == nil && ctx.Err() != nil {
+	if err = do(ctx); err != nil && parent.Err() == nil && ctx.Err() != nil && !errors.Is(err, errStillChanging) {
 		return unavailable(fmt.Sprintf("the search has taken %s, and is ended; use more filters", s.config.Limits.Time))
 	}
 	return err

@@ -23,6 +23,10 @@ var (
 		Name: "tenantry_search_rebuilds_total", StabilityLevel: metrics.ALPHA,
 		Help: "How often an index has failed and was begun anew. Meanwhile there are no answers.",
 	})
+	refused = metrics.NewCounter(&metrics.CounterOpts{
+		Name: "tenantry_search_refused_objects_total", StabilityLevel: metrics.ALPHA,
+		Help: "How many versions of objects the database of the index has refused. They are found by kind, namespace and name alone, and answers say so to who may list them.",
+	})
 	durations = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name: "tenantry_search_duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "How long searches took, with what they waited for, by the kind of query: all, filter, keyword, both, graphql, or watch.",
@@ -30,7 +34,7 @@ var (
 	}, []string{"query"})
 	readyDesc  = prometheus.NewDesc("tenantry_search_ready", "1 if the index has everything, and searches are answered.", nil, nil)
 	rowsDesc   = prometheus.NewDesc("tenantry_search_rows", "How many objects are in the index.", nil, nil)
-	behindDesc = prometheus.NewDesc("tenantry_search_behind_revisions", "By how many revisions of etcd the index is behind what its process has been told of.", nil, nil)
+	behindDesc = prometheus.NewDesc("tenantry_search_behind_revisions", "By how many revisions of etcd the index is behind what its process has been told of, in the space that is the farthest behind.", nil, nil)
 )
 
 // observe notes how long a search of a kind took.
@@ -64,7 +68,7 @@ func (s *Service) ServeMetrics() {
 	shown.Show(collector{s})
 }
 
-var register = sync.OnceFunc(func() { legacyregistry.MustRegister(lag, rebuilds, durations) })
+var register = sync.OnceFunc(func() { legacyregistry.MustRegister(lag, rebuilds, refused, durations) })
 
 // shown is the place of what is computed when metrics are read: one process may have several services, one after the other.
 var shown bounds.Replaceable
@@ -101,6 +105,10 @@ func (c collector) Collect(shown chan<- prometheus.Metric) {
 	}
 	shown <- prometheus.MustNewConstMetric(rowsDesc, prometheus.GaugeValue, float64(rows))
 	if p, err := current.index.Progress(ctx); err == nil {
-		shown <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, float64(max(0, current.told.get()-current.covered(p.Revision))))
+		behind := 0.0
+		if !current.queue.isEmpty() {
+			behind = float64(max(0, current.told.get()-p.All()))
+		}
+		shown <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, behind)
 	}
 }

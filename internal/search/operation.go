@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"strconv"
+	"time"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -40,6 +42,23 @@ func (b *buffered) copyTo(w http.ResponseWriter) {
 	_, _ = w.Write(b.body.Bytes())
 }
 
+// refuses reports whether it says that the user may not ask. Others say nothing about that.
+func (b *buffered) refuses() bool {
+	return b.status == http.StatusUnauthorized || b.status == http.StatusForbidden || b.status == http.StatusNotFound
+}
+
+// retryAfter returns after what time one may ask again, zero if it does not say so.
+func (b *buffered) retryAfter() time.Duration {
+	seconds, err := strconv.Atoi(b.header.Get("Retry-After"))
+	if err != nil {
+		return 0
+	}
+	return time.Duration(min(max(seconds, 0), int(maxRetryAfter.Seconds()))) * time.Second
+}
+
+// maxRetryAfter is how long is waited at most, whatever an answer says.
+const maxRetryAfter = time.Minute
+
 // message returns what the answer says in text.
 func (b *buffered) message() string {
 	var status struct {
@@ -53,8 +72,9 @@ func (b *buffered) message() string {
 
 // operation is a request by a web socket. It travels in the context of the request, where no client puts it.
 type operation struct {
-	// body is the request in GraphQL. Without one somebody asks who the user is.
-	body []byte
+	// body is the request in GraphQL, and request what has been read of it, nil if that is wrong. Without one somebody asks who the user is.
+	body    []byte
+	request *graphql.Operation
 	// reserve waits until there is room for one answer to a query, whatever it has.
 	reserve func(ctx context.Context) error
 	// next sends an answer, in the room that has been reserved if some has.
@@ -76,9 +96,13 @@ func operationFrom(ctx context.Context) *operation {
 	return op
 }
 
-// LongRunning reports which requests last: subscriptions, and those that others says.
+// LongRunning reports which requests last: subscriptions, and those that others says. All else that is asked for by web socket has a seat and
+// an end, as it has without one.
 func LongRunning(others request.LongRunningRequestCheck) request.LongRunningRequestCheck {
 	return func(req *http.Request, info *request.RequestInfo) bool {
-		return operationFrom(req.Context()) != nil || others(req, info)
+		if op := operationFrom(req.Context()); op != nil {
+			return op.request != nil && op.request.IsSubscription()
+		}
+		return others(req, info)
 	}
 }

@@ -119,14 +119,57 @@ func (s *Service) answerRemotely(ctx context.Context, query string, a *asker) (*
 	})
 }
 
-// queryRemotely has the service answer a request in GraphQL.
-func (s *Service) queryRemotely(ctx context.Context, body []byte, a *asker) (*remoteResponse, error) {
-	var answer *remoteResponse
-	return answer, s.remotely(ctx, a, func() ([]place, error) {
-		answer = &remoteResponse{}
-		err := s.remote.ask(ctx, http.MethodPost, GraphQLPath, body, a, answer)
+// queryRemotely has the service answer a request in GraphQL, body, which operation has been read of. Its data shows no object but those about
+// which the authorizer is asked.
+func (s *Service) queryRemotely(ctx context.Context, operation *graphql.Operation, body []byte, a *asker) (*response, error) {
+	var checked *response
+	err := s.remotely(ctx, a, func() ([]place, error) {
+		answer := &remoteResponse{}
+		if err := s.remote.ask(ctx, http.MethodPost, GraphQLPath, body, a, answer); err != nil {
+			return nil, err
+		}
+		if checked = (&response{Errors: answer.Errors}); len(answer.Errors) > 0 { // which there are instead of data
+			return nil, nil
+		}
+		said := make(map[shownObject]bool, len(answer.Shown))
+		for i := range answer.Shown {
+			said[answer.Shown[i].shown()] = true
+		}
+		var err error
+		checked.Data, err = operation.Check(ctx, answer.Data, maxAnswer, func(object map[string]any) error {
+			if !said[shownIn(object)] {
+				return errUnsaid
+			}
+			return nil
+		})
+		if err != nil && ctx.Err() == nil {
+			return nil, apierrors.NewInternalError(fmt.Errorf("the search service answers what was not asked: %w", err))
+		}
 		return answer.Shown, err
 	})
+	return checked, err
+}
+
+// errUnsaid means that an answer has an object that it does not tell the server of.
+var errUnsaid = errors.New("it shows an object that it does not name")
+
+// shownObject says which object is shown, as JSON has names.
+type shownObject struct{ space, group, resource, namespace, name string }
+
+func (p *place) shown() shownObject {
+	return shownObject{p.Space, p.APIGroup, p.Resource, asJSON(p.Namespace), asJSON(p.Name)}
+}
+
+// asJSON returns a name as JSON has it, which has no invalid bytes.
+func asJSON(name []byte) string { return string([]rune(string(name))) }
+
+// shownIn returns which object is shown as one in GraphQL.
+func shownIn(object map[string]any) shownObject {
+	text := func(property string) string {
+		value, _ := object[property].(string)
+		return value
+	}
+	return shownObject{text("space"), text("apigroup"), text("resource"), text("namespace"), text("name")}
 }
 
 // remoteResponse is what the service answers to a server that asks in GraphQL.
@@ -171,7 +214,7 @@ func (s *Service) remotely(ctx context.Context, a *asker, ask func() ([]place, e
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("reading which resources there are: %w", err))
 	}
-	for range attempts {
+	for pause := attemptPause; ; pause = min(2*pause, maxAttemptPause) {
 		shown, err := ask()
 		if err != nil {
 			return err
@@ -186,11 +229,12 @@ func (s *Service) remotely(ctx context.Context, a *asker, ask func() ([]place, e
 		if s.confirm(ctx, func(stored schema.GroupResource) []schema.GroupResource { return rights.ServedOf(served, stored) }, a, rows) {
 			return nil
 		}
-		if err := pause(ctx); err != nil {
-			return err
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return errStillChanging
 		}
 	}
-	return unavailable(errRefused.Error())
 }
 
 // ask asks one of the servers, another one if it cannot be reached or is not ready, and reads the answer. If one has ended while it was asked,
@@ -347,13 +391,4 @@ func Servers(ca x509request.VerifyOptionFunc, names []string) authenticator.Requ
 		return &authenticator.Response{User: &user.DefaultInfo{}}, true, nil
 	})
 	return x509request.NewDynamicCAVerifier(ca, verified, headerrequest.StaticStringSlice(names))
-}
-
-func pause(ctx context.Context) error {
-	select {
-	case <-time.After(attemptPause):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -15,8 +15,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -163,10 +165,72 @@ func TestRemoteAnswersAreConfirmed(t *testing.T) {
 		f := &fixture{T: t, service: newRemote(t, answers(t, answer), func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 			return tc.decision, "", nil
 		})}
+		f.service.config.Limits.Time = 200 * time.Millisecond
 		if got := f.search(""); got != tc.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
+}
+
+// TestRemoteGraphQLIsConfirmed has a service that shows objects in GraphQL that it does not name, or names ones that its user may not list.
+func TestRemoteGraphQLIsConfirmed(t *testing.T) {
+	const (
+		query = `{"query":"{ found: search(input: [{}]) { items related { items } } }"}`
+		data  = `{"found":[{"items":[{"apigroup":"","name":"s","namespace":"a","resource":"secrets","space":"acme"}],"related":[]}]}`
+		shown = `[{"s":"acme","r":"secrets","n":"YQ==","m":"cw=="}]`
+	)
+	for name, tc := range map[string]struct {
+		data, shown, namespace string
+		want                   string
+	}{
+		"what it names":                 {data, shown, "a", data},
+		"what may not be listed":        {data, shown, "b", "ServiceUnavailable"},
+		"more than it names":            {strings.Replace(data, `"related":[]`, `"related":[{"items":[{"name":"hidden","namespace":"b","resource":"secrets","space":"acme","apigroup":""}]}]`, 1), shown, "a", "InternalError"},
+		"nothing of what it shows":      {data, `[]`, "a", "InternalError"},
+		"what is of another space":      {strings.ReplaceAll(data, "acme", "globex"), strings.ReplaceAll(shown, "acme", "globex"), "a", "InternalError"},
+		"a field that nobody asked for": {strings.Replace(data, `{"found"`, `{"more":[{"name":"hidden"}],"found"`, 1), shown, "a", "InternalError"},
+		"a field that is there twice":   {strings.Replace(data, `"related":[]`, `"items":[{"name":"hidden"}]`, 1), shown, "a", "InternalError"},
+	} {
+		s := newRemote(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"data":` + tc.data + `,"shown":` + tc.shown + `}`))
+		}), func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			if a.GetNamespace() != tc.namespace {
+				return authorizer.DecisionNoOpinion, "", nil
+			}
+			return authorizer.DecisionAllow, "", nil
+		})
+		s.config.Limits.Time = 200 * time.Millisecond
+		if got := (&fixture{T: t, service: s}).graphql(query); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+	names := []byte("\xff\xffa")
+	encoded, err := json.Marshal(string(names))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decoded string
+	if err := json.Unmarshal(encoded, &decoded); err != nil || asJSON(names) != decoded {
+		t.Errorf("%q, and JSON has %q", asJSON(names), decoded)
+	}
+}
+
+// graphql returns the data of jane's query, or the reason of the error.
+func (f *fixture) graphql(body string) string {
+	f.Helper()
+	u := &user.DefaultInfo{Name: "jane", Extra: map[string][]string{tenant.UserExtraKey: {"acme"}}}
+	ctx := tenant.WithRequest(request.WithUser(f.Context(), u), &tenant.Request{Authenticated: "acme"})
+	req := httptest.NewRequestWithContext(tenant.WithUID(ctx, "acme", "1"), http.MethodPost, GraphQLPath, strings.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	encoded, err := f.service.serveGraphQL(req)
+	if err != nil {
+		return string(apierrors.ReasonForError(err))
+	}
+	var answer response
+	if err := json.Unmarshal(encoded, &answer); err != nil || len(answer.Errors) > 0 {
+		f.Fatal(string(encoded), err)
+	}
+	return string(answer.Data)
 }
 
 // TestRemoteFailures has services that do not answer, or answer half.

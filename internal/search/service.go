@@ -22,7 +22,7 @@ import (
 
 // Options are what an administrator chooses.
 type Options struct {
-	// Dir is the directory of the index, which belongs to it alone and is emptied at every start.
+	// Dir is the directory of the index, which belongs to it alone. What is there is continued if it can be, and removed otherwise.
 	Dir string
 	// Postgres, if not empty, is a file with the connection string of a PostgreSQL that has the index instead. Several processes may use it: one
 	// of them writes.
@@ -98,11 +98,16 @@ const (
 // Run keeps an index until ctx ends. One that fails is replaced by a new one. It runs once.
 func (s *Service) Run(ctx context.Context) {
 	defer close(s.sockets.ended)
+	keep := true
 	for next := minPause; ctx.Err() == nil; {
 		began := time.Now()
-		if err := s.runOnce(ctx); err != nil && ctx.Err() == nil {
-			rebuilds.Inc()
-			klog.ErrorS(err, "Search: the index is built anew")
+		if err := s.runOnce(ctx, keep); err != nil && ctx.Err() == nil {
+			if keep = isKept(err); keep {
+				klog.ErrorS(err, "Search: the index is opened anew")
+			} else {
+				rebuilds.Inc()
+				klog.ErrorS(err, "Search: the index is built anew")
+			}
 		}
 		if next *= 2; time.Since(began) > maxPause {
 			next = minPause
@@ -114,50 +119,119 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// open opens the database.
-func (s *Service) open(ctx context.Context) (*index.Index, error) {
-	if s.config.Postgres != "" {
-		return index.OpenPostgres(ctx, s.config.Postgres, s.holder)
+// errIndex means that the index is why something has failed.
+var errIndex = errors.New("the search index has failed")
+
+// isKept reports whether the index is as it was, whatever has failed.
+func isKept(err error) bool {
+	if errors.Is(err, errTakeover) || errors.Is(err, index.ErrOvertaken) || errors.Is(err, storage.ErrSealed) {
+		return true
 	}
-	return index.Open(ctx, s.config.Dir)
+	return !errors.Is(err, errIndex) && !errors.Is(err, storage.ErrCompacted)
 }
 
-// runOnce builds an index and follows all changes until something fails.
-func (s *Service) runOnce(ctx context.Context) (err error) {
+// open opens the database, as it was left if it is kept and there is one, and reports whether this process writes it.
+func (s *Service) open(ctx context.Context, keep bool) (database *index.Index, leads bool, err error) {
+	switch {
+	case s.config.Postgres != "":
+		database, err = index.OpenPostgres(ctx, s.config.Postgres, s.holder)
+	case keep:
+		if database, err = index.Reopen(ctx, s.config.Dir); err == nil {
+			break
+		}
+		klog.V(2).InfoS("Search: there is no index to go on with", "err", err)
+		fallthrough
+	default:
+		database, err = index.Open(ctx, s.config.Dir)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if leads, err = database.Lead(ctx); err != nil {
+		return nil, false, errors.Join(err, database.Close())
+	}
+	return database, leads, nil
+}
+
+// resumable returns the revision since which an index can be continued, zero if it must be made anew.
+func (s *Service) resumable(ctx context.Context, stream *storage.Stream, p *index.Progress, identity string) (int64, error) {
+	var last mark
+	if !p.Complete || p.Identity != identity || !last.decode(p.Mark) {
+		return 0, nil
+	}
+	had, err := stream.Had(ctx, last.Key, last.Revision, last.Sum)
+	if err != nil || !had {
+		return 0, err
+	}
+	// Nothing but deletions has come behind the mark. If etcd was restored to a state in between, other things have.
+	return min(p.All(), last.Revision), nil
+}
+
+// begin opens the database and makes a session of it: one that goes on with what is there, if it is kept and can be.
+func (s *Service) begin(ctx context.Context, stream *storage.Stream, keep bool) (*session, error) {
+	config := s.config.Rights
+	var err error
+	if config.Builtin, err = s.config.Listable(); err != nil {
+		return nil, fmt.Errorf("reading which resources there are: %w", err)
+	}
+	cluster, err := stream.Cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	identity := s.identity(cluster)
+	database, leads, err := s.open(ctx, keep)
+	if err != nil {
+		return nil, err
+	}
+	p, since := index.Progress{}, int64(0)
+	if keep {
+		if p, err = database.Progress(ctx); err == nil {
+			since, err = s.resumable(ctx, stream, &p, identity)
+		}
+		if err != nil {
+			return nil, errors.Join(err, database.Close())
+		}
+		if since == 0 && !database.Shared() { // a new file is made sooner than one is emptied
+			if err := database.Close(); err != nil {
+				return nil, err
+			}
+			if database, leads, err = s.open(ctx, false); err != nil {
+				return nil, err
+			}
+		}
+	}
+	current := newSession(stream, rights.NewState(config), database, &s.config.Options, leads)
+	current.changed, current.rightsChanged = s.watches.changed, s.watches.rightsChanged
+	current.identity = identity
+	if since > 0 {
+		current.since, current.base, current.noted = since, p, p
+		current.mark.decode(p.Mark)
+		klog.InfoS("Search: the index is as it was left", "revision", since)
+	}
+	return current, nil
+}
+
+// runOnce has an index follow all changes until something fails, one that was left if it is kept and there is one.
+func (s *Service) runOnce(ctx context.Context, keep bool) (err error) {
 	stream, err := s.config.Stream()
 	if err != nil {
 		return err
 	}
-	config := s.config.Rights
-	if config.Builtin, err = s.config.Listable(); err != nil {
-		return fmt.Errorf("reading which resources there are: %w", err)
-	}
-	database, err := s.open(ctx)
+	current, err := s.begin(ctx, stream, keep)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, database.Close()) }()
-	leads, err := database.Lead(ctx)
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, current.index.Close()) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	current := newSession(stream, rights.NewState(config), database, &s.config.Options, leads)
-	current.changed, current.rightsChanged = s.watches.changed, s.watches.rightsChanged
-	cluster, err := stream.Cluster(ctx)
-	if err != nil {
-		return err
-	}
-	current.identity = s.identity(cluster)
-	current.fail = cancel
+	current.fail = func(err error) { cancel(fmt.Errorf("%w: %w", errIndex, err)) }
 	var working sync.WaitGroup
 	defer s.current.Store(nil)
 	defer working.Wait()
 	defer cancel(nil)
 	working.Go(func() {
-		if err := current.write(ctx); err != nil {
-			cancel(err)
+		if err := current.write(ctx); err != nil && ctx.Err() == nil {
+			current.fail(err)
 		}
 	})
 	began := time.Now()
@@ -171,11 +245,19 @@ func (s *Service) runOnce(ctx context.Context) (err error) {
 			}
 		}
 	})
-	err = stream.Follow(ctx, current)
+	err = current.run(ctx, stream)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
 	return err
+}
+
+// run follows the stream until ctx ends or an error.
+func (s *session) run(ctx context.Context, stream *storage.Stream) error {
+	if s.isLeader() && s.since == 0 {
+		return stream.Follow(ctx, s)
+	}
+	return stream.Resume(ctx, s, s.since, rights.Decides)
 }
 
 // identity says of what an index is: one of another etcd, or with other annotations, is built anew.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,6 +38,8 @@ var secrets = schema.GroupResource{Resource: "secrets"}
 // in b. Everything is known up to revision 10.
 type fixture struct {
 	*testing.T
+	// dir is that of the index.
+	dir     string
 	service *Service
 	session *session
 	// authorize is the server's authorizer.
@@ -52,14 +55,15 @@ func newFixture(t *testing.T) *fixture {
 		Order:   func() []authzconfig.AuthorizerType { return []authzconfig.AuthorizerType{"RBAC"} },
 		Builtin: []rights.Resource{{Stored: secrets, Served: []schema.GroupResource{secrets}}},
 	})
-	database, err := index.Open(t.Context(), filepath.Join(t.TempDir(), "search"))
+	f.dir = filepath.Join(t.TempDir(), "search")
+	database, err := index.Open(t.Context(), f.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = database.Close() })
 	lead(t, database)
-	f.session = newSession(nil, state, database, &Options{}, true)
-	f.session.listed, f.session.last = 10, 10
+	f.session = newSession(&stored{}, state, database, &Options{}, true)
+	f.session.Listed(10, 10)
 	f.session.revisions.read = func(context.Context) (int64, error) { return f.revision.Load(), nil }
 	f.service = New(Config{Serializer: scheme.Codecs, Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 		decision, err := f.authorize()
@@ -77,8 +81,8 @@ func newFixture(t *testing.T) *fixture {
 		}
 	}
 	f.revision.Store(10)
-	f.session.told.note(10)
-	f.session.written.note(10)
+	f.session.noted.Revision = 10
+	f.session.Reached(10)
 	return f
 }
 
@@ -151,8 +155,7 @@ func TestAnswers(t *testing.T) {
 	}
 	f.bind(false, 11)
 	f.revision.Store(11)
-	f.session.told.note(11)
-	f.session.written.note(11)
+	f.session.Reached(11)
 	if got := f.search(""); got != "" {
 		t.Errorf("after a revocation: %q", got)
 	}
@@ -166,11 +169,10 @@ func TestAnswers(t *testing.T) {
 func TestNoOldRights(t *testing.T) {
 	f := newFixture(t)
 	f.revision.Store(11)
-	f.session.written.note(11)
 	answered, ctx := f.askWhile(t.Context())
 	f.session.told.awaited(ctx)
 	f.bind(false, 11)
-	f.session.told.note(11)
+	f.session.Reached(11)
 	if got := <-answered; got != "" {
 		t.Errorf("got %q", got)
 	}
@@ -200,15 +202,17 @@ func TestNoOldObjects(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	f.authorize = func() (authorizer.Decision, error) {
-		if f.session.written.get() < 11 {
-			t.Error("the index is older than the right")
-		}
+		t.Error("the index is older than the right")
 		return authorizer.DecisionAllow, nil
 	}
 	tried, over := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(over)
-		tried <- f.service.try(ctx, f.session, a, func(context.Context, *view) error { return nil })
+		_, err := f.service.try(ctx, f.session, a, func(context.Context, *view) error {
+			t.Error("the index is older than the right")
+			return nil
+		})
+		tried <- err
 	}()
 	waits, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -216,7 +220,7 @@ func TestNoOldObjects(t *testing.T) {
 		<-over
 		stop()
 	}()
-	f.session.written.awaited(waits)
+	f.session.moved.awaited(waits)
 	cancel()
 	if err := <-tried; !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("got %v", err)
@@ -230,8 +234,7 @@ func TestRightsThatChange(t *testing.T) {
 	f.authorize = func() (authorizer.Decision, error) {
 		once.Do(func() {
 			f.bind(false, 11)
-			f.session.told.note(11)
-			f.session.written.note(11)
+			f.session.Reached(11)
 		})
 		return authorizer.DecisionAllow, nil
 	}
@@ -243,6 +246,7 @@ func TestRightsThatChange(t *testing.T) {
 // TestAuthorizerConfirms has an authorizer that does not allow what the rights say.
 func TestAuthorizerConfirms(t *testing.T) {
 	f := newFixture(t)
+	f.service.config.Limits.Time = 50 * time.Millisecond
 	for name, authorize := range map[string]func() (authorizer.Decision, error){
 		"no opinion": func() (authorizer.Decision, error) { return authorizer.DecisionNoOpinion, nil },
 		"deny":       func() (authorizer.Decision, error) { return authorizer.DecisionDeny, nil },
@@ -351,11 +355,9 @@ func TestSealed(t *testing.T) {
 		err   error
 		fails bool
 	}{{storage.ErrSealed, true}, {broken, false}} {
-		f.session.decode = func(context.Context, *storage.StoredChange) (runtime.Object, storage.Place, error) {
-			return nil, storage.Place{}, tc.err
-		}
+		f.session.stream = &stored{decode: func() error { return tc.err }}
 		change := &storage.StoredChange{Key: "k", Revision: 11, Resource: secrets}
-		if _, _, err := f.session.writes(t.Context(), []job{{change: change}}); errors.Is(err, storage.ErrSealed) != tc.fails {
+		if _, err := f.session.writes(t.Context(), []*lane{{taken: []*job{{change: change}}}}); errors.Is(err, storage.ErrSealed) != tc.fails {
 			t.Errorf("an object: %v", err)
 		}
 		change = &storage.StoredChange{Key: "r", Revision: 11, Resource: schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}}
@@ -368,11 +370,7 @@ func TestSealed(t *testing.T) {
 // TestFailedWrites has a database that takes no more: there is no answer any more.
 func TestFailedWrites(t *testing.T) {
 	f := newFixture(t)
-	f.session.floor = 10
-	f.session.filled <- struct{}{}
-	f.session.decode = func(context.Context, *storage.StoredChange) (runtime.Object, storage.Place, error) {
-		return nil, storage.Place{}, errors.New("is no object")
-	}
+	f.session.stream = &stored{decode: func() error { return errors.New("is no object") }}
 	if err := f.session.Changed(t.Context(), []storage.StoredChange{{Key: "k", Revision: 11, Resource: secrets, Deleted: true}}); err != nil {
 		t.Fatal(err)
 	}
@@ -384,5 +382,36 @@ func TestFailedWrites(t *testing.T) {
 	}
 	if got := f.search(""); got != string(metav1.StatusReasonServiceUnavailable) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestAuthorizerBehind has an authorizer that is behind the rights for longer than it should be: the search takes longer.
+func TestAuthorizerBehind(t *testing.T) {
+	f := newFixture(t)
+	asked := 0
+	f.authorize = func() (authorizer.Decision, error) {
+		if asked++; asked < 30 {
+			return authorizer.DecisionNoOpinion, nil
+		}
+		return authorizer.DecisionAllow, nil
+	}
+	if got := f.search(""); got != "a" || asked != 30 {
+		t.Errorf("got %q after %d", got, asked)
+	}
+}
+
+// TestRightsThatChangeOften has rights that have changed whenever an answer is made, for a while.
+func TestRightsThatChangeOften(t *testing.T) {
+	f := newFixture(t)
+	changes := int64(0)
+	f.authorize = func() (authorizer.Decision, error) {
+		if changes++; changes < 30 {
+			f.bind(true, 10+changes)
+			f.session.Reached(10 + changes)
+		}
+		return authorizer.DecisionAllow, nil
+	}
+	if got := f.search(""); got != "a" || changes != 30 {
+		t.Errorf("got %q after %d", got, changes)
 	}
 }

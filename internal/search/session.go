@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
+	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -20,59 +21,55 @@ import (
 
 // session is one index with the rights of the same stream, from its beginning until something fails.
 type session struct {
-	// decode is that of the stream.
-	decode      func(context.Context, *storage.StoredChange) (runtime.Object, storage.Place, error)
+	stream      source
 	rights      *rights.State
 	index       *index.Index
 	annotations []string
-	// properties reads objects, and columns are what it reads of custom resources, by the space and the resource
-	// of their definition. The goroutine that writes the index has them.
+	// properties reads objects. The goroutine that writes the index has it.
 	properties *properties.Reader
-	columns    map[tenant.Name]map[schema.GroupResource]*properties.Columns
+	columns    columns
 	// changed is told in which spaces rows have changed, and rightsChanged where rights have.
 	changed       func(spaces sets.Set[tenant.Name])
 	rightsChanged func(in tenant.Scope)
 	// identity says of what the index is, and fail ends the session.
 	identity string
 	fail     func(error)
-	// told and written are how far the rights and the index are. The latter is known of the index that this process writes.
-	told, written reached
-	revisions     revisions
+	// told is how far the rights are, and what is in the queue.
+	told reached
+	// moved counts what may let somebody go on who waits for the index, and moves says how often that was.
+	moved     reached
+	moves     atomic.Int64
+	revisions revisions
+	queue     *queue
+	// The goroutine that writes the index has these: noted is how far the index says that it is, mark the last change that it has of an object which
+	// has not gone, wrote the revision of the last change, and newest one that no object is newer than which was read again.
+	noted         index.Progress
+	mark          mark
+	newest, wrote int64
 
 	mu sync.Mutex
 	// leads is whether this process writes the index. If it does not, the queue has what another one has not written.
 	leads bool
-	// listed is the revision at which the stream began, zero before it is reached, and last that of the last change.
-	listed, last int64
-	// floor is the revision up to which everything is written when this process begins to write.
-	floor int64
-	queue []job
-	bytes int
-	// filled and emptied tell that there is something in the queue, and room in it.
-	filled, emptied chan struct{}
+	// listed is the revision since which the stream has told of all changes, zero before it has begun, and knew that as of which it has told
+	// of what decides rights.
+	listed, knew int64
+	// since is the revision since which an index is continued, zero if it is made anew. base is how far that is.
+	since int64
+	base  index.Progress
 }
 
-// job is a change to be written, or, without one, the revision that is reached then.
-type job struct {
-	change  *storage.StoredChange
-	object  runtime.Object // decoded already, or nil
-	reached int64
+// source is where objects are from.
+type source interface {
+	Decode(ctx context.Context, change *storage.StoredChange) (runtime.Object, storage.Place, error)
+	Read(ctx context.Context, change *storage.StoredChange) (int64, error)
+	Revision(ctx context.Context) (int64, error)
 }
 
-const (
-	// queueBytes is how much waits for the index. When it is full, the stream waits, and with it the
-	// rights: search answers 503 until they go on.
-	queueBytes = 64 << 20
-	// batch is how many changes are written in one transaction.
-	batch = 2000
-)
-
-func newSession(stream *storage.Stream, state *rights.State, database *index.Index, options *Options, leads bool) *session {
+func newSession(stream source, state *rights.State, database *index.Index, options *Options, leads bool) *session {
 	s := &session{
-		decode: stream.Decode, rights: state, index: database, annotations: options.Annotations, leads: leads,
-		properties: properties.NewReader(options.Properties...), columns: map[tenant.Name]map[schema.GroupResource]*properties.Columns{},
-		changed: func(sets.Set[tenant.Name]) {}, rightsChanged: func(tenant.Scope) {},
-		filled: make(chan struct{}, 1), emptied: make(chan struct{}, 1),
+		stream: stream, rights: state, index: database, annotations: options.Annotations, leads: leads, queue: newQueue(),
+		properties: properties.NewReader(options.Properties...),
+		changed:    func(sets.Set[tenant.Name]) {}, rightsChanged: func(tenant.Scope) {},
 	}
 	s.revisions.read = stream.Revision
 	return s
@@ -80,21 +77,29 @@ func newSession(stream *storage.Stream, state *rights.State, database *index.Ind
 
 var _ storage.Follower = &session{}
 
-// Changed implements storage.Follower.
+// Changed implements storage.Follower. It waits for nothing that objects do once the stream has begun: rights come by it.
 func (s *session) Changed(ctx context.Context, changes []storage.StoredChange) error {
 	for i := range changes {
-		j := job{change: &changes[i]}
-		if rights.Decides(j.change.Resource) && !j.change.Custom {
+		change := changes[i] // the others need not stay with it
+		var object runtime.Object
+		if rights.Decides(change.Resource) && !change.Custom && s.isNews(&change) {
 			var err error
-			if j.object, err = s.tell(ctx, j.change); err != nil {
+			if object, err = s.tell(ctx, &change); err != nil {
 				return err
 			}
 		}
-		if err := s.put(ctx, j); err != nil {
+		if err := s.put(ctx, &change, object); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// isNews reports whether the rights do not know of a change yet.
+func (s *session) isNews(change *storage.StoredChange) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listed == 0 || change.Revision > s.knew
 }
 
 // tell tells the rights of a change. What cannot be read is not there.
@@ -102,113 +107,158 @@ func (s *session) tell(ctx context.Context, change *storage.StoredChange) (runti
 	var object runtime.Object
 	if !change.Deleted {
 		var err error
-		if object, _, err = s.decode(ctx, change); errors.Is(err, storage.ErrSealed) {
+		if object, _, err = s.stream.Decode(ctx, change); errors.Is(err, storage.ErrSealed) {
 			return nil, err
 		} else if err != nil {
 			klog.ErrorS(err, "Search: an object that gives rights gives none")
 			object = nil
 		}
 	}
+	if change.Resource == definitions {
+		s.columns.define(change.Place, object)
+	}
 	in, err := s.rights.Tell(change.Resource, change.Place, object, change.Revision)
 	s.rightsChanged(in)
 	return object, err
 }
 
-// Reached implements storage.Follower.
-func (s *session) Reached(ctx context.Context, revision int64) error {
+// put adds a change to the queue. What there was when the stream began waits for room in it.
+func (s *session) put(ctx context.Context, change *storage.StoredChange, object runtime.Object) error {
 	s.mu.Lock()
-	if s.listed == 0 { // what went before is in no change
-		s.listed, s.last = revision, revision
-	}
+	leads, lists, since := s.leads, s.listed == 0, s.since
 	s.mu.Unlock()
-	s.told.note(revision)
-	return s.put(ctx, job{reached: revision})
-}
-
-// put adds to the queue, when there is room in it.
-func (s *session) put(ctx context.Context, j job) error {
-	for !s.offer(j) {
-		select {
-		case <-s.emptied:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	select {
-	case s.filled <- struct{}{}:
+	switch {
+	case !lists:
+		s.queue.add(change, object, change.Revision)
+	case !leads || since > 0: // the index has it, or all is read again
 	default:
+		if err := s.queue.room(ctx); err != nil {
+			return err
+		}
+		s.queue.add(change, object, listedAt)
 	}
 	return nil
 }
 
-func (s *session) offer(j job) bool {
+// Listed implements storage.Follower.
+func (s *session) Listed(revision, since int64) {
+	s.queue.begin(since)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last := len(s.queue) - 1
-	switch {
-	case j.change == nil && last >= 0 && s.queue[last].change == nil:
-		s.queue[last] = j
-		return true
-	case j.change != nil && !s.leads && s.listed == 0: // is written by whoever leads, or all is read again
-		return true
-	case j.change != nil && s.bytes > queueBytes:
-		return false
-	case j.change != nil:
-		s.bytes += j.change.Bytes()
-		s.last = max(s.last, j.change.Revision)
-	}
-	s.queue = append(s.queue, j)
-	return true
+	s.listed, s.knew = since, revision
 }
 
-// take returns the next jobs, none if there are none.
-func (s *session) take() []job {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := min(batch, len(s.queue))
-	jobs := s.queue[:n:n]
-	s.queue = s.queue[n:]
-	for _, j := range jobs {
-		if j.change != nil {
-			s.bytes -= j.change.Bytes()
-		}
-	}
-	select {
-	case s.emptied <- struct{}{}:
-	default:
-	}
-	return jobs
+// Reached implements storage.Follower.
+func (s *session) Reached(revision int64) {
+	s.told.note(revision)
+	s.move()
+	s.queue.wake()
 }
 
-// writes returns what the index is told of jobs, of each key once, and in which spaces that is.
-func (s *session) writes(ctx context.Context, jobs []job) ([]index.Write, sets.Set[tenant.Name], error) {
-	last := make(map[string]int, len(jobs))
-	for i, j := range jobs {
-		if j.change != nil && (s.floor == 0 || j.change.Revision > s.floor) {
-			last[j.change.Key] = i
-		}
-	}
-	writes, spaces := make([]index.Write, 0, len(last)), sets.New[tenant.Name]()
-	for i, j := range jobs {
-		if j.change == nil {
-			continue
-		}
-		if at, wanted := last[j.change.Key]; !wanted || at != i {
-			continue
-		}
-		of, err := s.writesOf(ctx, j)
-		if errors.Is(err, storage.ErrSealed) {
-			return nil, nil, err
+// move has those look who wait for the index.
+func (s *session) move() { s.moved.note(s.moves.Add(1)) }
+
+// follow waits until the rights are as of a revision, which etcd has. A watch that is behind does not answer when it is asked how far it is,
+// so it is asked again.
+func (s *session) follow(ctx context.Context, revision int64) error {
+	for s.told.get() < revision {
+		short, cancel := context.WithTimeout(ctx, askAgain)
+		err := s.told.wait(short, revision)
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if err != nil {
-			klog.ErrorS(err, "Search: an object cannot be read, as nobody can list it, or not wholly")
+			if _, err := s.revisions.now(ctx); err != nil {
+				return err
+			}
 		}
-		for k := range of {
-			spaces.Insert(spaceOf(j.change, &of[k]))
-		}
-		writes = append(writes, of...)
 	}
-	return writes, spaces, nil
+	return nil
+}
+
+// askAgain is after how long.
+const askAgain = 200 * time.Millisecond
+
+// portion is what the index is told of a turn.
+type portion struct {
+	writes []index.Write
+	// spaces are those in which that is.
+	spaces sets.Set[tenant.Name]
+	// last is the revision of the last change.
+	last int64
+	// took is how long that was made of each lane, and weights how much it has.
+	took    []time.Duration
+	weights []int
+}
+
+// writes returns what the index is told of lanes, of each key once.
+func (s *session) writes(ctx context.Context, turn []*lane) (*portion, error) {
+	w := &portion{spaces: sets.New[tenant.Name](), took: make([]time.Duration, len(turn)), weights: make([]int, len(turn))}
+	for i, l := range turn {
+		began, first := time.Now(), len(w.writes)
+		last := make(map[string]*job, len(l.taken))
+		for _, j := range l.taken {
+			last[j.change.Key] = j
+		}
+		for _, j := range l.taken {
+			if last[j.change.Key] != j {
+				continue
+			}
+			if err := s.writesTo(ctx, w, j); err != nil {
+				return nil, err
+			}
+		}
+		w.took[i], w.weights[i] = time.Since(began), 1
+		for k := range w.writes[first:] {
+			w.weights[i] += w.writes[first+k].Weight()
+		}
+	}
+	if s.newest > s.told.get() { // nothing is shown that is newer than the rights
+		return w, s.follow(ctx, s.newest)
+	}
+	return w, nil
+}
+
+// writesTo adds what the index is told of a job.
+func (s *session) writesTo(ctx context.Context, w *portion, j *job) error {
+	if err := s.readAgain(ctx, j); err != nil {
+		return err
+	}
+	of, err := s.writesOf(ctx, j)
+	if errors.Is(err, storage.ErrSealed) {
+		return err
+	}
+	if err != nil {
+		klog.ErrorS(err, "Search: an object cannot be read, as nobody can list it, or not wholly")
+	}
+	if !j.change.Deleted && j.change.Revision > s.mark.Revision {
+		s.mark = mark{j.change.Key, j.change.Revision, j.change.Sum()}
+	}
+	w.last = max(w.last, j.change.Revision)
+	for k := range of {
+		w.spaces.Insert(spaceOf(j.change, &of[k]))
+	}
+	w.writes = append(w.writes, of...)
+	return nil
+}
+
+// readAgain reads the object of a job that was let go. It waits for etcd.
+func (s *session) readAgain(ctx context.Context, j *job) error {
+	for j.change.IsDropped() {
+		revision, err := s.stream.Read(ctx, j.change)
+		if err == nil {
+			s.newest = max(s.newest, revision)
+			return nil
+		}
+		klog.ErrorS(err, "Search: an object cannot be read; it is tried again")
+		select {
+		case <-time.After(renewal):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // spaceOf returns the space in which a write changes something, index.Shared for all of them, or if nobody knows: the keys
@@ -228,14 +278,11 @@ func spaceOf(change *storage.StoredChange, write *index.Write) tenant.Name {
 
 // writesOf returns what the index is told of a job: of the object, and of what other spaces see of it. What
 // cannot be read is not there.
-func (s *session) writesOf(ctx context.Context, j job) ([]index.Write, error) {
+func (s *session) writesOf(ctx context.Context, j *job) ([]index.Write, error) {
 	own := index.Write{Key: j.change.Key}
 	object, place, err := j.object, j.change.Place, error(nil)
 	if object == nil && !j.change.Deleted {
-		object, place, err = s.decode(ctx, j.change)
-	}
-	if j.change.Resource == definitions && !j.change.Custom {
-		s.define(place, object)
+		object, place, err = s.stream.Decode(ctx, j.change)
 	}
 	if err == nil && object != nil {
 		var row index.Row
@@ -249,11 +296,7 @@ func (s *session) writesOf(ctx context.Context, j job) ([]index.Write, error) {
 
 // row returns the row of an object, and what could not be read of it. Without a name there is none.
 func (s *session) row(place storage.Place, resource schema.GroupResource, object runtime.Object) (index.Row, error) {
-	columns := s.columns[place.Space][resource]
-	if columns == nil {
-		columns = s.columns[tenant.System][resource] // it is published
-	}
-	found, propertiesErr := s.properties.Of(resource, object, columns)
+	found, propertiesErr := s.properties.Of(resource, object, s.columns.of(place.Space, resource))
 	row, err := index.NewRow(place.Space, resource, object, s.annotations, found)
 	if err != nil {
 		return index.Row{}, err
@@ -268,23 +311,4 @@ func (s *session) row(place storage.Place, resource schema.GroupResource, object
 	}
 	row.Selector = properties.Selector(object)
 	return row, propertiesErr
-}
-
-// define notes which columns the objects of a definition have. What is in the index has those that it had when it
-// was written.
-func (s *session) define(place storage.Place, object runtime.Object) {
-	in, resource := s.columns[place.Space], schema.ParseGroupResource(place.Name)
-	definition, ok := object.(*apiextensionsv1.CustomResourceDefinition)
-	if !ok {
-		delete(in, resource)
-		if len(in) == 0 {
-			delete(s.columns, place.Space)
-		}
-		return
-	}
-	if in == nil {
-		in = map[schema.GroupResource]*properties.Columns{}
-		s.columns[place.Space] = in
-	}
-	in[resource] = properties.NewColumns(definition)
 }

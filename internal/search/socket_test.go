@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -27,8 +28,11 @@ import (
 type socketFixture struct {
 	*fixture
 	url string
-	// expired is whether the token has.
+	// expired is whether the token has, and busy the status that all requests get instead, if it is not zero.
 	expired atomic.Bool
+	busy    atomic.Int64
+	// asked is how often somebody has asked for something.
+	asked atomic.Int64
 }
 
 func newSocketFixture(t *testing.T) *socketFixture {
@@ -39,6 +43,12 @@ func newSocketFixture(t *testing.T) *socketFixture {
 	f.session.changed, f.session.rightsChanged = f.service.watches.changed, f.service.watches.rightsChanged
 	searches := f.service.WithSearch(http.NotFoundHandler())
 	authenticated := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		f.asked.Add(1)
+		if status := f.busy.Load(); status != 0 {
+			w.Header().Set("Retry-After", "0")
+			http.Error(w, "busy", int(status))
+			return
+		}
 		if req.Header.Get("Authorization") != "Bearer jane" || f.expired.Load() {
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
 			return
@@ -244,11 +254,8 @@ func (f *socketFixture) apply(revision int64, writes ...index.Write) {
 		f.Fatal(err)
 	}
 	f.revision.Store(revision)
-	f.session.mu.Lock()
-	f.session.last = revision
-	f.session.mu.Unlock()
-	f.session.told.note(revision)
-	f.session.written.note(revision)
+	f.session.queue.begin(revision)
+	f.session.Reached(revision)
 }
 
 func spacesOf(row index.Row) sets.Set[tenant.Name] { return sets.New(row.Space) }
@@ -458,6 +465,84 @@ func TestRightsWakeWhomTheyConcern(t *testing.T) {
 		slices.Sort(woken)
 		if !slices.Equal(woken, want) {
 			t.Errorf("%q wakes %v, want %v", in, woken, want)
+		}
+	}
+}
+
+// TestBusyServers has a server that cannot say whether credentials hold: a connection goes on for a while, less often asked, and no longer.
+func TestBusyServers(t *testing.T) {
+	f := newSocketFixture(t)
+	f.service.sockets.renewal = 20 * time.Millisecond
+	conn := f.begun()
+	for _, status := range []int64{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		f.busy.Store(status)
+		for before := f.asked.Load(); f.asked.Load() == before && t.Context().Err() == nil; {
+			time.Sleep(time.Millisecond)
+		}
+		f.busy.Store(0)
+		if typ, _ := f.say(conn, `{"type":"ping"}`); typ != "pong" {
+			t.Fatalf("after the status %d: %s", status, typ)
+		}
+	}
+	f.busy.Store(http.StatusTooManyRequests)
+	before := f.asked.Load()
+	if typ, reason := f.hear(conn); typ != websocket.StatusTryAgainLater.String() || !strings.Contains(reason, "cannot be known") {
+		t.Errorf("%s %s", typ, reason)
+	}
+	if asked := f.asked.Load() - before; asked > maxUnconfirmed {
+		t.Errorf("asked %d times meanwhile", asked)
+	}
+	unknown, _ := f.dial(protocol)
+	if typ, _ := f.say(unknown, initByToken); typ != websocket.StatusTryAgainLater.String() {
+		t.Errorf("a new connection: %s", typ)
+	}
+}
+
+// TestMessageRate has a tenant that sends more messages than are read: the others wait where they come from.
+func TestMessageRate(t *testing.T) {
+	f := newSocketFixture(t)
+	room, _, leave := f.service.sockets.open.Use("acme", newRoom)
+	defer leave()
+	const burst = 5
+	room.messages = rate.NewLimiter(rate.Every(time.Hour), burst)
+	conns := []*websocket.Conn{f.begun(), f.begun()}
+	for i := range burst {
+		if typ, _ := f.say(conns[i%2], `{"type":"ping"}`); typ != "pong" {
+			t.Fatal(typ)
+		}
+	}
+	if err := conns[0].Write(t.Context(), websocket.MessageText, []byte(`{"type":"ping"}`)); err != nil {
+		t.Fatal(err)
+	}
+	for room.messages.Tokens() >= 0 && t.Context().Err() == nil { // until it waits
+		time.Sleep(time.Millisecond)
+	}
+	other, _, leaveOther := f.service.sockets.open.Use("globex", newRoom)
+	defer leaveOther()
+	if other.messages.Tokens() < messageBurst {
+		t.Error("they are counted of another tenant")
+	}
+}
+
+// TestSeats checks that what is asked for by web socket is limited as other requests, but for what lasts.
+func TestSeats(t *testing.T) {
+	lasts := LongRunning(func(*http.Request, *request.RequestInfo) bool { return false })
+	for body, want := range map[string]bool{
+		"": false, `{"query":"{ messages { id } }"}`: false, `{"query":"subscription { watch { uid } }"}`: true, `{"query":"nothing"}`: false,
+	} {
+		got, handled := false, false
+		c := &connection{
+			handler: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { got, handled = lasts(req, nil), true }),
+			request: httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody),
+			out:     make(chan message, 2), operations: map[string]context.CancelFunc{}, patience: time.Second, room: newRoom(),
+		}
+		if body == "" {
+			c.look(t.Context())
+		} else {
+			c.operate(t.Context(), message{ID: "1", Payload: json.RawMessage(body)})
+		}
+		if got != want || !handled {
+			t.Errorf("%s lasts: %v", body, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/query"
@@ -20,7 +21,19 @@ func (v *view) answer(ctx context.Context, asked *question) (*Answer, error) {
 	if v.incomplete != "" {
 		answer.Messages = append(answer.Messages, v.incomplete)
 	}
+	if aside := v.aside(); aside != "" {
+		answer.Messages = append(answer.Messages, aside)
+	}
 	return answer, nil
+}
+
+// aside says that of some objects there is no more than their identity, empty if there are none.
+func (v *view) aside() string {
+	if v.snapshot.Aside == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d objects that you may list are known to the search by kind, namespace and name alone, because its database has refused the rest; "+
+		"filters and keywords may not find them", v.snapshot.Aside)
 }
 
 // find returns what matches, and what is related to it.

@@ -62,15 +62,13 @@ func (s *Service) serveOperation(ctx context.Context, op *operation) error {
 	if op.body == nil {
 		return nil
 	}
-	request, errs := graphql.Parse(op.body)
-	if errs != nil {
-		op.errors = errs
+	switch {
+	case op.request == nil: // op.errors says why
 		return nil
-	}
-	if request.IsSubscription() {
-		err = s.watch(ctx, a, op, request)
-	} else {
-		err = s.queryOnce(ctx, a, op, request)
+	case op.request.IsSubscription():
+		err = s.watch(ctx, a, op, op.request)
+	default:
+		err = s.queryOnce(ctx, a, op, op.request)
 	}
 	if errs := graphql.RefusedBy(err); errs != nil {
 		op.errors = errs
@@ -261,9 +259,13 @@ func (w *watching) searchRemotely(ctx context.Context) (states, error) {
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	var answer *remoteResponse
+	operation, errs := graphql.Parse(body)
+	if errs != nil {
+		return nil, graphql.Refuse(errs)
+	}
+	var answer *response
 	if err := w.inTurn(ctx, w.asker, ofWatch, func(ctx context.Context) (err error) {
-		answer, err = w.queryRemotely(ctx, body, w.asker)
+		answer, err = w.queryRemotely(ctx, operation, body, w.asker)
 		return err
 	}); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -9,13 +10,33 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // renewal is how often a process says that it writes the index, or asks whether it is to. It is less than a lease of the index.
 const renewal = time.Second
 
+// encode returns the mark as it is stored, empty if there is none.
+func (m *mark) encode() string {
+	if m.Revision == 0 {
+		return ""
+	}
+	encoded, _ := json.Marshal(m) // text and numbers are always encoded
+	return string(encoded)
+}
+
+// decode reads what encode has returned. It reports whether that is a mark.
+func (m *mark) decode(text string) bool { return json.Unmarshal([]byte(text), m) == nil }
+
 // errTakeover means that this process is to write an index that another one has not left as it can go on with.
 var errTakeover = errors.New("the process that wrote the search index has left it behind")
+
+// mark is a change that is written, by which it is told later whether the etcd is still the one that had it.
+type mark struct {
+	Key      string
+	Revision int64
+	Sum      string
+}
 
 // write keeps the index as the queue says, if this process is the one that does, until ctx ends or that fails.
 func (s *session) write(ctx context.Context) error {
@@ -24,10 +45,12 @@ func (s *session) write(ctx context.Context) error {
 		if err := s.stand(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
-	} else if err := s.index.Reset(ctx, s.identity); err != nil {
-		return err
+	} else if s.since == 0 {
+		if err := s.index.Reset(ctx, s.identity); err != nil {
+			return err
+		}
 	}
-	if err := s.apply(ctx, s.defaultWrites(), s.progress()); err != nil {
+	if err := s.apply(ctx, s.defaultWrites()); err != nil {
 		return err
 	}
 	renew := time.NewTicker(renewal)
@@ -41,65 +64,146 @@ func (s *session) write(ctx context.Context) error {
 
 // writeNext writes what is in the queue, or waits for something.
 func (s *session) writeNext(ctx context.Context, renew <-chan time.Time) error {
-	jobs := s.take()
-	if len(jobs) == 0 {
+	turn := s.queue.take()
+	// Most progress is that nothing has happened. Whoever reads knows that from the stream.
+	if len(turn) == 0 && !s.finishes() {
 		select {
-		case <-s.filled:
+		case <-s.queue.filled:
 		case <-renew:
 			return s.renew(ctx)
 		case <-ctx.Done():
 		}
 		return nil
 	}
-	writes, spaces, err := s.writes(ctx, jobs)
+	w, err := s.writes(ctx, turn)
 	if err != nil {
 		return err
 	}
-	reached := s.progress()
-	for _, j := range jobs {
-		reached = max(reached, j.reached)
+	began := time.Now()
+	if err := s.apply(ctx, w.writes); err != nil {
+		return err
 	}
-	// Most progress is that nothing has happened. Whoever reads knows that from the stream.
-	if len(writes) > 0 || s.written.get() == 0 {
-		if err := s.apply(ctx, writes, reached); err != nil {
-			return err
-		}
-	}
-	s.written.note(reached)
-	s.changed(spaces)
+	s.wrote = max(s.wrote, w.last)
+	s.queue.done(turn, w.share(time.Since(began)), w.weights)
+	s.move()
+	s.changed(w.spaces)
 	return nil
 }
 
-// progress is the revision up to which everything is written.
-func (s *session) progress() int64 { return max(s.written.get(), s.floor) }
+// share returns how long each lane took, of which a transaction of all is a part by how much each has written.
+func (w *portion) share(all time.Duration) []time.Duration {
+	total := 0
+	for _, weight := range w.weights {
+		total += weight
+	}
+	for i, weight := range w.weights {
+		w.took[i] += all * time.Duration(weight) / time.Duration(total)
+	}
+	return w.took
+}
+
+// finishes reports whether the index has more than it says: everything there was when the stream began, or the last changes, which may have been
+// written before the stream has said that they are all of their revision.
+func (s *session) finishes() bool {
+	s.mu.Lock()
+	knew := s.knew
+	s.mu.Unlock()
+	has := max(knew, s.wrote)
+	return s.noted.Revision < has && s.state().Revision >= has
+}
+
+// state returns how far the index is when all that has been taken from the queue is written.
+func (s *session) state() index.Progress {
+	told := s.told.get() // before the queue: what it is told of is in that
+	if told == 0 {
+		return s.base
+	}
+	behind := s.queue.behind()
+	if len(behind) > 0 && behind[0].Revision < listedAt {
+		return index.Progress{Revision: index.Building}
+	}
+	if len(behind) > maxBehind { // those stand for all others
+		told, behind = behind[maxBehind].Revision, behind[:maxBehind]
+	}
+	return index.Progress{Revision: told, Behind: behind}
+}
 
 // renew says that this process still writes, and how far it is.
 func (s *session) renew(ctx context.Context) error {
 	if !s.index.Shared() {
 		return nil
 	}
-	if reached := s.written.get(); reached > 0 {
-		return s.apply(ctx, nil, reached)
+	if s.noted.Revision == index.Building {
+		return s.lead(ctx)
 	}
-	return s.lead(ctx)
+	if _, err := s.revisions.now(ctx); err != nil { // others wait for it to say so even if nothing happens
+		klog.V(2).InfoS("Search: etcd does not say how far it is", "err", err)
+	}
+	return s.apply(ctx, nil)
 }
 
 // apply writes. If the database cannot be reached it waits, and the queue and those who search with it.
-func (s *session) apply(ctx context.Context, writes []index.Write, reached int64) error {
-	err := s.index.Apply(ctx, writes, reached)
+func (s *session) apply(ctx context.Context, writes []index.Write) error {
+	state := s.state()
+	s.index.SetMark(s.mark.encode())
+	err := s.applyTo(ctx, writes, &state)
 	for err != nil && s.index.Passing(err) && ctx.Err() == nil {
 		klog.ErrorS(err, "Search: the index cannot be written; it is tried again")
 		select {
 		case <-time.After(renewal):
 		case <-ctx.Done():
-			return nil
+			return ctx.Err()
 		}
 		if err = s.lead(ctx); err == nil {
-			err = s.index.Apply(ctx, writes, reached)
+			err = s.applyTo(ctx, writes, &state)
 		}
 	}
 	return err
 }
+
+// applyTo writes, after which the index is as far as a state says. What the database refuses is set aside.
+func (s *session) applyTo(ctx context.Context, writes []index.Write, state *index.Progress) error {
+	err := s.index.Apply(ctx, writes, state.Revision, state.Behind...)
+	if err != nil && s.index.Refuses(err) {
+		if err = s.setAside(ctx, writes); err == nil {
+			err = s.index.Apply(ctx, nil, state.Revision, state.Behind...)
+		}
+	}
+	if err == nil {
+		s.noted = *state
+	}
+	return err
+}
+
+// setAside writes what the database has refused together, in ever smaller parts: one object that it does not take ends nothing for others. Of
+// that, its identity is written.
+func (s *session) setAside(ctx context.Context, writes []index.Write) error {
+	if len(writes) == 0 {
+		return errRefusedState
+	}
+	parts := [][]index.Write{writes[:len(writes)/2], writes[len(writes)/2:]}
+	if len(writes) == 1 {
+		refused.Inc()
+		for i := range writes[0].Rows {
+			row := &writes[0].Rows[i]
+			klog.ErrorS(nil, "Search: the database refuses an object, which is found by its name alone", "space", row.Space, "resource", row.Resource, "namespace", row.Namespace, "name", row.Name)
+		}
+		parts = [][]index.Write{{writes[0].Identity()}}
+	}
+	for _, part := range parts {
+		err := s.index.Apply(ctx, part, s.noted.Revision, s.noted.Behind...)
+		if err != nil && s.index.Refuses(err) && len(writes) > 1 {
+			err = s.setAside(ctx, part)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errRefusedState means that the database refuses what is no object.
+var errRefusedState = errors.New("the database refuses how far the search index is")
 
 func (s *session) lead(ctx context.Context) error {
 	leads, err := s.index.Lead(ctx)
@@ -134,43 +238,23 @@ func (s *session) stand(ctx context.Context) error {
 		case leads:
 			return s.takeOver(p)
 		case p.Complete && p.Identity == s.identity:
-			s.forget(p.Revision)
+			s.queue.forget(&p)
 		}
 	}
 }
 
 // takeOver goes on where another process has stopped, if everything that it has not written is in the queue.
 func (s *session) takeOver(p index.Progress) error {
-	s.forget(p.Revision)
+	s.queue.forget(&p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !p.Complete || p.Identity != s.identity || s.listed == 0 || p.Revision < s.listed {
+	if !p.Complete || p.Identity != s.identity || s.listed == 0 || p.All() < s.listed {
 		return errTakeover
 	}
-	s.leads, s.floor = true, p.Revision
-	klog.InfoS("Search: this process writes the index now", "revision", p.Revision)
+	s.leads, s.base, s.noted = true, p, p
+	s.mark.decode(p.Mark)
+	klog.InfoS("Search: this process writes the index now", "revision", p.All())
 	return nil
-}
-
-// forget drops what has been written.
-func (s *session) forget(revision int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := 0
-	for ; n < len(s.queue); n++ {
-		j := s.queue[n]
-		if j.change != nil && j.change.Revision > revision || j.change == nil && j.reached > revision {
-			break
-		}
-		if j.change != nil {
-			s.bytes -= j.change.Bytes()
-		}
-	}
-	s.queue = append([]job(nil), s.queue[n:]...)
-	select {
-	case s.emptied <- struct{}{}:
-	default:
-	}
 }
 
 func (s *session) isLeader() bool {
@@ -194,56 +278,82 @@ func (s *session) resign() {
 	}
 }
 
-// covered returns the revision up to which an index that has everything up to another one has everything: nothing may
-// have happened in between.
-func (s *session) covered(revision int64) int64 {
-	told := s.told.get() // before last: what it is told of is in that
+// covered returns the revision up to which an index has everything of a space that is so far: nothing may have happened there
+// in between.
+func (s *session) covered(p *index.Progress, space tenant.Name) int64 {
+	told := s.told.get() // before the queue: what it is told of is in that
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.listed > 0 && revision >= s.last {
-		return max(told, revision)
+	begun := s.listed > 0
+	s.mu.Unlock()
+	has := p.In(space)
+	if begun && has >= s.queue.last(space) {
+		return max(told, has)
 	}
-	return revision
+	return has
 }
 
-// follow is how often a process that does not write the index asks how far it is, while somebody waits for that.
-const follow = 5 * time.Millisecond
+// poll is how often a process that does not write the index asks how far it is, while somebody waits for that.
+const poll = 5 * time.Millisecond
 
-// wait waits until the index has everything up to a revision, of which the rights know. Its error is that of ctx, or of the database.
-func (s *session) wait(ctx context.Context, revision int64) error {
-	if s.isLeader() {
-		return s.written.wait(ctx, revision)
-	}
+// wait waits until the index has everything of a space up to a revision, of which the rights know. Its error is that of ctx, or of the
+// database.
+func (s *session) wait(ctx context.Context, space tenant.Name, revision int64) error {
 	for {
+		seen := s.moved.get()
+		if s.isLeader() {
+			if s.has(space) >= revision {
+				return nil
+			}
+			if err := s.moved.wait(ctx, seen+1); err != nil {
+				return err
+			}
+			continue
+		}
 		p, err := s.index.Progress(ctx)
 		if err != nil {
 			return err
 		}
-		if p.Complete && p.Identity == s.identity && s.covered(p.Revision) >= revision {
+		if p.Complete && p.Identity == s.identity && s.covered(&p, space) >= revision {
 			return nil
 		}
 		select {
-		case <-time.After(follow):
+		case <-time.After(poll):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// complete waits until the index has everything that there was when the stream began, which is told
-// of no revision before.
+// has returns the revision up to which this process has written everything of a space.
+func (s *session) has(space tenant.Name) int64 {
+	told := s.told.get() // before the queue: what it is told of is in that
+	if first := s.queue.missing(space); first > 0 {
+		return first - 1
+	}
+	return told
+}
+
+// completion is how often a process looks whether an index is complete.
+const completion = 50 * time.Millisecond
+
+// complete waits until the index has everything that there was when the stream began, but for spaces that are behind.
 func (s *session) complete(ctx context.Context) (int64, error) {
 	if err := s.told.wait(ctx, 1); err != nil {
 		return 0, fmt.Errorf("waiting for the rights: %w", err)
 	}
-	revision := s.told.get()
+	s.mu.Lock()
+	knew := s.knew
+	s.mu.Unlock()
+	if err := s.follow(ctx, knew); err != nil {
+		return 0, err
+	}
 	for {
-		err := s.wait(ctx, revision)
-		if err == nil || ctx.Err() != nil {
-			return revision, err
+		p, err := s.index.Progress(ctx) // the database may not be there for a while
+		if err == nil && p.Complete && p.Identity == s.identity && p.Revision >= knew {
+			return knew, nil
 		}
 		select {
-		case <-time.After(renewal): // the database cannot be read
+		case <-time.After(completion):
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
@@ -252,7 +362,7 @@ func (s *session) complete(ctx context.Context) (int64, error) {
 
 // settle has the database get ready for queries, if this process has filled it.
 func (s *session) settle(ctx context.Context) error {
-	if !s.isLeader() {
+	if !s.isLeader() || s.since > 0 {
 		return nil
 	}
 	return s.index.Settle(ctx)

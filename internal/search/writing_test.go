@@ -1,12 +1,10 @@
 package search
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	"time"
 
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/rights"
@@ -16,10 +14,11 @@ import (
 // standby is a session of a process that does not write, whose stream began at revision 10.
 func standby(t *testing.T) *session {
 	t.Helper()
-	s := newSession(nil, rights.NewState(rights.Config{}), nil, &Options{}, false)
+	s := newSession(&stored{}, rights.NewState(rights.Config{}), nil, &Options{}, false)
 	s.identity = "this"
 	changed(t, s, 3, 9) // what there was
-	reach(t, s, 10)
+	s.Listed(10, 10)
+	s.Reached(10)
 	return s
 }
 
@@ -27,16 +26,9 @@ func standby(t *testing.T) *session {
 func changed(t *testing.T, s *session, revisions ...int64) {
 	t.Helper()
 	for _, revision := range revisions {
-		if err := s.Changed(t.Context(), []storage.StoredChange{{Key: string(rune('a' + revision)), Revision: revision, Resource: secrets}}); err != nil {
+		if err := s.Changed(t.Context(), []storage.StoredChange{secretIn("acme", fmt.Sprint(revision), revision)}); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-func reach(t *testing.T, s *session, revision int64) {
-	t.Helper()
-	if err := s.Reached(t.Context(), revision); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -48,13 +40,15 @@ func TestTakeover(t *testing.T) {
 	}{
 		"as far as the stream's beginning": {index.Progress{Identity: "this", Complete: true, Revision: 10}, true},
 		"farther":                          {index.Progress{Identity: "this", Complete: true, Revision: 12}, true},
+		"farther, but for its space":       {index.Progress{Identity: "this", Complete: true, Revision: 13, Behind: []index.Behind{{Space: "acme", Revision: 11}}}, true},
+		"not so far in a space":            {index.Progress{Identity: "this", Complete: true, Revision: 13, Behind: []index.Behind{{Space: "globex", Revision: 9}}}, false},
 		"not so far":                       {index.Progress{Identity: "this", Complete: true, Revision: 9}, false},
 		"of something else":                {index.Progress{Identity: "other", Complete: true, Revision: 12}, false},
 		"incomplete":                       {index.Progress{Identity: "this", Revision: 12}, false},
 	} {
 		s := standby(t)
 		changed(t, s, 11, 12, 13)
-		reach(t, s, 13)
+		s.Reached(13)
 		if err := s.takeOver(tc.p); (err == nil) != tc.takes || err != nil && !errors.Is(err, errTakeover) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -62,15 +56,12 @@ func TestTakeover(t *testing.T) {
 			continue
 		}
 		// What the other one has not written is written next, and nothing that it has.
-		s.decode = func(_ context.Context, change *storage.StoredChange) (runtime.Object, storage.Place, error) {
-			return &unstructured.Unstructured{}, storage.Place{Space: "acme", Name: change.Key}, nil
-		}
-		writes, _, err := s.writes(t.Context(), s.take())
-		if err != nil || len(writes) != int(13-tc.p.Revision) {
-			t.Errorf("%s: %d writes, %v", name, len(writes), err)
+		w, err := s.writes(t.Context(), s.queue.take())
+		if err != nil || len(w.writes) != int(13-tc.p.All()) {
+			t.Errorf("%s: %d writes, %v", name, len(w.writes), err)
 		}
 	}
-	early := newSession(nil, rights.NewState(rights.Config{}), nil, &Options{}, false)
+	early := newSession(&stored{}, rights.NewState(rights.Config{}), nil, &Options{}, false)
 	early.identity = "this"
 	if err := early.takeOver(index.Progress{Identity: "this", Complete: true, Revision: 12}); !errors.Is(err, errTakeover) {
 		t.Errorf("before the stream has begun: %v", err)
@@ -81,23 +72,27 @@ func TestTakeover(t *testing.T) {
 func TestForget(t *testing.T) {
 	s := standby(t)
 	changed(t, s, 11, 12, 13)
-	s.forget(12)
-	if len(s.queue) != 1 || s.queue[0].change.Revision != 13 || s.bytes != s.queue[0].change.Bytes() {
-		t.Errorf("%+v, %d bytes", s.queue, s.bytes)
+	s.queue.forget(&index.Progress{Revision: 12})
+	left := s.queue.lanes["acme"].jobs
+	if len(left) != 1 || left[0].change.Revision != 13 || s.queue.size != left[0].size {
+		t.Errorf("%+v, %d bytes", left, s.queue.size)
+	}
+	if s.queue.forget(&index.Progress{Revision: 13}); len(s.queue.lanes)+len(s.queue.ready)+s.queue.size != 0 || s.queue.last("acme") != 13 {
+		t.Errorf("%+v", s.queue)
 	}
 }
 
 // TestCovered says up to where an index is current in which nothing has changed.
 func TestCovered(t *testing.T) {
 	s := standby(t)
-	reach(t, s, 20) // and nothing has happened
+	s.Reached(20) // and nothing has happened
 	for revision, want := range map[int64]int64{9: 9, 10: 20, 15: 20, 25: 25} {
-		if got := s.covered(revision); got != want {
+		if got := s.covered(&index.Progress{Revision: revision}, "acme"); got != want {
 			t.Errorf("%d covers %d", revision, got)
 		}
 	}
 	changed(t, s, 21)
-	if got := s.covered(20); got != 20 {
+	if got := s.covered(&index.Progress{Revision: 20}, "acme"); got != 20 {
 		t.Errorf("it covers %d, before a change that it has not", got)
 	}
 }
@@ -105,10 +100,10 @@ func TestCovered(t *testing.T) {
 // TestDatabaseComesBack has a database that comes back in an earlier state than the one that was written.
 func TestDatabaseComesBack(t *testing.T) {
 	f := newFixture(t)
+	f.service.config.Limits.Time = 50 * time.Millisecond
 	f.bind(true, 11)
-	f.session.last = 11
-	f.session.told.note(11)
-	f.session.written.note(11) // and the database is as of 10
+	f.session.queue.begin(11)
+	f.session.Reached(11) // and the database is as of 10
 	f.revision.Store(11)
 	if got := f.search(""); got != "ServiceUnavailable" {
 		t.Errorf("got %q", got)

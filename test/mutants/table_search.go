@@ -7,7 +7,7 @@ var searchTable = []mutant{
 	{"system users search no tenant's space without a right", by("internal/server/authorization", "TestBoundary"),
 		"internal/server/authorization/boundary.go", `case in == userTenant.Scope() && isSearch(a):`, `case in != tenant.All && isSearch(a):`},
 	{"rights are no older than the request", by("internal/search", "TestNoOldRights"),
-		"internal/search/exact.go", `current.told.wait(ctx, revision)`, `current.told.wait(ctx, min(revision, 0))`},
+		"internal/search/exact.go", `current.follow(ctx, revision)`, `current.follow(ctx, min(revision, 0))`},
 	{"objects are no older than the rights", by("internal/search", "TestNoOldObjects"),
 		"internal/search/exact.go", `needed := max(version.Revision, a.minRevision)`, `needed := a.minRevision`},
 	{"what was made of rights that have changed is made again", by("internal/search", "TestRightsThatChange"),
@@ -92,7 +92,7 @@ var searchTable = []mutant{
 	{"pages of other sites open no web socket", by("internal/search", "TestSocketCredentials"),
 		"internal/search/socket.go", `Subprotocols: []string{protocol}}`, `Subprotocols: []string{protocol}, InsecureSkipVerify: true}`},
 	{"web sockets without credentials are closed", by("internal/search", "TestSocketCredentials"),
-		"internal/search/socket.go", `if c.look(ctx).status != http.StatusOK {`, `if c.look(ctx).status == http.StatusTeapot {`},
+		"internal/search/connection.go", `if answer := c.look(ctx); answer.status != http.StatusOK {`, `if answer := c.look(ctx); answer.status == http.StatusTeapot {`},
 	{"connections of a tenant are bounded", by("internal/search", "TestManySubscriptions"),
 		"internal/search/socket.go", `if connections > maxConnections {`, `if false && connections > maxConnections {`},
 	{"subscriptions of a tenant are bounded", by("internal/search", "TestManySubscriptions"),
@@ -121,14 +121,14 @@ var searchTable = []mutant{
 	{"a corrupt file is made anew", by("internal/search/index", "TestCorruptFile"),
 		"internal/search/index/postgres.go", `case sqlite3.SQLITE_CORRUPT, `, `case `},
 	{"what cannot be decrypted now fails the index", by("internal/search", "TestSealed"),
-		"internal/search/session.go", `		if errors.Is(err, storage.ErrSealed) {
-			return nil, nil, err
-		}
-		if err != nil {`, `		if err != nil {`},
+		"internal/search/session.go", `	if errors.Is(err, storage.ErrSealed) {
+		return err
+	}
+`, ``},
 	{"names that databases change are stored in another form", by("internal/search/index", "TestOddText"),
 		"internal/search/index/signature.go", `if query.Text(name) == name {`, `if true || query.Text(name) == name {`},
 	{"a process takes over only what it has followed", by("internal/search", "TestTakeover"),
-		"internal/search/writing.go", `s.listed == 0 || p.Revision < s.listed {`, `s.listed == 0 {`},
+		"internal/search/writing.go", `s.listed == 0 || p.All() < s.listed {`, `s.listed == 0 {`},
 	{"the service answers servers alone", by("internal/search", "TestWhoMayAsk"),
 		"internal/search/remote.go", `AuthenticateRequest(req); err != nil || !ok {`, `AuthenticateRequest(req); false && (err != nil || !ok) {`},
 	{"what the service answers is confirmed", by("internal/search", "TestRemoteAnswersAreConfirmed"),
@@ -142,7 +142,47 @@ var searchTable = []mutant{
 	{"an answer has no more in JSON than it may have", by("internal/search", "TestLargeAnswers"),
 		"internal/search/answer.go", `len(text) > maxAnswer:`, `false:`},
 	{"what waits for clients of a tenant is bounded in bytes", by("internal/search", "TestRoom"),
-		"internal/search/socket.go", `int64(min(len(m.Payload), maxAnswer))`, `int64(0)`},
+		"internal/search/connection.go", `int64(min(len(m.Payload), maxAnswer))`, `int64(0)`},
+	{"a watch that is behind has not reached what etcd has", by("internal/server/storage", "TestStreamThatIsBehind"),
+		"internal/server/storage/stream.go", `reached = event.Kv.ModRevision`, `_ = reached`},
+	{"an index of another past is built anew", by("internal/server/storage", "TestHad"),
+		"internal/server/storage/stream.go", `.Sum() == sum, nil`, `.Sum() != "", nil`},
+	{"nothing is in the index that is newer than the rights", by("internal/search", "TestReadAgain"),
+		"internal/search/session.go", `if s.newest > s.told.get() {`, `if false && s.newest > s.told.get() {`},
+	{"a search waits for the changes of its space", by("internal/search", "TestOthersDoNotWait"),
+		"internal/search/writing.go", `s.queue.missing(space); first > 0 {`, `s.queue.missing(space); first < 0 {`},
+	{"what is being written is not there yet", by("internal/search", "TestMissing"),
+		"internal/search/queue.go", `range [][]*job{l.taken, l.jobs} {`, `range [][]*job{l.jobs} {`},
+	{"tenants take turns by what they have taken", by("internal/search", "TestLanes"),
+		"internal/search/queue.go", `return r[i].spent < r[j].spent`, `return r[i].name < r[j].name`},
+	{"what waits for the index is bounded in bytes", by("internal/search", "TestShedding"),
+		"internal/search/queue.go", `q.size > queueBytes {
+		q.shed()`, `false {
+		q.shed()`},
+	{"an object that the database refuses is told of", by("internal/search", "TestSetAside"),
+		"internal/search/view.go", `if v.snapshot.Aside == 0 {`, `if v.snapshot.Aside >= 0 {`},
+	{"an object that may not be seen is not told of", by("internal/search/index", "TestRefused"),
+		"internal/search/index/aside.go", `if visibleRanges[home] || `, `if true || visibleRanges[home] || `},
+	{"what the service shows in GraphQL it names", by("internal/search", "TestRemoteGraphQLIsConfirmed"),
+		"internal/search/remote.go", `if !said[shownIn(object)] {`, `if false && !said[shownIn(object)] {`},
+	{"nothing else is in an answer in GraphQL", by("internal/search/graphql", "TestCheck"),
+		"internal/search/graphql/check.go", `if err != nil || f == nil {
+			c.fail(errForeign)
+			return
+		}`, `if err != nil || f == nil {
+			var other any
+			c.fail(c.decoder.Decode(&other))
+			c.value(key)
+			c.raw([]byte(":"))
+			c.value(other)
+			continue
+		}`},
+	{"messages by web socket are read at a rate", by("internal/search", "TestMessageRate", "-timeout=30s"),
+		"internal/search/connection.go", ` || c.room.messages.Wait(ctx) != nil {`, ` {`},
+	{"a connection ends whose credentials nobody can confirm", by("internal/search", "TestBusyServers", "-timeout=30s"),
+		"internal/search/renewal.go", `case left <= 0:`, `case false:`},
+	{"queries by web socket have a seat", by("internal/search", "TestSeats"),
+		"internal/search/operation.go", `return op.request != nil && op.request.IsSubscription()`, `return true`},
 	{"a request that ends one search service ends no other", by("internal/search", "TestRemoteFailures"),
 		"internal/search/remote.go", `asked == nil || brokenOff ||`, `asked == nil || brokenOff && false ||`},
 	{"few labels of an object are searched", by("internal/search/index", "TestManyLabels"),

@@ -290,3 +290,63 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestCheck reads answers that another process has made: what is in them and not in the query is refused, wherever it is.
+func TestCheck(t *testing.T) {
+	const query = `{ a: search(input: [{}, {}]) { n: count items related { kind items } } search { items } searchComplete(property: "x") searchSchema messages { id } __typename }`
+	body, err := json.Marshal(Request{Query: query})
+	if err != nil {
+		t.Fatal(err)
+	}
+	operation, errs := Parse(body)
+	if errs != nil {
+		t.Fatal(errs)
+	}
+	const good = `{"a":[{"n":1,"items":[{"name":"x"}],"related":[{"kind":"Pod","items":[{"name":"y"}]}]}],"search":[{"items":[]}],"searchComplete":["v"],"searchSchema":{"allProperties":["p"]},"messages":[{"id":"m"}],"__typename":"Query"}`
+	for name, tc := range map[string]struct {
+		old, new string
+		want     string
+	}{
+		"an answer":                   {want: "x y"},
+		"a list that is empty":        {old: `[{"name":"x"}]`, new: `[]`, want: "y"},
+		"an object in another list":   {old: `"items":[]`, new: `"items":[{"name":"z"}]`, want: "x y z"},
+		"a field that was not asked":  {old: `"__typename":"Query"`, new: `"__typename":"Query","items":[{"name":"z"}]`},
+		"one of a result":             {old: `"n":1,`, new: `"n":1,"more":[{"name":"z"}],`},
+		"one by its own name":         {old: `"n":1`, new: `"count":1`},
+		"a field that is there twice": {old: `"searchComplete":["v"]`, new: `"search":[{"items":[{"name":"z"}]}]`},
+		"a field that is missing":     {old: `,"__typename":"Query"`},
+		"an object for a number":      {old: `"n":1`, new: `"n":{"name":"z"}`},
+		"an object for text":          {old: `["v"]`, new: `[{"name":"z"}]`},
+		"an object for a message":     {old: `{"id":"m"}`, new: `{"id":{"name":"z"}}`},
+		"an object for names":         {old: `["p"]`, new: `[{"name":"z"}]`},
+		"a list of a list":            {old: `[{"name":"x"}]`, new: `[[{"name":"x"}]]`},
+		"nothing":                     {old: `[{"name":"x"}]`, new: `[null]`},
+		"something behind it":         {old: `"__typename":"Query"}`, new: `"__typename":"Query"}{"items":[{"name":"z"}]}`},
+		"half of it":                  {old: `"messages":[{"id":"m"}],"__typename":"Query"}`},
+		"no object":                   {old: good, new: `[]`},
+	} {
+		var seen []string
+		data, err := operation.Check(t.Context(), []byte(strings.Replace(good, tc.old, tc.new, 1)), 1<<20, func(object map[string]any) error {
+			seen = append(seen, object["name"].(string)) //nolint:forcetypeassert // fails the test
+			return nil
+		})
+		if got := strings.Join(seen, " "); (err == nil) != (tc.want != "") || err == nil && got != tc.want {
+			t.Errorf("%s: saw %q, %v", name, got, err)
+		}
+		if name == "an answer" && string(data) != good {
+			t.Errorf("it is read as %s", data)
+		}
+	}
+	// What is there twice in an object is there once then.
+	data, err := operation.Check(t.Context(), []byte(strings.Replace(good, `{"name":"x"}`, `{"name":"z","name":"x"}`, 1)), 1<<20, func(map[string]any) error { return nil })
+	if err != nil || string(data) != good {
+		t.Errorf("%s, %v", data, err)
+	}
+	if _, err := operation.Check(t.Context(), []byte(good), 100, func(map[string]any) error { return nil }); RefusedBy(err) == nil {
+		t.Errorf("an answer that is too long: %v", err)
+	}
+	refused := errors.New("refused")
+	if _, err := operation.Check(t.Context(), []byte(good), 1<<20, func(map[string]any) error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("an object that is refused: %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,14 +11,14 @@ import (
 	"sync/atomic"
 
 	_ "modernc.org/sqlite" // the database, without cgo
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // Index is a database of rows. One goroutine of one process writes, and any number read.
 type Index struct {
 	dialect
 	write, read *sql.DB
-	// release lets what the database is made of go.
-	release func() error
 	// holder tells this process from others that use the same database, and epoch its turn of writing from others.
 	holder string
 	epoch  int64
@@ -25,6 +26,8 @@ type Index struct {
 	last int64
 	// pending is the one that may have been noted since.
 	pending int64
+	// mark is what is noted with the revision.
+	mark string
 	// object and area are the last ids that were given.
 	object, area int64
 	// broken is set when the database has said that it is no longer what was written.
@@ -49,35 +52,64 @@ func Open(ctx context.Context, dir string) (*Index, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory of the search index: %w", err)
 	}
-	file := "file:" + filepath.Join(dir, "index.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)"
-	x := &Index{dialect: embedded, release: func() error { return os.RemoveAll(dir) }}
-	var err error
-	if x.write, err = sql.Open("sqlite", file+"&_pragma=cache_size(-32768)"); err == nil {
-		x.write.SetMaxOpenConns(1)
-		x.read, err = sql.Open("sqlite", file+"&_pragma=query_only(1)&_pragma=temp_store(MEMORY)&_pragma=cache_size(-4096)")
+	x, err := openFile(dir)
+	if err == nil {
+		err = x.create(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the search index: %w", err), x.Close())
-	}
-	x.read.SetMaxOpenConns(Readers)
-	if err := x.create(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("creating the search index: %w", err), x.Close())
 	}
 	return x, nil
 }
 
+// Reopen opens the database that Open has made in a directory and that was closed. It is an error if there is none, or one with other tables.
+func Reopen(ctx context.Context, dir string) (*Index, error) {
+	if _, err := os.Stat(fileIn(dir)); err != nil {
+		return nil, fmt.Errorf("opening the search index: %w", err)
+	}
+	x, err := openFile(dir)
+	if err == nil {
+		var found int
+		if err = x.write.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&found); err == nil && found != version {
+			err = fmt.Errorf("its version is %d, and must be %d", found, version)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the search index: %w", err), x.Close())
+	}
+	return x, nil
+}
+
+// fileIn returns the file of an embedded database.
+func fileIn(dir string) string { return filepath.Join(dir, "index.db") }
+
+// openFile opens an embedded database. After a failure of the machine it may lack what was written last, and no more: what it says of itself holds.
+func openFile(dir string) (*Index, error) {
+	file := "file:" + fileIn(dir) + "?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"
+	x := &Index{dialect: embedded}
+	var err error
+	if x.write, err = sql.Open("sqlite", file+"&_pragma=cache_size(-32768)"); err != nil {
+		return x, err
+	}
+	x.write.SetMaxOpenConns(1)
+	if x.read, err = sql.Open("sqlite", file+"&_pragma=query_only(1)&_pragma=temp_store(MEMORY)&_pragma=cache_size(-4096)"); err != nil {
+		return x, err
+	}
+	x.read.SetMaxOpenConns(Readers)
+	return x, nil
+}
+
 // create makes the tables, and says that nothing is in them.
 func (x *Index) create(ctx context.Context) error {
-	for _, table := range x.tables() {
-		if _, err := x.write.ExecContext(ctx, table); err != nil {
+	for _, statement := range append(x.tables(), emptyState, fmt.Sprintf(`PRAGMA user_version = %d`, version)) {
+		if _, err := x.write.ExecContext(ctx, statement); err != nil {
 			return err
 		}
 	}
-	_, err := x.write.ExecContext(ctx, emptyState)
-	return err
+	return nil
 }
 
-// Close ends all queries. An embedded database is removed.
+// Close ends all queries.
 func (x *Index) Close() error {
 	var errs []error
 	for _, db := range []*sql.DB{x.write, x.read} {
@@ -85,29 +117,74 @@ func (x *Index) Close() error {
 			errs = append(errs, db.Close())
 		}
 	}
-	return errors.Join(append(errs, x.release())...)
+	return errors.Join(errs...)
 }
 
 // Progress is how far the index is.
 type Progress struct {
 	// Identity says of what it is an index, empty if it is one of nothing.
 	Identity string
-	// Complete is whether it has everything up to Revision.
+	// Complete is whether it has everything up to Revision, but for what Behind says.
 	Complete bool
 	Revision int64
+	Behind   []Behind
+	// Mark is what SetMark was told.
+	Mark string
+}
+
+// Behind says that the changes of a space, or of what all spaces see (Shared), are there up to an earlier revision only.
+type Behind struct {
+	Space    tenant.Name `json:"space"`
+	Revision int64       `json:"revision"`
+	// Unsure is whether some of what is missing may be of the system space.
+	Unsure bool `json:"unsure,omitempty"`
+}
+
+// In returns the revision up to which it has everything that a space has.
+func (p *Progress) In(space tenant.Name) int64 {
+	return p.least(func(b *Behind) bool {
+		return b.Space == space || b.Space == Shared || space == tenant.System && b.Unsure
+	})
+}
+
+// Of returns the revision up to which it has the changes of a space, or of what all spaces see.
+func (p *Progress) Of(space tenant.Name) int64 {
+	return p.least(func(b *Behind) bool { return b.Space == space })
+}
+
+// All returns the revision up to which it has everything of all spaces.
+func (p *Progress) All() int64 { return p.least(func(*Behind) bool { return true }) }
+
+func (p *Progress) least(counts func(b *Behind) bool) int64 {
+	least := p.Revision
+	for i := range p.Behind {
+		if b := &p.Behind[i]; counts(b) {
+			least = min(least, b.Revision)
+		}
+	}
+	return least
 }
 
 // Progress returns how far the index is.
 func (x *Index) Progress(ctx context.Context) (Progress, error) {
-	var p Progress
-	err := x.read.QueryRowContext(ctx, progressText).Scan(&p.Identity, &p.Revision, &p.Complete)
+	p, err := progressOf(x.read.QueryRowContext(ctx, progressText))
 	if err != nil {
 		return p, x.failed("reading the search index", err)
 	}
 	return p, nil
 }
 
-const progressText = `SELECT identity, revision, complete <> 0 FROM state`
+const progressText = `SELECT identity, revision, complete <> 0, behind, mark FROM state`
+
+func progressOf(row *sql.Row) (Progress, error) {
+	var p Progress
+	var behind string
+	err := row.Scan(&p.Identity, &p.Revision, &p.Complete, &behind, &p.Mark)
+	if err == nil && behind != "" {
+		err = json.Unmarshal([]byte(behind), &p.Behind)
+	}
+	return p, err
+}
 
 // view calls read with a transaction in which the database stays as it is, and the progress it is of. It is an error if
 // that is none of a whole index.
@@ -123,12 +200,12 @@ func (x *Index) view(ctx context.Context, read func(tx *sql.Tx, p Progress) erro
 	defer tx.Rollback() //nolint:errcheck // nothing is written
 	if x.postgres {
 		// Who empties the tables waits for this. Without it, they could be empty in a state in which they are complete.
-		if _, err := tx.ExecContext(ctx, `LOCK TABLE ranges, objects, bodies, properties IN ACCESS SHARE MODE`); err != nil {
+		if _, err := tx.ExecContext(ctx, `LOCK TABLE ranges, objects, bodies, properties, aside IN ACCESS SHARE MODE`); err != nil {
 			return x.failed("reading the search index", err)
 		}
 	}
-	var p Progress
-	if err := tx.QueryRowContext(ctx, progressText).Scan(&p.Identity, &p.Revision, &p.Complete); err != nil {
+	p, err := progressOf(tx.QueryRowContext(ctx, progressText))
+	if err != nil {
 		return x.failed("reading the search index", err)
 	}
 	if !p.Complete {

@@ -47,7 +47,7 @@ func OpenPostgres(ctx context.Context, file, holder string) (*Index, error) {
 		}
 		return err
 	})
-	x := &Index{dialect: shared, holder: holder, release: func() error { return nil }}
+	x := &Index{dialect: shared, holder: holder}
 	x.write, x.read = stdlib.OpenDB(*config, renew), stdlib.OpenDB(*config, renew)
 	x.write.SetMaxOpenConns(1)
 	x.read.SetMaxOpenConns(Readers)
@@ -171,7 +171,7 @@ func (x *Index) Reset(ctx context.Context, identity string) error {
 		}
 	}
 	w := &writer{Index: x, tx: tx}
-	if err := w.note(ctx, Building); err != nil {
+	if err := w.note(ctx, Building, nil); err != nil {
 		return x.failed("emptying the search index", err)
 	}
 	if _, err := tx.ExecContext(ctx, x.bind(`UPDATE state SET identity = ?`), identity); err != nil {

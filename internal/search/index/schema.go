@@ -3,7 +3,7 @@ package index
 import "strings"
 
 // version is that of the tables and of what stands in them. An index of another one is built anew.
-const version = 1
+const version = 2
 
 // tables returns what makes the tables. Each way to objects leads with what a user may see: a range, or the name of
 // an object in an area. So no query visits what its user may not see, or what is in another space.
@@ -13,11 +13,12 @@ const version = 1
 //   - Objects have what is looked at often, bodies the rest. home is the range of an object, and g0 to g3 its signature.
 //   - Properties are found by their object, to compare them, and by their value, to find objects. whole is the value if that is
 //     too long for an index, and empty otherwise.
+//   - Aside are the objects of which no more than the identity is there, because the database has refused the rest.
 func (d dialect) tables() []string {
 	types := strings.NewReplacer(`ID`, d.either(`INTEGER`, `BIGINT`)+` PRIMARY KEY`, `INT`, `BIGINT NOT NULL`, `TXT`, d.text()+` NOT NULL`,
 		`UNROWED`, d.either(`WITHOUT ROWID`, ``))
 	statements := []string{
-		`CREATE TABLE state (one ID, identity TXT, epoch INT, revision INT, complete INT, holder TXT, renewed INT)`,
+		`CREATE TABLE state (one ID, identity TXT, epoch INT, revision INT, behind TXT, mark TXT, complete INT, holder TXT, renewed INT)`,
 		`CREATE TABLE ranges (id ID, area INT, space TXT, resource TXT, namespace TXT, kind TXT, objects INT)`,
 		`CREATE UNIQUE INDEX ranges_place ON ranges (space, resource, namespace, kind)`,
 		`CREATE TABLE objects (id ID, key TXT, sum INT, home INT, area INT, name TXT, created INT, g0 INT, g1 INT, g2 INT, g3 INT)`,
@@ -26,6 +27,8 @@ func (d dialect) tables() []string {
 		`CREATE INDEX objects_scan ON objects (home, name, created, g0, g1, g2, g3, id)`,
 		`CREATE TABLE bodies (id ID, text TXT, details TXT)`,
 		`CREATE TABLE properties (object INT, home INT, name TXT, value TXT, whole TXT, PRIMARY KEY (object, name, value)) UNROWED`,
+		`CREATE TABLE aside (object ID, space TXT, home INT)`,
+		`CREATE INDEX aside_space ON aside (space)`,
 		`CREATE INDEX properties_value ON properties (home, name, value, object)`,
 	}
 	for i := range statements {
@@ -38,7 +41,7 @@ func (d dialect) tables() []string {
 }
 
 // filled are the tables that are emptied before an index is built anew.
-var filled = []string{`ranges`, `objects`, `bodies`, `properties`}
+var filled = []string{`ranges`, `objects`, `bodies`, `properties`, `aside`}
 
 // emptyState is the state of an index in which nothing is.
-const emptyState = `INSERT INTO state (one, identity, epoch, revision, complete, holder, renewed) VALUES (1, '', 0, 0, 0, '', 0)`
+const emptyState = `INSERT INTO state (one, identity, epoch, revision, behind, mark, complete, holder, renewed) VALUES (1, '', 0, 0, '', '', 0, '', 0)`

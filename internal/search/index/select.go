@@ -51,6 +51,8 @@ type Found struct {
 	// Count is how many rows there are in all, on whatever page.
 	Count int64
 	Rows  []Row
+	// Aside is how many objects that are visible, and may match or not, have nothing but their identity in the index.
+	Aside int
 	// More is whether there are rows behind the last one, and Full whether they would have been on a page that may have more bytes.
 	More, Full bool
 }
@@ -70,6 +72,9 @@ func (x *Index) selectFrom(ctx context.Context, tx *sql.Tx, s Selection, found *
 	}
 	v, err := x.find(ctx, tx, s)
 	if err != nil {
+		return err
+	}
+	if found.Aside, err = x.setAside(ctx, tx, s, v); err != nil {
 		return err
 	}
 	q := &selection{Index: x, tx: tx, s: s, budget: b}

@@ -28,8 +28,9 @@ type Scope struct {
 type Snapshot struct {
 	*Index
 	tx *sql.Tx
-	// Revision is the one that the index has everything up to.
-	Revision int64
+	Progress
+	// Aside is how many objects have nothing but their identity in the index, of what was visible to a question, at most.
+	Aside int
 	// budget is for all that is read of it.
 	budget *budget
 }
@@ -37,7 +38,7 @@ type Snapshot struct {
 // View has something read of one state of the index: MaxRead bytes at most.
 func (x *Index) View(ctx context.Context, read func(s *Snapshot) error) error {
 	return x.view(ctx, func(tx *sql.Tx, p Progress) error {
-		return read(&Snapshot{x, tx, p.Revision, &budget{left: MaxRead}})
+		return read(&Snapshot{Index: x, tx: tx, Progress: p, budget: &budget{left: MaxRead}})
 	})
 }
 
@@ -47,6 +48,7 @@ func (s *Snapshot) Select(ctx context.Context, selected Selection) (Found, error
 	if err := s.selectFrom(ctx, s.tx, selected, &found, s.budget); err != nil {
 		return found, s.failed("reading the search index", err)
 	}
+	s.Aside = max(s.Aside, found.Aside)
 	return found, nil
 }
 
@@ -60,6 +62,11 @@ func (s *Snapshot) chosen(ctx context.Context, scope Scope, q query.Query) (*sel
 	if err != nil {
 		return nil, nil, false, err
 	}
+	aside, err := s.setAside(ctx, s.tx, selected, v)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	s.Aside = max(s.Aside, aside)
 	chosen := &selection{Index: s.Index, tx: s.tx, s: selected, budget: s.budget}
 	return chosen, v, true, chosen.choose(ctx, v)
 }

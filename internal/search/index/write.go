@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -14,19 +15,32 @@ type Write struct {
 	Rows []Row
 }
 
+// Weight is how much there is to write, about: one for the object, and one for each of its properties.
+func (w *Write) Weight() int {
+	weight := 1
+	for i := range w.Rows {
+		r := &w.Rows[i]
+		weight += len(r.Labels) + len(r.Annotations) + 2*len(r.Properties) + len(r.Links)
+	}
+	return weight
+}
+
+// SetMark has something noted with the revision from now on, by which whoever goes on with the index knows what it is of.
+func (x *Index) SetMark(mark string) { x.mark = mark }
+
 // Building is the revision of an index that is not complete.
 const Building int64 = 0
 
-// Apply does writes, all or none, after which the index has everything up to a revision, or is still being built. Queries
-// see them when it returns. What was done already is not done again, so that it can be repeated after an error.
-func (x *Index) Apply(ctx context.Context, writes []Write, reached int64) error {
+// Apply does writes, all or none, after which the index has everything up to a revision but for what is behind, or is still being built.
+// Queries see them when it returns. What was done already is not done again, so that it can be repeated after an error.
+func (x *Index) Apply(ctx context.Context, writes []Write, reached int64, behind ...Behind) error {
 	tx, err := x.write.BeginTx(ctx, nil)
 	if err != nil {
 		return x.failed("writing the search index", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // is no error after Commit
 	w := &writer{Index: x, tx: tx, deltas: map[int64]int64{}}
-	if err := w.apply(ctx, writes, reached); err != nil {
+	if err := w.apply(ctx, writes, reached, behind); err != nil {
 		return x.failed("writing the search index", err)
 	}
 	x.pending = reached // nobody may say whether it was done
@@ -48,7 +62,7 @@ type writer struct {
 // before is a row that was stored earlier.
 type before struct{ id, sum, home int64 }
 
-func (w *writer) apply(ctx context.Context, writes []Write, reached int64) error {
+func (w *writer) apply(ctx context.Context, writes []Write, reached int64, behind []Behind) error {
 	removed, added, err := w.changes(ctx, writes)
 	if err != nil {
 		return err
@@ -62,7 +76,7 @@ func (w *writer) apply(ctx context.Context, writes []Write, reached int64) error
 	if err := w.count(ctx); err != nil {
 		return err
 	}
-	return w.note(ctx, reached)
+	return w.note(ctx, reached, behind)
 }
 
 // exec executes a statement about a list.
@@ -162,7 +176,7 @@ func (w *writer) remove(ctx context.Context, removed []before) error {
 		ids[i] = b.id
 		w.deltas[b.home]--
 	}
-	for _, from := range []string{`properties WHERE object`, `bodies WHERE id`, `objects WHERE id`} {
+	for _, from := range []string{`properties WHERE object`, `aside WHERE object`, `bodies WHERE id`, `objects WHERE id`} {
 		if err := w.exec(ctx, `DELETE FROM `+from+` IN (SELECT l.id FROM `, `)`, column{`id`, ids}); err != nil {
 			return err
 		}
@@ -189,6 +203,7 @@ func (w *writer) add(ctx context.Context, added []stored) error {
 		return err
 	}
 	objects, bodies, properties := newBatch(objectColumns, len(added)), newBatch(bodyColumns, len(added)), newBatch(propertyColumns, 8*len(added))
+	aside := newBatch(asideColumns, 0)
 	for i := range added {
 		s := &added[i]
 		w.object++
@@ -201,8 +216,11 @@ func (w *writer) add(ctx context.Context, added []stored) error {
 		for _, p := range s.stored() {
 			properties.add(w.object, at.id, p.name, p.value, p.whole)
 		}
+		if s.Aside {
+			aside.add(w.object, string(s.Space), at.id)
+		}
 	}
-	for table, b := range map[string]*batch{`objects`: objects, `bodies`: bodies, `properties`: properties} {
+	for table, b := range map[string]*batch{`objects`: objects, `bodies`: bodies, `properties`: properties, `aside`: aside} {
 		if err := b.insert(ctx, w.tx, w.dialect, table); err != nil {
 			return err
 		}
@@ -306,13 +324,20 @@ func (w *writer) count(ctx context.Context) error {
 
 // note notes how far the index is. It is an error if another process writes it meanwhile, or if the database is not as
 // this one has left it, such as after its own failure.
-func (w *writer) note(ctx context.Context, reached int64) error {
-	complete := 0
+func (w *writer) note(ctx context.Context, reached int64, behind []Behind) error {
+	complete, left := 0, ``
 	if reached != Building {
 		complete = 1
 	}
-	result, err := w.tx.ExecContext(ctx, w.bind(`UPDATE state SET revision = ?, complete = ?, renewed = `+w.now()+
-		` WHERE epoch = ? AND holder = ? AND revision = ?`), reached, complete, w.epoch, w.holder, w.last)
+	if len(behind) > 0 {
+		encoded, err := json.Marshal(behind)
+		if err != nil {
+			return err
+		}
+		left = string(encoded)
+	}
+	result, err := w.tx.ExecContext(ctx, w.bind(`UPDATE state SET revision = ?, behind = ?, mark = ?, complete = ?, renewed = `+w.now()+
+		` WHERE epoch = ? AND holder = ? AND revision = ?`), reached, left, w.mark, complete, w.epoch, w.holder, w.last)
 	if err != nil {
 		return err
 	}
@@ -330,6 +355,7 @@ var (
 	rangeColumns    = []column{{`id`, []int64{}}, {`area`, []int64{}}, {`space`, []string{}}, {`resource`, []string{}}, {`namespace`, []string{}}, {`kind`, []string{}}, {`objects`, []int64{}}}
 	objectColumns   = []column{{`id`, []int64{}}, {`key`, []string{}}, {`sum`, []int64{}}, {`home`, []int64{}}, {`area`, []int64{}}, {`name`, []string{}}, {`created`, []int64{}}, {`g0`, []int64{}}, {`g1`, []int64{}}, {`g2`, []int64{}}, {`g3`, []int64{}}}
 	bodyColumns     = []column{{`id`, []int64{}}, {`text`, []string{}}, {`details`, []string{}}}
+	asideColumns    = []column{{`object`, []int64{}}, {`space`, []string{}}, {`home`, []int64{}}}
 	propertyColumns = []column{{`object`, []int64{}}, {`home`, []int64{}}, {`name`, []string{}}, {`value`, []string{}}, {`whole`, []string{}}}
 )
 

@@ -377,3 +377,47 @@ func digestOf(uid types.UID) string {
 	sum := sha256.Sum256([]byte(salt + string(uid)))
 	return base64.RawStdEncoding.EncodeToString(append([]byte(salt), sum[:]...))
 }
+
+// TestAwait has somebody wait for rights that are other ones.
+func TestAwait(t *testing.T) {
+	s := &teller{TB: t, State: newState()}
+	s.bind("acme", "a", "jane")
+	before, _ := s.Version("acme", "acme")
+	if err := s.Await(t.Context(), "acme", "acme", Version{}); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Await(ended, "acme", "acme", before); !errors.Is(err, context.Canceled) {
+		t.Errorf("without a change: %v", err)
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- s.Await(t.Context(), "acme", "acme", before) }()
+	for {
+		s.mu.RLock()
+		waits := s.changed != nil
+		s.mu.RUnlock()
+		if waits {
+			break
+		}
+	}
+	s.bind("globex", "a", "jane")
+	select {
+	case <-waited:
+		t.Error("another space's rights are taken for them")
+	default:
+	}
+	s.bind("acme", "b", "jane")
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	s.begin("acme", 100)
+	now, stable := s.Version("acme", "acme")
+	if stable || s.unless("acme", "acme", before) == nil {
+		t.Error("rights that are being changed are taken for others")
+	}
+	s.end()
+	if s.unless("acme", "acme", before) != nil || s.unless("acme", "acme", now) == nil {
+		t.Error("the end of a change is not noticed")
+	}
+}

@@ -3,12 +3,15 @@ package storage
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	grpcmetadata "google.golang.org/grpc/metadata"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,6 +49,8 @@ type StoredChange struct {
 
 	stored []byte
 	at     *etcdRange
+	// dropped is whether the object is to be read again.
+	dropped bool
 }
 
 // Place says which object of a resource something is.
@@ -54,15 +59,36 @@ type Place struct {
 	Namespace, Name string
 }
 
-// Bytes returns how much memory the change takes.
-func (c *StoredChange) Bytes() int { return len(c.Key) + len(c.stored) + 200 }
+// Bytes returns how much memory the object of the change takes.
+func (c *StoredChange) Bytes() int { return len(c.stored) }
+
+// Drop lets the object go. Stream.Read reads it again.
+func (c *StoredChange) Drop() { c.stored, c.dropped = nil, true }
+
+// IsDropped reports whether the object has to be read again.
+func (c *StoredChange) IsDropped() bool { return c.dropped }
+
+// Space returns the space of the object by its key, and whether it is sure: a custom resource without a namespace in a tenant's space
+// and one in a namespace of the system space have keys of one form. For these it is the tenant's.
+func (c *StoredChange) Space() (n tenant.Name, sure bool) {
+	if !c.Custom {
+		return c.Place.Space, true
+	}
+	first, rest, below := strings.Cut(c.Key[len(c.at.prefix):], "/")
+	if !below {
+		return tenant.System, true
+	}
+	return tenant.Name(first), strings.Contains(rest, "/")
+}
 
 // Follower is told of changes by one goroutine.
 type Follower interface {
 	// Changed is told what there is and then of each change.
 	Changed(ctx context.Context, changes []StoredChange) error
-	// Reached is told that it knows everything up to a revision, the first time when it knows all that there is.
-	Reached(ctx context.Context, revision int64) error
+	// Listed is told, once, that it knows what there was at a revision, and is told next of all changes since another one.
+	Listed(revision, since int64)
+	// Reached is told that it knows of all changes up to a revision.
+	Reached(revision int64)
 }
 
 // errSeveral says why there is no stream.
@@ -94,6 +120,9 @@ func (r *Ranges) NewStream(decode func(data []byte, custom bool) (runtime.Object
 // errEnded is that of a watch which does not say why.
 var errEnded = errors.New("the watch of what is stored has ended")
 
+// ErrCompacted means that etcd has forgotten changes since the revision from which they are wanted.
+var ErrCompacted = rpctypes.ErrCompacted
+
 // Follow tells f of what there is, and of all changes from then on, until ctx ends or an error.
 // f starts with nothing each time.
 func (s *Stream) Follow(ctx context.Context, f Follower) error {
@@ -102,16 +131,42 @@ func (s *Stream) Follow(ctx context.Context, f Follower) error {
 	if err != nil {
 		return fmt.Errorf("reading what is stored: %w", err)
 	}
-	if err := f.Reached(ctx, revision); err != nil {
-		return err
+	f.Listed(revision, revision)
+	return s.watch(ctx, f, revision)
+}
+
+// Resume tells f of what there is of some built-in resources, and of all changes of all resources since a revision, or since
+// then if that is zero. Its error is ErrCompacted if nobody can say that.
+func (s *Stream) Resume(ctx context.Context, f Follower, since int64, wanted func(resource schema.GroupResource) bool) error {
+	ctx = ofStream(ctx)
+	var revision int64
+	for _, stored := range s.ranges.snapshot() {
+		if stored.custom || !wanted(stored.resource) {
+			continue
+		}
+		var err error
+		if revision, err = s.listBelow(ctx, f, stored.prefix, revision); err != nil {
+			return fmt.Errorf("reading what is stored: %w", err)
+		}
 	}
-	watch := s.client.Watch(ctx, s.root, clientv3.WithPrefix(), clientv3.WithRev(revision+1), clientv3.WithProgressNotify())
-	for response := range watch {
+	since = cmp.Or(since, revision)
+	f.Listed(revision, since)
+	return s.watch(ctx, f, since)
+}
+
+// watch tells f of all changes since a revision.
+func (s *Stream) watch(ctx context.Context, f Follower, since int64) error {
+	f.Reached(since)
+	for response := range s.client.Watch(ctx, s.root, clientv3.WithPrefix(), clientv3.WithRev(since+1), clientv3.WithProgressNotify()) {
 		if err := response.Err(); err != nil {
 			return fmt.Errorf("watching what is stored: %w", err)
 		}
 		changes := make([]StoredChange, 0, len(response.Events))
+		// Without changes, nothing was left out. With some, the header has the revision of etcd, and more may follow: a watch that is
+		// behind gets a thousand revisions at a time. Those of one revision come together.
+		reached := response.Header.Revision
 		for _, event := range response.Events {
+			reached = event.Kv.ModRevision
 			change, ok, err := s.change(string(event.Kv.Key), event.Kv.Value, event.Kv.ModRevision)
 			if err != nil {
 				return err
@@ -124,9 +179,7 @@ func (s *Stream) Follow(ctx context.Context, f Follower) error {
 		if err := f.Changed(ctx, changes); err != nil {
 			return err
 		}
-		if err := f.Reached(ctx, response.Header.Revision); err != nil {
-			return err
-		}
+		f.Reached(reached)
 	}
 	return cmp.Or(ctx.Err(), errEnded)
 }
@@ -201,6 +254,43 @@ func (s *Stream) Revision(ctx context.Context) (int64, error) {
 	}
 	if err := s.client.RequestProgress(ofStream(ctx)); err != nil {
 		return 0, fmt.Errorf("asking etcd for the progress of the watch: %w", err)
+	}
+	return response.Header.Revision, nil
+}
+
+// Sum tells what is stored from everything else, empty if the object has gone or was let go.
+func (c *StoredChange) Sum() string {
+	if c.Deleted || c.dropped {
+		return ""
+	}
+	sum := sha256.Sum256(c.stored)
+	return hex.EncodeToString(sum[:])
+}
+
+// Had reports whether a change was what etcd has had at its revision. Otherwise etcd was restored, or it is another one. It is false, too,
+// if etcd has forgotten that.
+func (s *Stream) Had(ctx context.Context, key string, revision int64, sum string) (bool, error) {
+	response, err := s.client.Get(ctx, key, clientv3.WithRev(revision))
+	switch {
+	case errors.Is(err, rpctypes.ErrCompacted), errors.Is(err, rpctypes.ErrFutureRev):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("asking etcd for %q at revision %d: %w", key, revision, err)
+	case len(response.Kvs) == 0 || response.Kvs[0].ModRevision != revision:
+		return false, nil
+	}
+	return (&StoredChange{stored: response.Kvs[0].Value}).Sum() == sum, nil
+}
+
+// Read reads the object of a change as it is now, which may have gone. Nothing of it is newer than the revision that it returns.
+func (s *Stream) Read(ctx context.Context, c *StoredChange) (int64, error) {
+	response, err := s.client.Get(ctx, c.Key)
+	if err != nil {
+		return 0, fmt.Errorf("reading %q: %w", c.Key, err)
+	}
+	c.dropped, c.stored, c.Deleted = false, nil, len(response.Kvs) == 0
+	if !c.Deleted {
+		c.stored, c.Revision = response.Kvs[0].Value, response.Kvs[0].ModRevision
 	}
 	return response.Header.Revision, nil
 }

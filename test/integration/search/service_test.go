@@ -2,10 +2,15 @@ package search
 
 import (
 	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -18,6 +23,7 @@ import (
 	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/server"
 	"github.com/tenantry/tenantry/internal/standalone"
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/postgres"
 	"github.com/tenantry/tenantry/test/env/suite"
 	"github.com/tenantry/tenantry/test/harness"
@@ -26,6 +32,8 @@ import (
 // replica is one process of the service, though it runs in that of the tests.
 type replica struct {
 	port int
+	// dir, if set, is that of an index of its own.
+	dir  string
 	stop func()
 }
 
@@ -78,6 +86,9 @@ func (r *replica) start() {
 	options := server.NewOptions()
 	options.SearchOnly, options.SearchLimits = true, search.DefaultLimits
 	options.Search = &search.Options{Postgres: databaseFile, Annotations: []string{annotation}}
+	if r.dir != "" {
+		options.Search.Postgres, options.Search.Dir = "", r.dir
+	}
 	kube := options.Kube
 	kube.Etcd.StorageConfig.Transport.ServerList = []string{etcdURL}
 	kube.SecureServing.BindPort, kube.SecureServing.BindAddress = r.port, net.IPv4(127, 0, 0, 1)
@@ -194,8 +205,97 @@ var _ = Describe("the service", Serial, func() {
 			secretIn(ctx, acme, namespace, "before")
 		}
 	}, NodeTimeout(5*time.Minute))
+
+	It("goes on with the index when all processes have ended", func(ctx SpecContext) {
+		namespace := namespaceIn(ctx, acme, "left")
+		own := &replica{dir: filepath.Join(GinkgoT().TempDir(), "index")}
+		var err error
+		own.port, err = harness.FreePort()
+		Expect(err).NotTo(HaveOccurred())
+		own.start()
+		DeferCleanup(func() { own.stop() })
+		Eventually(own.ready).Should(Equal(http.StatusOK))
+		secretIn(ctx, acme, namespace, "b")
+		secretIn(ctx, acme, namespace, "gone")
+		created := secretIn(ctx, acme, namespace, "a") // is written later than b, and would be earlier in an index that is made anew
+		names := "kind:secret namespace:" + namespace
+		Expect(find(ctx, tenantry.Config(acme), names, created.ResourceVersion)).To(Equal([]string{"a", "b", "gone"}))
+		Eventually(func() ([]string, error) { return own.find(ctx, acme, names) }).Should(Equal([]string{"a", "b", "gone"}))
+		all := append([]*replica{own}, replicas...)
+		for _, r := range all {
+			r.stop()
+		}
+		client := tenantry.Client(acme).CoreV1().Secrets(namespace)
+		Expect(client.Delete(ctx, "gone", metav1.DeleteOptions{})).To(Succeed())
+		created = secretIn(ctx, acme, namespace, "c")
+		for _, r := range all {
+			r.start()
+		}
+		for _, r := range all {
+			Eventually(r.ready).Should(Equal(http.StatusOK))
+		}
+		Expect(find(ctx, tenantry.Config(acme), names, created.ResourceVersion)).To(Equal([]string{"a", "b", "c"}))
+		Expect(own.find(ctx, acme, names)).To(Equal([]string{"a", "b", "c"}))
+		address, err := os.ReadFile(databaseFile)
+		Expect(err).NotTo(HaveOccurred())
+		for driver, source := range map[string][2]string{"pgx": {string(address), "tenantry_search_2."}, "sqlite": {"file:" + filepath.Join(own.dir, "index.db"), ""}} {
+			db, err := sql.Open(driver, source[0])
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(db.Close)
+			ids := map[string]int64{}
+			rows, err := db.QueryContext(ctx, `SELECT name, id FROM `+source[1]+`objects WHERE key LIKE '%/secrets/acme/`+namespace+`/%'`)
+			Expect(err).NotTo(HaveOccurred())
+			for rows.Next() {
+				var name string
+				var id int64
+				Expect(rows.Scan(&name, &id)).To(Succeed())
+				ids[name] = id
+			}
+			Expect(errors.Join(rows.Err(), rows.Close())).To(Succeed())
+			Expect(ids["b"]).To(BeNumerically("<", ids["a"]), driver)
+			Expect(ids["a"]).To(BeNumerically("<", ids["c"]), driver)
+		}
+	}, NodeTimeout(3*time.Minute))
 })
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// find asks the replica as a server does, for the administrator of a tenant, and returns the names of what is found.
+func (r *replica) find(ctx context.Context, n tenant.Name, query string) ([]string, error) {
+	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{
+		CAFile: filepath.Join(keys, "server-ca.crt"), CertFile: filepath.Join(keys, "front-proxy-client.crt"), KeyFile: filepath.Join(keys, "front-proxy-client.key"),
+	}}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	t, err := tenantry.Tenants().Get(ctx, string(n), metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	who, err := json.Marshal(map[string]any{"name": "admin", "groups": []string{"system:authenticated"}, "extra": map[string][]string{tenant.UserExtraKey: {string(n)}}, "tenant": n, "space": n, "life": t.GetUID()})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/search?q=%s", r.port, url.QueryEscape(query)), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("X-Tenantry-Asker", base64.RawURLEncoding.EncodeToString(who))
+	response, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer := &search.Answer{}
+	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, item := range answer.Items {
+		names = append(names, item.Name)
+	}
+	return names, nil
+}
