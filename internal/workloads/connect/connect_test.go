@@ -25,6 +25,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/kubernetes/pkg/apis/core"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	podrest "k8s.io/kubernetes/pkg/registry/core/pod/rest"
@@ -302,6 +303,24 @@ func TestCreates(t *testing.T) {
 		if diff := cmp.Diff([]string{"create pods/exec"}, asked); diff != "" {
 			t.Error(diff)
 		}
+	}
+}
+
+// TestAsking checks that no tenant's connections wait for those of others before the host is asked.
+func TestAsking(t *testing.T) {
+	host := &restclient.Config{Host: "h", QPS: 5, RateLimiter: flowcontrol.NewFakeNeverRateLimiter()}
+	if own := asking(host); own.QPS >= 0 || own.RateLimiter != nil || own.Timeout == 0 || host.QPS != 5 {
+		t.Errorf("got %+v of %+v", own, host)
+	}
+	c := newCluster(t)
+	config := c.config()
+	config.Host.RateLimiter = host.RateLimiter
+	h, err := newHost(config, space{forged()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.locate(inShop(t, "get"), "web-0", "log", &core.PodLogOptions{}); err != nil {
+		t.Errorf("it asks with the limits of others: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,12 +62,23 @@ func newHost(config Config, pod rest.Getter) (*host, error) {
 	if h.upgrades, err = upgradesOf(config.Host); err != nil {
 		return nil, fmt.Errorf("creating the connections to the host cluster: %w", err)
 	}
-	client, err := metadata.NewForConfig(config.Host)
+	client, err := metadata.NewForConfig(asking(config.Host))
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of the host cluster: %w", err)
 	}
 	h.pods = client.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
 	return h, nil
+}
+
+// requestTimeout is how long the host has to say what pod there is.
+const requestTimeout = 5 * time.Second
+
+// asking returns the configuration of the client that asks the host for a pod. It waits for nothing of ours: client-go's
+// five requests a second would be one turn for the logs and shells of all tenants.
+func asking(host *restclient.Config) *restclient.Config {
+	own := restclient.CopyConfig(host)
+	own.QPS, own.RateLimiter, own.Timeout = -1, nil, requestTimeout
+	return own
 }
 
 // upgradesOf makes connections that become streams, with the credentials of a configuration.
