@@ -24,10 +24,11 @@ func (o CompletedOptions) workloads(s *stores) func(tenant.Name) translate.Rules
 		return nil
 	}
 	return func(n tenant.Name) translate.Rules {
+		rules := translate.Rules{Quota: s.lookup.Quota(n)}
 		if own := s.lookup.Workloads(n); own != nil {
-			return translate.Rules{Level: translate.Level(own.PodSecurity), NodePorts: own.NodePorts == v1alpha1.NodePortsAllowed}
+			rules.Level, rules.NodePorts = translate.Level(own.PodSecurity), own.NodePorts == v1alpha1.NodePortsAllowed
 		}
-		return translate.Rules{}
+		return rules
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -61,6 +62,10 @@ func namesMany(count int) func(*corev1.Pod) {
 			c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprint(i)}}})
 		}
 	})
+}
+
+func asks(limits corev1.ResourceList) func(*corev1.Pod) {
+	return container(func(c *corev1.Container) { c.Resources.Limits = limits })
 }
 
 func plain() *corev1.Pod {
@@ -122,9 +127,19 @@ func TestCheck(t *testing.T) {
 		"an init container": {privileged, func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "i", Ports: []corev1.ContainerPort{{HostPort: 1}}}}
 		}, "spec.initContainers[0].ports[0].hostPort"},
-		"an ephemeral container":  {privileged, func(p *corev1.Pod) { p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}} }, "spec.ephemeralContainers"},
-		"too many ConfigMaps":     {privileged, namesMany(101), "spec: Forbidden: it names 101 ConfigMaps and Secrets, and a pod that runs on a host cluster names at most 100"},
-		"many ConfigMaps":         {change: namesMany(100)},
+		"an ephemeral container":   {privileged, func(p *corev1.Pod) { p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}} }, "spec.ephemeralContainers"},
+		"too many ConfigMaps":      {privileged, namesMany(101), "spec: Forbidden: it names 101 ConfigMaps and Secrets, and a pod that runs on a host cluster names at most 100"},
+		"many ConfigMaps":          {change: namesMany(100)},
+		"a device of a plugin":     {privileged, asks(corev1.ResourceList{"smarter-devices/mem": resource.MustParse("1")}), "spec.containers[0].resources.limits[smarter-devices/mem]: Forbidden: devices of the host's nodes are not for this Tenant"},
+		"a device of its quota":    {rules: Rules{Quota: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("2")}}, change: asks(corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")})},
+		"a device of another name": {Rules{Quota: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("2")}}, asks(corev1.ResourceList{"smarter-devices/mem": resource.MustParse("1")}), "requests.smarter-devices/mem in the quota of the Tenant"},
+		"a device of an init container": {privileged, func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"a.b/c": resource.MustParse("1")}}}}
+		}, "spec.initContainers[0].resources.requests[a.b/c]"},
+		"a device of the pod": {privileged, func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{"a.b/c": resource.MustParse("1")}}
+		}, "spec.resources.limits[a.b/c]"},
+		"what every node has": {change: asks(corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1"), "ephemeral-storage": resource.MustParse("1"), "hugepages-2Mi": resource.MustParse("2Mi")})},
 		"a privileged container":  {baseline, security(corev1.SecurityContext{Privileged: new(true)}), `spec: Forbidden: it violates the Pod Security level baseline of the Tenant: privileged`},
 		"privileged where it may": {rules: privileged, change: security(corev1.SecurityContext{Privileged: new(true)})},
 		"a capability":            {baseline, security(corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_RAW"}}}), "baseline"},
