@@ -11,6 +11,7 @@ import (
 	registryrest "k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/clusterip"
 	"github.com/tenantry/tenantry/internal/workloads/connect"
@@ -38,7 +39,7 @@ func (a *assembly) useHost(core map[string]registryrest.Storage) error {
 	if a.opts.host == nil {
 		return nil
 	}
-	if err := connect.Wrap(core, connect.Config{Host: a.opts.host, HomeOf: a.homeOf}, a.authorizer); err != nil {
+	if err := connect.Wrap(core, connect.Config{Host: a.opts.host, HomeOf: a.homeOf, GoesOn: waiting.GoesOn}, a.authorizer); err != nil {
 		return err
 	}
 	return clusterip.Wrap(core, clusterip.Config{

@@ -179,7 +179,9 @@ func TestLocate(t *testing.T) {
 func TestLogs(t *testing.T) {
 	c := newCluster(t)
 	storages := storagesOf(forged())
-	if err := Wrap(storages, c.config(), nil); err != nil {
+	config, wentOn := c.config(), 0
+	config.GoesOn = func(context.Context) { wentOn++ }
+	if err := Wrap(storages, config, nil); err != nil {
 		t.Fatal(err)
 	}
 	getter := storages["pods/log"].(rest.GetterWithOptions)
@@ -198,8 +200,8 @@ func TestLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(); !apierrors.IsTooManyRequests(err) {
-		t.Errorf("a second stream: %v", err)
+	if _, err := open(); !apierrors.IsTooManyRequests(err) || wentOn != 1 {
+		t.Errorf("a second stream: %v; %d went on", err, wentOn)
 	}
 	content, err := io.ReadAll(stream)
 	if err != nil || string(content) != "hello" {
@@ -231,7 +233,9 @@ func storagesOf(pod *core.Pod) map[string]rest.Storage {
 func TestExec(t *testing.T) {
 	c := newCluster(t)
 	storages := storagesOf(forged())
-	if err := Wrap(storages, c.config(), authorizer.AuthorizerFunc(nil)); err != nil {
+	config, wentOn := c.config(), make(chan struct{}, 1)
+	config.GoesOn = func(context.Context) { wentOn <- struct{}{} }
+	if err := Wrap(storages, config, authorizer.AuthorizerFunc(nil)); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
@@ -261,6 +265,7 @@ func TestExec(t *testing.T) {
 		t.Fatalf("got %v, %v", response, err)
 	}
 	got := <-c.got
+	<-wentOn
 	for _, name := range []string{"Impersonate-User", "X-Remote-User", "Cookie"} {
 		if value := got.Header.Get(name); value != "" {
 			t.Errorf("the host got %s: %s", name, value)

@@ -31,6 +31,8 @@ type Config struct {
 	Host *restclient.Config
 	// HomeOf returns a namespace of a space with its UID and that of its tenant.
 	HomeOf func(ctx context.Context, n tenant.Name, namespace string) (names.Namespace, error)
+	// GoesOn says that a request does nothing more but to pass bytes on, and is counted by Streams. May be nil.
+	GoesOn func(context.Context)
 	// Streams is how many connections a tenant may have at once. Zero is DefaultStreams.
 	Streams int
 }
@@ -51,6 +53,9 @@ type host struct {
 }
 
 func newHost(config Config, pod rest.Getter) (*host, error) {
+	if config.GoesOn == nil {
+		config.GoesOn = func(context.Context) {}
+	}
 	h := &host{config: config, pod: pod, streams: newStreams(config.Streams)}
 	var err error
 	if h.base, _, err = restclient.DefaultServerUrlFor(config.Host); err != nil {
