@@ -113,7 +113,8 @@ func (s *syncer) followService(ctx context.Context, service, host *corev1.Servic
 	}
 	if !same && change != "" {
 		// A server has changed it, and is to store that in the space.
-		if left := s.making.left(string(host.UID)); left > 0 { // from the first change on, however many follow
+		left := s.making.left(string(host.UID)) // from the first change on, however many follow
+		if left > 0 {
 			s.queue.AddAfter(item{serviceItem, of.Tenant, service.Namespace, service.Name}, left)
 			return nil
 		}
