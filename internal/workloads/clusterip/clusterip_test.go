@@ -264,6 +264,31 @@ func TestTriedAgain(t *testing.T) {
 	w.expect("create", "get", "delete host-of-s", "create")
 }
 
+// TestChangedOtherwise checks that an attempt after one that chose, and was not stored, asks for nothing of that.
+func TestChangedOtherwise(t *testing.T) {
+	w, m := newWorld(t), &made{}
+	before := service(nil)
+	if err := w.create(before, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.onHost.ClearActions()
+	ctx, changed, other := withMade(in(t, "acme"), m), before.DeepCopy(), before.DeepCopy()
+	asNodePort(changed)
+	other.Spec.Selector = map[string]string{"app": "other"}
+	for _, attempt := range []*core.Service{changed, other} {
+		if _, err := w.store.BeginUpdate(ctx, attempt, before.DeepCopy(), &metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.askHost(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.expect("get", "update", "get", "update")
+	if host := w.onTheHost(); host.Spec.Type != corev1.ServiceTypeClusterIP {
+		t.Errorf("the host's is %+v", host)
+	}
+}
+
 // TestAskedLast checks that the host is not asked for what admission, with its quotas, refuses.
 func TestAskedLast(t *testing.T) {
 	w, m := newWorld(t), &made{}
@@ -555,6 +580,9 @@ func TestSystem(t *testing.T) {
 		t.Errorf("upstream did %v, want %v", w.upstream, want)
 	}
 	w.expect()
+	if _, err := w.store.BeginCreate(in(t, "acme"), service(nil), &metav1.CreateOptions{}); !apierrors.IsInternalError(err) {
+		t.Errorf("what does not take it back makes a Service: %v", err)
+	}
 	if _, err := w.store.BeginCreate(t.Context(), service(nil), &metav1.CreateOptions{}); err == nil {
 		t.Error("a request without a tenant makes a Service")
 	}

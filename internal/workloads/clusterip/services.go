@@ -97,7 +97,8 @@ func (m *made) askHost(ctx context.Context) error {
 	return m.ask(ctx)
 }
 
-// begin returns what the request of ctx has had of the host, without that of an attempt that was not stored.
+// begin returns what the request of ctx has had of the host and asks it for, without that of an attempt that was not stored:
+// the next one may be about another Service.
 func (s *services) begin(ctx context.Context) (*made, error) {
 	m, ok := ctx.Value(madeKey{}).(*made)
 	if !ok {
@@ -109,14 +110,10 @@ func (s *services) begin(ctx context.Context) (*made, error) {
 }
 
 // create checks a new Service of a space, and has the host asked for what it has when all else have agreed.
-func (s *services) create(ctx context.Context, n tenant.Name, service *core.Service, dryRun bool) error {
+func (s *services) create(ctx context.Context, n tenant.Name, m *made, service *core.Service, dryRun bool) error {
 	delete(service.Annotations, names.HostUIDAnnotation)
 	wanted, err := s.checked(ctx, n, service, nil)
 	if err != nil || dryRun {
-		return err
-	}
-	m, err := s.begin(ctx)
-	if err != nil {
 		return err
 	}
 	m.ask = func(ctx context.Context) error { return s.make(ctx, n, m, service, wanted) }
@@ -287,12 +284,8 @@ func isOf(there *corev1.Service, home names.Namespace, name string) bool {
 }
 
 // update checks a changed Service, and has the host asked for what it had not when all else have agreed.
-func (s *services) update(ctx context.Context, n tenant.Name, service, before *core.Service) error {
+func (s *services) update(ctx context.Context, n tenant.Name, m *made, service, before *core.Service) error {
 	wanted, err := s.checked(ctx, n, service, before)
-	if err != nil {
-		return err
-	}
-	m, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,11 @@ func (s *services) hook(store *registry.Store) {
 		if !n.IsSpace() {
 			return create(ctx, obj, options)
 		}
-		if err := s.create(ctx, n, obj.(*core.Service), dryrun.IsDryRun(options.DryRun)); err != nil {
+		m, err := s.begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.create(ctx, n, m, obj.(*core.Service), dryrun.IsDryRun(options.DryRun)); err != nil {
 			return nil, err
 		}
 		return s.granting.BeginCreate(ctx, obj, &metav1.CreateOptions{DryRun: undecided})
@@ -79,15 +83,21 @@ func (s *services) hook(store *registry.Store) {
 			return nil, err
 		}
 		service, before := obj.(*core.Service), old.(*core.Service)
-		if !n.IsSpace() || !isPlaced(before) {
-			keepPlace(service, before)
+		keepPlace(service, before)
+		if !n.IsSpace() {
 			return update(ctx, obj, old, options)
 		}
-		keepPlace(service, before)
+		m, err := s.begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !isPlaced(before) {
+			return update(ctx, obj, old, options)
+		}
 		if dryrun.IsDryRun(options.DryRun) || !chooses(service, before) {
 			return s.granting.BeginUpdate(ctx, obj, old, options)
 		}
-		if err := s.update(ctx, n, service, before.DeepCopy()); err != nil {
+		if err := s.update(ctx, n, m, service, before.DeepCopy()); err != nil {
 			return nil, err
 		}
 		return s.granting.BeginUpdate(ctx, obj, old, &metav1.UpdateOptions{DryRun: undecided})
