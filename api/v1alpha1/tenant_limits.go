@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -260,6 +261,12 @@ func (l *TenantLimits) most(wanted map[corev1.ResourceName]resource.Quantity) st
 			return fmt.Sprintf("it has no limit of %s, and Tenants of this host may have %s at most", name, most.String())
 		case found.Cmp(most) > 0:
 			return fmt.Sprintf("%s is %s, and Tenants of this host may have %s at most", name, found.String(), most.String())
+		}
+	}
+	// What a quota names of devices, pods of a space may have of the nodes that they run on.
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if _, limited := l.Quota[name]; !limited && strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) && strings.Contains(string(name), "/") {
+			return fmt.Sprintf("it lets pods have %s, which Tenants of this host may not have", strings.TrimPrefix(string(name), corev1.DefaultResourceRequestsPrefix))
 		}
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 	registryrest "k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/clusterip"
 	"github.com/tenantry/tenantry/internal/workloads/connect"
@@ -24,10 +25,11 @@ func (o CompletedOptions) workloads(s *stores) func(tenant.Name) translate.Rules
 		return nil
 	}
 	return func(n tenant.Name) translate.Rules {
+		rules := translate.Rules{Quota: s.lookup.Quota(n)}
 		if own := s.lookup.Workloads(n); own != nil {
-			return translate.Rules{Level: translate.Level(own.PodSecurity), NodePorts: own.NodePorts == v1alpha1.NodePortsAllowed}
+			rules.Level, rules.NodePorts = translate.Level(own.PodSecurity), own.NodePorts == v1alpha1.NodePortsAllowed
 		}
-		return translate.Rules{}
+		return rules
 	}
 }
 
@@ -37,7 +39,7 @@ func (a *assembly) useHost(core map[string]registryrest.Storage) error {
 	if a.opts.host == nil {
 		return nil
 	}
-	if err := connect.Wrap(core, connect.Config{Host: a.opts.host, HomeOf: a.homeOf}, a.authorizer); err != nil {
+	if err := connect.Wrap(core, connect.Config{Host: a.opts.host, HomeOf: a.homeOf, GoesOn: waiting.GoesOn}, a.authorizer); err != nil {
 		return err
 	}
 	return clusterip.Wrap(core, clusterip.Config{

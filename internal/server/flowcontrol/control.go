@@ -56,9 +56,19 @@ func New(delegate upstream.Interface, config Config) *Control {
 type note = func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string)
 
 // Handle implements upstream's Interface. It does not use the estimate of upstream's filter,
-// which ignores spaces.
+// which ignores spaces. Streams of pods have their seats until they go on: as long as two of them last, their tenant would
+// read nothing.
 func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, note note,
 	_ func() fcrequest.WorkEstimate, queueNote fairqueuing.QueueNoteFn, execute func()) {
+	stream := waiting.StreamFrom(ctx)
+	if stream == nil || !isStream(digest.RequestInfo) {
+		c.handle(ctx, digest, note, queueNote, execute)
+		return
+	}
+	whileSeated(stream, func(execute func()) { c.handle(ctx, digest, note, queueNote, execute) }, execute)
+}
+
+func (c *Control) handle(ctx context.Context, digest upstream.RequestDigest, note note, queueNote fairqueuing.QueueNoteFn, execute func()) {
 	n := chargedTenant(ctx)
 	seats := c.readSeats(ctx, digest.RequestInfo)
 	class := classify(digest.RequestInfo, seats)
@@ -218,9 +228,10 @@ type sent struct {
 func (s sent) hasLargeBody() bool { return s.bodyBytes < 0 || s.bodyBytes >= largeBody }
 
 // WithSent records facts about a request for the estimate of its cost, and tracks
-// when it waits for webhooks or its client.
+// when it waits for webhooks or its client, or goes on as a stream.
 func WithSent(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		req = withStream(req)
 		writes := req.Method != http.MethodGet && req.Method != http.MethodHead
 		if writes {
 			req = req.WithContext(withWork(waiting.With(req.Context(), &waiting.Webhooks{})))

@@ -135,8 +135,28 @@ func (w *world) create(s *core.Service, fail error) error {
 	ctx, m := in(w.t, "acme"), &made{}
 	finish, err := w.store.BeginCreate(withMade(ctx, m), s, &metav1.CreateOptions{})
 	if err == nil {
+		err = m.afterCreate(nil)(ctx, s.DeepCopy())
+	}
+	if err == nil {
 		finish(ctx, true)
 		if err = fail; err == nil {
+			w.stored[s.Name] = s
+		}
+	}
+	w.settle(ctx, m, err)
+	return err
+}
+
+// update updates a Service as serviceREST does: admission refuses it by refused, and storage by fail.
+func (w *world) update(s, before *core.Service, refused, fail error, options *metav1.UpdateOptions) error {
+	ctx, m := in(w.t, "acme"), &made{}
+	finish, err := w.store.BeginUpdate(withMade(ctx, m), s, before, options)
+	if err == nil {
+		err = m.afterUpdate(func(context.Context, runtime.Object, runtime.Object) error { return refused })(ctx, s.DeepCopy(), before.DeepCopy())
+	}
+	if err == nil {
+		finish(ctx, true)
+		if err = fail; err == nil && len(options.DryRun) == 0 {
 			w.stored[s.Name] = s
 		}
 	}
@@ -199,11 +219,11 @@ func TestTakenBack(t *testing.T) {
 		before func(w *world, s *core.Service)
 		want   []string
 	}{
-		"what was refused": {want: []string{"create", "delete host-of-s"}},
+		"what was refused": {want: []string{"create", "get", "delete host-of-s"}},
 		"what was stored":  {before: func(w *world, s *core.Service) { w.stored["web"] = s }, want: []string{"create"}},
 		"another one of the name": {before: func(w *world, _ *core.Service) {
 			w.stored["web"] = service(func(s *core.Service) { s.UID = "other" })
-		}, want: []string{"create", "delete host-of-s"}},
+		}, want: []string{"create", "get", "delete host-of-s"}},
 		"what cannot be known": {before: func(w *world, _ *core.Service) {
 			w.get = func(context.Context, string, *metav1.GetOptions) (runtime.Object, error) {
 				return nil, errors.New("no etcd")
@@ -214,6 +234,9 @@ func TestTakenBack(t *testing.T) {
 			w := newWorld(t)
 			s, m := service(nil), &made{}
 			if _, err := w.store.BeginCreate(withMade(in(t, "acme"), m), s, &metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.askHost(in(t, "acme")); err != nil {
 				t.Fatal(err)
 			}
 			if tc.before != nil {
@@ -233,9 +256,178 @@ func TestTriedAgain(t *testing.T) {
 		if _, err := w.store.BeginCreate(ctx, service(func(s *core.Service) { s.UID = uid }), &metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
+		if err := m.askHost(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
 	w.settle(ctx, m, nil)
-	w.expect("create", "delete host-of-s", "create")
+	w.expect("create", "get", "delete host-of-s", "create")
+}
+
+// TestChangedOtherwise checks that an attempt after one that chose, and was not stored, asks for nothing of that.
+func TestChangedOtherwise(t *testing.T) {
+	w, m := newWorld(t), &made{}
+	before := service(nil)
+	if err := w.create(before, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.onHost.ClearActions()
+	ctx, changed, other := withMade(in(t, "acme"), m), before.DeepCopy(), before.DeepCopy()
+	asNodePort(changed)
+	other.Spec.Selector = map[string]string{"app": "other"}
+	for _, attempt := range []*core.Service{changed, other} {
+		if _, err := w.store.BeginUpdate(ctx, attempt, before.DeepCopy(), &metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.askHost(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.expect("get", "update", "get", "update")
+	if host := w.onTheHost(); host.Spec.Type != corev1.ServiceTypeClusterIP {
+		t.Errorf("the host's is %+v", host)
+	}
+}
+
+// TestAskedLast checks that the host is not asked for what admission, with its quotas, refuses.
+func TestAskedLast(t *testing.T) {
+	w, m := newWorld(t), &made{}
+	ctx, no := withMade(in(t, "acme"), m), errors.New("exceeded quota")
+	if _, err := w.store.BeginCreate(ctx, service(nil), &metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.afterCreate(func(context.Context, runtime.Object) error { return no })(ctx, service(nil)); !errors.Is(err, no) {
+		t.Errorf("got %v", err)
+	}
+	w.settle(ctx, m, no)
+	w.expect()
+	before := service(nil)
+	if err := w.create(before, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.onHost.ClearActions()
+	changed := before.DeepCopy()
+	asNodePort(changed)
+	if err := w.update(changed, before, no, nil, &metav1.UpdateOptions{}); !errors.Is(err, no) {
+		t.Errorf("got %v", err)
+	}
+	w.expect()
+}
+
+// onTheHost returns the one Service of the host.
+func (w *world) onTheHost() *corev1.Service {
+	w.t.Helper()
+	host, err := w.onHost.CoreV1().Services(home.Host()).Get(w.t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return host
+}
+
+// TestPutBack checks that a change that is not stored does not stay on the host, and that one that may be stored does.
+func TestPutBack(t *testing.T) {
+	refused := errors.New("beyond the tenant's quota")
+	for name, tc := range map[string]struct {
+		before func(w *world, changed *core.Service)
+		want   []string
+		left   corev1.ServiceType
+	}{
+		"what was refused": {want: []string{"get", "update", "get", "update"}, left: corev1.ServiceTypeClusterIP},
+		"what was stored": {before: func(w *world, changed *core.Service) { w.stored["web"] = changed },
+			want: []string{"get", "update", "get"}, left: corev1.ServiceTypeNodePort},
+		"what cannot be known": {before: func(w *world, _ *core.Service) {
+			w.get = func(context.Context, string, *metav1.GetOptions) (runtime.Object, error) {
+				return nil, errors.New("no etcd")
+			}
+		}, want: []string{"get", "update", "get"}, left: corev1.ServiceTypeNodePort},
+		"what others have changed since": {before: func(w *world, _ *core.Service) {
+			host := w.onTheHost()
+			host.Annotations[names.ChangeAnnotation] = "later"
+			if err := w.onHost.Tracker().Update(corev1.SchemeGroupVersion.WithResource("services"), host, home.Host()); err != nil {
+				w.t.Fatal(err)
+			}
+		}, want: []string{"get", "update", "get", "get"}, left: corev1.ServiceTypeNodePort},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, m := newWorld(t), &made{}
+			before := service(nil)
+			if err := w.create(before, nil); err != nil {
+				t.Fatal(err)
+			}
+			w.onHost.ClearActions()
+			ctx, changed := withMade(in(t, "acme"), m), before.DeepCopy()
+			asNodePort(changed)
+			if _, err := w.store.BeginUpdate(ctx, changed, before, &metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.askHost(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if tc.before != nil {
+				tc.before(w, changed)
+			}
+			w.settle(ctx, m, refused)
+			w.expect(tc.want...)
+			host := w.onTheHost()
+			if host.Spec.Type != tc.left || (host.Annotations[names.ChangeAnnotation] != "") != (tc.left == corev1.ServiceTypeNodePort) {
+				t.Errorf("the host's is %+v", host)
+			}
+		})
+	}
+}
+
+// TestChangedByAnother checks that a change is not made upon one of another request, which may be refused: nobody would
+// put back what there was before both.
+func TestChangedByAnother(t *testing.T) {
+	w, m := newWorld(t), &made{}
+	before := service(nil)
+	if err := w.create(before, nil); err != nil {
+		t.Fatal(err)
+	}
+	first := before.DeepCopy()
+	asNodePort(first)
+	if _, err := w.store.BeginUpdate(withMade(in(t, "acme"), m), first, before, &metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.askHost(in(t, "acme")); err != nil {
+		t.Fatal(err)
+	}
+	second := before.DeepCopy()
+	second.Spec.Type, second.Spec.ExternalName = core.ServiceTypeExternalName, "example.com"
+	if err := w.update(second, before, nil, nil, &metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("got %v", err)
+	}
+	w.stored["web"] = first
+	third := first.DeepCopy()
+	third.Spec.Type, third.Spec.ExternalTrafficPolicy, third.Spec.Ports[0].NodePort = core.ServiceTypeClusterIP, "", 0
+	if err := w.update(third, first, nil, nil, &metav1.UpdateOptions{}); err != nil {
+		t.Errorf("a change after one that is stored: %v", err)
+	}
+}
+
+// TestAnsweredLate checks that what the host has made does not stay if its answer is lost.
+func TestAnsweredLate(t *testing.T) {
+	w := newWorld(t)
+	w.onHost.PrependReactor("create", "services", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		s := action.(clienttesting.CreateAction).GetObject().(*corev1.Service).DeepCopy()
+		choose(s)
+		w.add(s)
+		return true, nil, context.DeadlineExceeded
+	})
+	if err := w.create(service(nil), nil); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("got %v", err)
+	}
+	w.expect("create", "get", "delete host-of-s")
+	// It may take a moment until it is there.
+	looked := false
+	w.onHost.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		defer func() { looked = true }()
+		return !looked, nil, apierrors.NewNotFound(serviceResource, "web")
+	})
+	if err := w.create(service(nil), nil); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("got %v", err)
+	}
+	w.expect("create", "get", "get", "delete host-of-s")
 }
 
 func TestRefused(t *testing.T) {
@@ -359,7 +551,11 @@ func TestLostAnswer(t *testing.T) {
 func TestDryRun(t *testing.T) {
 	w := newWorld(t)
 	s := service(nil)
-	finish, err := w.store.BeginCreate(in(t, "acme"), s, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	m := &made{}
+	finish, err := w.store.BeginCreate(withMade(in(t, "acme"), m), s, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err == nil {
+		err = m.askHost(in(t, "acme"))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,6 +580,9 @@ func TestSystem(t *testing.T) {
 		t.Errorf("upstream did %v, want %v", w.upstream, want)
 	}
 	w.expect()
+	if _, err := w.store.BeginCreate(in(t, "acme"), service(nil), &metav1.CreateOptions{}); !apierrors.IsInternalError(err) {
+		t.Errorf("what does not take it back makes a Service: %v", err)
+	}
 	if _, err := w.store.BeginCreate(t.Context(), service(nil), &metav1.CreateOptions{}); err == nil {
 		t.Error("a request without a tenant makes a Service")
 	}
@@ -421,7 +620,7 @@ func TestUpdate(t *testing.T) {
 			if tc.dryRun {
 				options.DryRun = []string{metav1.DryRunAll}
 			}
-			if _, err := w.store.BeginUpdate(in(t, "acme"), changed, before, options); err != nil {
+			if err := w.update(changed, before, nil, nil, options); err != nil {
 				t.Fatal(err)
 			}
 			w.expect(tc.want...)
@@ -454,7 +653,7 @@ func TestUpdateElsewhere(t *testing.T) {
 	w.add(translate.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "other"}}, home))
 	changed := before.DeepCopy()
 	asNodePort(changed)
-	_, err := w.store.BeginUpdate(in(t, "acme"), changed, before, &metav1.UpdateOptions{})
+	err := w.update(changed, before, nil, nil, &metav1.UpdateOptions{})
 	if !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("got %v", err)
 	}

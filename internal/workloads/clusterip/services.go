@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -55,15 +56,31 @@ type services struct {
 	get func(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error)
 }
 
-// made are the Services that were made on the host for one request.
-type made struct{ all []placed }
+// made is what one request has had of the host, and is to have.
+type made struct {
+	all     []placed
+	changed []changed
+	// ask asks the host for what it is to choose of the request's Service, and puts that there. Nil if there is nothing.
+	ask func(context.Context) error
+}
 
-// placed is a Service on the host.
+// placed is a Service that the host has made, or may have: lost is that it has not answered.
 type placed struct {
 	home names.Namespace
 	name string
-	// of is the UID of the space's, uid its own.
-	of, uid types.UID
+	// of is the UID of the space's.
+	of   types.UID
+	lost bool
+}
+
+// changed is a Service that the host has changed, or may have.
+type changed struct {
+	home names.Namespace
+	// of is the UID of the space's, stamp what says whose change it is.
+	of    types.UID
+	stamp string
+	// before is what there was on the host.
+	before *corev1.Service
 }
 
 type madeKey struct{}
@@ -72,18 +89,39 @@ func withMade(ctx context.Context, m *made) context.Context {
 	return context.WithValue(ctx, madeKey{}, m)
 }
 
-// create has the host choose what a new Service of a space has, and notes it there.
-func (s *services) create(ctx context.Context, n tenant.Name, service *core.Service, dryRun bool) error {
+// askHost asks the host, if there is something to ask for.
+func (m *made) askHost(ctx context.Context) error {
+	if m.ask == nil {
+		return nil
+	}
+	return m.ask(ctx)
+}
+
+// begin returns what the request of ctx has had of the host and asks it for, without that of an attempt that was not stored:
+// the next one may be about another Service.
+func (s *services) begin(ctx context.Context) (*made, error) {
+	m, ok := ctx.Value(madeKey{}).(*made)
+	if !ok {
+		return nil, apierrors.NewInternalError(errors.New("a Service is written by something that does not ask the host, and take back what it has made"))
+	}
+	m.ask = nil
+	s.takeBack(ctx, m) // of an attempt that was not stored
+	return m, nil
+}
+
+// create checks a new Service of a space, and has the host asked for what it has when all else have agreed.
+func (s *services) create(ctx context.Context, n tenant.Name, m *made, service *core.Service, dryRun bool) error {
 	delete(service.Annotations, names.HostUIDAnnotation)
 	wanted, err := s.checked(ctx, n, service, nil)
 	if err != nil || dryRun {
 		return err
 	}
-	m, ok := ctx.Value(madeKey{}).(*made)
-	if !ok {
-		return apierrors.NewInternalError(errors.New("a Service is created by something that does not take it back"))
-	}
-	s.takeBack(ctx, m) // of an attempt that was not stored
+	m.ask = func(ctx context.Context) error { return s.make(ctx, n, m, service, wanted) }
+	return nil
+}
+
+// make has the host choose what a new Service of a space has, and notes it there.
+func (s *services) make(ctx context.Context, n tenant.Name, m *made, service *core.Service, wanted func(names.Namespace) *corev1.Service) error {
 	if _, err := s.get(ctx, service.Name, &metav1.GetOptions{}); err == nil {
 		return apierrors.NewAlreadyExists(core.Resource("services"), service.Name)
 	} else if !apierrors.IsNotFound(err) {
@@ -93,11 +131,13 @@ func (s *services) create(ctx context.Context, n tenant.Name, service *core.Serv
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	onHost, err := s.place(ctx, home, wanted(home))
+	onHost, lost, err := s.place(ctx, home, wanted(home))
+	if err == nil || lost {
+		m.all = append(m.all, placed{home, service.Name, service.UID, lost})
+	}
 	if err != nil {
 		return err
 	}
-	m.all = append(m.all, placed{home, service.Name, service.UID, onHost.UID})
 	return take(service, onHost)
 }
 
@@ -169,13 +209,15 @@ func (s *services) validate(ctx context.Context, probe, before *core.Service) (f
 	return svcreg.Strategy.ValidateUpdate(ctx, probe, before), nil
 }
 
-// place creates a Service on the host. It waits for its namespace, and for a predecessor of its name to go.
-func (s *services) place(ctx context.Context, home names.Namespace, wanted *corev1.Service) (*corev1.Service, error) {
-	var placed *corev1.Service
+// place creates a Service on the host. It waits for its namespace, and for a predecessor of its name to go. With an error,
+// lost is whether the host may have made it nevertheless.
+func (s *services) place(request context.Context, home names.Namespace, wanted *corev1.Service) (placed *corev1.Service, lost bool, err error) {
 	var waits error
 	asked := false
-	err := wait.PollUntilContextTimeout(ctx, pause, s.patience, true, func(ctx context.Context) (bool, error) {
-		created, err := s.host.Services(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+	err = wait.PollUntilContextTimeout(request, pause, s.patience, true, func(ctx context.Context) (bool, error) {
+		// What has been sent is waited for, for the time of one request: it may come to pass.
+		created, err := s.host.Services(wanted.Namespace).Create(request, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+		lost = isLost(err)
 		switch {
 		case err == nil:
 			placed = created
@@ -198,14 +240,23 @@ func (s *services) place(ctx context.Context, home names.Namespace, wanted *core
 	})
 	switch {
 	case err == nil:
-		return placed, nil
+		return placed, false, nil
 	case waits != nil && wait.Interrupted(err):
-		return nil, waits
+		return nil, lost, waits
 	case wait.Interrupted(err):
-		return nil, unavailable("the host cluster, which gives Services their addresses, does not answer")
+		return nil, lost, unavailable("the host cluster, which gives Services their addresses, does not answer")
 	default:
-		return nil, err
+		return nil, lost, err
 	}
+}
+
+// isLost reports whether an error leaves open whether the host has done what it was asked for.
+func isLost(err error) bool {
+	if err == nil {
+		return false
+	}
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
 }
 
 // existing returns the Service that the host has in the place of a new one if it is this one, of which an answer was
@@ -232,12 +283,18 @@ func isOf(there *corev1.Service, home names.Namespace, name string) bool {
 	return complete && of == home && there.Annotations[names.NameAnnotation] == name
 }
 
-// change has the host choose what a changed Service has that it had not.
-func (s *services) change(ctx context.Context, n tenant.Name, service, before *core.Service) error {
+// update checks a changed Service, and has the host asked for what it had not when all else have agreed.
+func (s *services) update(ctx context.Context, n tenant.Name, m *made, service, before *core.Service) error {
 	wanted, err := s.checked(ctx, n, service, before)
 	if err != nil {
 		return err
 	}
+	m.ask = func(ctx context.Context) error { return s.change(ctx, n, m, service, before, wanted) }
+	return nil
+}
+
+// change has the host choose what a changed Service has that it had not.
+func (s *services) change(ctx context.Context, n tenant.Name, m *made, service, before *core.Service, wanted func(names.Namespace) *corev1.Service) error {
 	home, err := s.config.HomeOf(ctx, n, genericapirequest.NamespaceValue(ctx))
 	if err != nil {
 		return apierrors.NewInternalError(err)
@@ -246,7 +303,7 @@ func (s *services) change(ctx context.Context, n tenant.Name, service, before *c
 	host.Annotations[names.ChangeAnnotation] = time.Now().UTC().Format(time.RFC3339Nano)
 	for range conflicts {
 		var onHost *corev1.Service
-		if onHost, err = s.replace(ctx, home, host, before.UID); err == nil {
+		if onHost, err = s.replace(ctx, m, home, host, before); err == nil {
 			return take(service, onHost)
 		}
 		if !apierrors.IsConflict(err) {
@@ -256,17 +313,39 @@ func (s *services) change(ctx context.Context, n tenant.Name, service, before *c
 	return refusal(ctx, home, service.Name, err)
 }
 
-// replace replaces a Service of the host that is made of the one with a UID.
-func (s *services) replace(ctx context.Context, home names.Namespace, host *corev1.Service, uid types.UID) (*corev1.Service, error) {
+// replace replaces the Service of the host that is made of before. One that another request changes is that one's: there would
+// be nothing to put back that is in a space.
+func (s *services) replace(ctx context.Context, m *made, home names.Namespace, host *corev1.Service, before *core.Service) (*corev1.Service, error) {
 	there, err := s.host.Services(host.Namespace).Get(ctx, host.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
-	if !isOf(there, home, host.Name) || there.Annotations[names.UIDAnnotation] != string(uid) {
+	if !isOf(there, home, host.Name) || there.Annotations[names.UIDAnnotation] != string(before.UID) {
 		return nil, apierrors.NewNotFound(core.Resource("services"), host.Name)
 	}
+	if there.Annotations[names.ChangeAnnotation] != "" {
+		if same, err := isSame(there, before, home); err != nil {
+			return nil, err
+		} else if !same {
+			return nil, apierrors.NewConflict(core.Resource("services"), host.Name, errors.New("another request changes it"))
+		}
+	}
 	host.UID, host.ResourceVersion = there.UID, there.ResourceVersion
-	return s.host.Services(host.Namespace).Update(ctx, host, metav1.UpdateOptions{FieldManager: fieldManager})
+	replaced, err := s.host.Services(host.Namespace).Update(ctx, host, metav1.UpdateOptions{FieldManager: fieldManager})
+	if err == nil || isLost(err) {
+		m.changed = append(m.changed, changed{home, before.UID, host.Annotations[names.ChangeAnnotation], there})
+	}
+	return replaced, err
+}
+
+// isSame reports whether a Service of the host is as one of a space.
+func isSame(there *corev1.Service, service *core.Service, home names.Namespace) (bool, error) {
+	own, err := versioned(service)
+	if err != nil {
+		return false, err
+	}
+	wanted := translate.Service(own, home)
+	return there.Annotations[names.HashAnnotation] == wanted.Annotations[names.HashAnnotation] && translate.GivenOf(there).Equal(translate.GivenOf(wanted)), nil
 }
 
 // take puts what the host has chosen into a Service of a space.
@@ -310,16 +389,19 @@ func chooses(service, before *core.Service) bool {
 	})
 }
 
-// settle takes back what was made on the host for what has not been stored.
+// settle takes back what was made and changed on the host for what has not been stored.
 func (s *services) settle(ctx context.Context, m *made, err error) {
-	if err != nil && len(m.all) > 0 {
+	if err != nil {
 		s.takeBack(ctx, m)
 	}
 }
 
-// takeBack deletes what was made on the host for a request, but for what is stored after all: an answer of etcd may have
-// been lost. What cannot be known is left to the syncer.
+// takeBack deletes what was made on the host for a request, and puts back what was changed, but for what is stored after
+// all: an answer of etcd may have been lost. What cannot be known is left to the syncer.
 func (s *services) takeBack(ctx context.Context, m *made) {
+	if len(m.all) == 0 && len(m.changed) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	for _, p := range m.all {
@@ -327,7 +409,12 @@ func (s *services) takeBack(ctx context.Context, m *made) {
 			klog.FromContext(ctx).Error(err, "Taking back a Service of the host cluster; the syncer will", "namespace", p.home.Host(), "name", p.name)
 		}
 	}
-	m.all = nil
+	for _, c := range m.changed {
+		if err := s.putBack(ctx, c); err != nil {
+			klog.FromContext(ctx).Error(err, "Putting back a Service of the host cluster; the syncer will", "namespace", c.home.Host(), "name", c.before.Name)
+		}
+	}
+	m.all, m.changed = nil, nil
 }
 
 func (s *services) remove(ctx context.Context, p placed) error {
@@ -338,11 +425,60 @@ func (s *services) remove(ctx context.Context, p placed) error {
 	if service, ok := stored.(*core.Service); err == nil && ok && service.UID == p.of {
 		return nil
 	}
-	err = s.host.Services(p.home.Host()).Delete(ctx, p.name, *metav1.NewPreconditionDeleteOptions(string(p.uid)))
-	if err != nil && !apierrors.IsNotFound(err) {
+	patience := time.Duration(0)
+	if p.lost {
+		patience = s.patience // the host may be about to make it
+	}
+	return wait.PollUntilContextTimeout(ctx, pause, patience, true, func(context.Context) (bool, error) {
+		there, err := s.host.Services(p.home.Host()).Get(ctx, p.name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return !p.lost, nil
+		case err != nil:
+			return false, err
+		case !isOf(there, p.home, p.name) || there.Annotations[names.UIDAnnotation] != string(p.of):
+			return true, nil
+		}
+		err = s.host.Services(p.home.Host()).Delete(ctx, p.name, *metav1.NewPreconditionDeleteOptions(string(there.UID)))
+		if apierrors.IsNotFound(err) {
+			err = nil
+		}
+		return err == nil, err
+	})
+}
+
+// putBack makes the host's Service what it was before a change that is still there, and that the space has not.
+func (s *services) putBack(ctx context.Context, c changed) error {
+	there, err := s.host.Services(c.before.Namespace).Get(ctx, c.before.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case there.UID != c.before.UID || there.Annotations[names.ChangeAnnotation] != c.stamp:
+		return nil
+	}
+	stored, err := s.get(ctx, c.before.Name, &metav1.GetOptions{})
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil // the syncer deletes it
+		}
+		return fmt.Errorf("looking what is stored: %w", err)
+	}
+	service, ok := stored.(*core.Service)
+	if !ok || service.UID != c.of {
+		return nil
+	}
+	if same, err := isSame(there, service, c.home); err != nil || same {
 		return err
 	}
-	return nil
+	before := c.before.DeepCopy()
+	before.ResourceVersion = there.ResourceVersion
+	_, err = s.host.Services(before.Namespace).Update(ctx, before, metav1.UpdateOptions{FieldManager: fieldManager})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // it is another's by now
+	}
+	return err
 }
 
 // isNoPlace reports whether there is no namespace on the host, or none in which there are rights, or whether it is going.

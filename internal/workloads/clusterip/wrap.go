@@ -68,10 +68,14 @@ func (s *services) hook(store *registry.Store) {
 		if !n.IsSpace() {
 			return create(ctx, obj, options)
 		}
-		if err := s.create(ctx, n, obj.(*core.Service), dryrun.IsDryRun(options.DryRun)); err != nil {
+		m, err := s.begin(ctx)
+		if err != nil {
 			return nil, err
 		}
-		return s.granting.BeginCreate(ctx, obj, options)
+		if err := s.create(ctx, n, m, obj.(*core.Service), dryrun.IsDryRun(options.DryRun)); err != nil {
+			return nil, err
+		}
+		return s.granting.BeginCreate(ctx, obj, &metav1.CreateOptions{DryRun: undecided})
 	}
 	store.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, options *metav1.UpdateOptions) (registry.FinishFunc, error) {
 		n, err := tenant.SpaceFrom(ctx)
@@ -79,17 +83,24 @@ func (s *services) hook(store *registry.Store) {
 			return nil, err
 		}
 		service, before := obj.(*core.Service), old.(*core.Service)
-		if !n.IsSpace() || !isPlaced(before) {
-			keepPlace(service, before)
+		keepPlace(service, before)
+		if !n.IsSpace() {
 			return update(ctx, obj, old, options)
 		}
-		keepPlace(service, before)
-		if !dryrun.IsDryRun(options.DryRun) && chooses(service, before) {
-			if err := s.change(ctx, n, service, before); err != nil {
-				return nil, err
-			}
+		m, err := s.begin(ctx)
+		if err != nil {
+			return nil, err
 		}
-		return s.granting.BeginUpdate(ctx, obj, old, options)
+		if !isPlaced(before) {
+			return update(ctx, obj, old, options)
+		}
+		if dryrun.IsDryRun(options.DryRun) || !chooses(service, before) {
+			return s.granting.BeginUpdate(ctx, obj, old, options)
+		}
+		if err := s.update(ctx, n, m, service, before.DeepCopy()); err != nil {
+			return nil, err
+		}
+		return s.granting.BeginUpdate(ctx, obj, old, &metav1.UpdateOptions{DryRun: undecided})
 	}
 	store.AfterDelete = func(obj runtime.Object, options *metav1.DeleteOptions) {
 		if service, ok := obj.(*core.Service); ok && isPlaced(service) {
@@ -98,6 +109,9 @@ func (s *services) hook(store *registry.Store) {
 		deleted(obj, options)
 	}
 }
+
+// undecided has a Service look as in a dry run, until the host has decided: quotas and webhooks are asked before.
+var undecided = []string{metav1.DryRunAll}
 
 // isPlaced reports whether a host has chosen the addresses of a Service.
 func isPlaced(service *core.Service) bool { return service.Annotations[names.HostUIDAnnotation] != "" }
@@ -115,8 +129,9 @@ func keepPlace(service, before *core.Service) {
 	service.Annotations[names.HostUIDAnnotation] = place
 }
 
-// serviceREST is upstream's storage of Services, which takes back what was made on the host for what is not stored in the end.
-// The hooks alone do not know: where an update creates, upstream says that all is well before it stores.
+// serviceREST is upstream's storage of Services. It asks the host when validating admission, with its quotas, has agreed, and
+// takes back what the host has made or changed for what is not stored in the end. The hooks alone do not know: they are
+// called before, and where an update creates, upstream says that all is well before it stores.
 type serviceREST struct {
 	*servicestore.REST
 	services *services
@@ -125,7 +140,7 @@ type serviceREST struct {
 // Create implements rest.Creater.
 func (s *serviceREST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	m := &made{}
-	created, err := s.REST.Create(withMade(ctx, m), obj, validate, options)
+	created, err := s.REST.Create(withMade(ctx, m), obj, m.afterCreate(validate), options)
 	s.services.settle(ctx, m, err)
 	return created, err
 }
@@ -134,9 +149,33 @@ func (s *serviceREST) Create(ctx context.Context, obj runtime.Object, validate r
 func (s *serviceREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, validateCreate rest.ValidateObjectFunc, validateUpdate rest.ValidateObjectUpdateFunc,
 	forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	m := &made{}
-	updated, created, err := s.REST.Update(withMade(ctx, m), name, info, validateCreate, validateUpdate, forceAllowCreate, options)
+	updated, created, err := s.REST.Update(withMade(ctx, m), name, info, m.afterCreate(validateCreate), m.afterUpdate(validateUpdate), forceAllowCreate, options)
 	s.services.settle(ctx, m, err)
 	return updated, created, err
+}
+
+// afterCreate asks the host after validate.
+func (m *made) afterCreate(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+	return func(ctx context.Context, obj runtime.Object) error {
+		if validate != nil {
+			if err := validate(ctx, obj); err != nil {
+				return err
+			}
+		}
+		return m.askHost(ctx)
+	}
+}
+
+// afterUpdate asks the host after validate.
+func (m *made) afterUpdate(validate rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+	return func(ctx context.Context, obj, old runtime.Object) error {
+		if validate != nil {
+			if err := validate(ctx, obj, old); err != nil {
+				return err
+			}
+		}
+		return m.askHost(ctx)
+	}
 }
 
 // statusREST is upstream's storage of the status of Services. By it, metadata can be changed, too.

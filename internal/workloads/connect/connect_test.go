@@ -25,6 +25,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/kubernetes/pkg/apis/core"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	podrest "k8s.io/kubernetes/pkg/registry/core/pod/rest"
@@ -178,7 +179,9 @@ func TestLocate(t *testing.T) {
 func TestLogs(t *testing.T) {
 	c := newCluster(t)
 	storages := storagesOf(forged())
-	if err := Wrap(storages, c.config(), nil); err != nil {
+	config, wentOn := c.config(), 0
+	config.GoesOn = func(context.Context) { wentOn++ }
+	if err := Wrap(storages, config, nil); err != nil {
 		t.Fatal(err)
 	}
 	getter := storages["pods/log"].(rest.GetterWithOptions)
@@ -197,8 +200,8 @@ func TestLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(); !apierrors.IsTooManyRequests(err) {
-		t.Errorf("a second stream: %v", err)
+	if _, err := open(); !apierrors.IsTooManyRequests(err) || wentOn != 1 {
+		t.Errorf("a second stream: %v; %d went on", err, wentOn)
 	}
 	content, err := io.ReadAll(stream)
 	if err != nil || string(content) != "hello" {
@@ -230,7 +233,9 @@ func storagesOf(pod *core.Pod) map[string]rest.Storage {
 func TestExec(t *testing.T) {
 	c := newCluster(t)
 	storages := storagesOf(forged())
-	if err := Wrap(storages, c.config(), authorizer.AuthorizerFunc(nil)); err != nil {
+	config, wentOn := c.config(), make(chan struct{}, 1)
+	config.GoesOn = func(context.Context) { wentOn <- struct{}{} }
+	if err := Wrap(storages, config, authorizer.AuthorizerFunc(nil)); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
@@ -260,6 +265,7 @@ func TestExec(t *testing.T) {
 		t.Fatalf("got %v, %v", response, err)
 	}
 	got := <-c.got
+	<-wentOn
 	for _, name := range []string{"Impersonate-User", "X-Remote-User", "Cookie"} {
 		if value := got.Header.Get(name); value != "" {
 			t.Errorf("the host got %s: %s", name, value)
@@ -302,6 +308,24 @@ func TestCreates(t *testing.T) {
 		if diff := cmp.Diff([]string{"create pods/exec"}, asked); diff != "" {
 			t.Error(diff)
 		}
+	}
+}
+
+// TestAsking checks that no tenant's connections wait for those of others before the host is asked.
+func TestAsking(t *testing.T) {
+	host := &restclient.Config{Host: "h", QPS: 5, RateLimiter: flowcontrol.NewFakeNeverRateLimiter()}
+	if own := asking(host); own.QPS >= 0 || own.RateLimiter != nil || own.Timeout == 0 || host.QPS != 5 {
+		t.Errorf("got %+v of %+v", own, host)
+	}
+	c := newCluster(t)
+	config := c.config()
+	config.Host.RateLimiter = host.RateLimiter
+	h, err := newHost(config, space{forged()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.locate(inShop(t, "get"), "web-0", "log", &core.PodLogOptions{}); err != nil {
+		t.Errorf("it asks with the limits of others: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,8 @@ type Config struct {
 	Host *restclient.Config
 	// HomeOf returns a namespace of a space with its UID and that of its tenant.
 	HomeOf func(ctx context.Context, n tenant.Name, namespace string) (names.Namespace, error)
+	// GoesOn says that a request does nothing more but to pass bytes on, and is counted by Streams. May be nil.
+	GoesOn func(context.Context)
 	// Streams is how many connections a tenant may have at once. Zero is DefaultStreams.
 	Streams int
 }
@@ -50,6 +53,9 @@ type host struct {
 }
 
 func newHost(config Config, pod rest.Getter) (*host, error) {
+	if config.GoesOn == nil {
+		config.GoesOn = func(context.Context) {}
+	}
 	h := &host{config: config, pod: pod, streams: newStreams(config.Streams)}
 	var err error
 	if h.base, _, err = restclient.DefaultServerUrlFor(config.Host); err != nil {
@@ -61,12 +67,23 @@ func newHost(config Config, pod rest.Getter) (*host, error) {
 	if h.upgrades, err = upgradesOf(config.Host); err != nil {
 		return nil, fmt.Errorf("creating the connections to the host cluster: %w", err)
 	}
-	client, err := metadata.NewForConfig(config.Host)
+	client, err := metadata.NewForConfig(asking(config.Host))
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of the host cluster: %w", err)
 	}
 	h.pods = client.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
 	return h, nil
+}
+
+// requestTimeout is how long the host has to say what pod there is.
+const requestTimeout = 5 * time.Second
+
+// asking returns the configuration of the client that asks the host for a pod. It waits for nothing of ours: client-go's
+// five requests a second would be one turn for the logs and shells of all tenants.
+func asking(host *restclient.Config) *restclient.Config {
+	own := restclient.CopyConfig(host)
+	own.QPS, own.RateLimiter, own.Timeout = -1, nil, requestTimeout
+	return own
 }
 
 // upgradesOf makes connections that become streams, with the credentials of a configuration.

@@ -59,6 +59,7 @@ func (s *stream) Connect(ctx context.Context, name string, options runtime.Objec
 			return
 		}
 		defer end()
+		s.host.config.GoesOn(req.Context())
 		handler.ServeHTTP(&ending{ResponseWriter: w, ctx: req.Context()}, asOurs(req))
 	}), nil
 }
@@ -156,6 +157,7 @@ func (c *counted) InputStream(ctx context.Context, apiVersion, accept string) (i
 	if !ok {
 		return nil, false, "", tooMany(c.host.streams.most)
 	}
+	c.host.config.GoesOn(ctx)
 	stream, flush, contentType, err := c.LocationStreamer.InputStream(ctx, apiVersion, accept)
 	if err != nil || stream == nil {
 		end()

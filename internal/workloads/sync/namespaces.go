@@ -59,10 +59,11 @@ func (s *syncer) homeOf(flat tenant.Flat) (names.Namespace, *v1alpha1.Tenant, er
 
 // rulesOf returns what a tenant's pods and Services are held to.
 func rulesOf(t *v1alpha1.Tenant) translate.Rules {
-	if t.Spec.Workloads == nil {
-		return translate.Rules{}
+	rules := translate.Rules{Quota: t.Spec.Quota}
+	if own := t.Spec.Workloads; own != nil {
+		rules.Level, rules.NodePorts = translate.Level(own.PodSecurity), own.NodePorts == v1alpha1.NodePortsAllowed
 	}
-	return translate.Rules{Level: translate.Level(t.Spec.Workloads.PodSecurity), NodePorts: t.Spec.Workloads.NodePorts == v1alpha1.NodePortsAllowed}
+	return rules
 }
 
 // ensureNamespace makes the host's namespace, if there is none, and returns its UID.

@@ -113,12 +113,13 @@ func (s *syncer) followService(ctx context.Context, service, host *corev1.Servic
 	}
 	if !same && change != "" {
 		// A server has changed it, and is to store that in the space.
-		if left := s.making.left(string(host.UID) + change); left > 0 {
+		left := s.making.left(string(host.UID)) // from the first change on, however many follow
+		if left > 0 {
 			s.queue.AddAfter(item{serviceItem, of.Tenant, service.Namespace, service.Name}, left)
 			return nil
 		}
 	}
-	s.making.forget(string(host.UID) + change)
+	s.making.forget(string(host.UID))
 	_, t, err := s.homeOf(of.Flat())
 	if err != nil {
 		return fmt.Errorf("finding the place of a Service: %w", err)

@@ -99,7 +99,7 @@ func TestServices(t *testing.T) {
 		"one that a server has changed, and not stored": {
 			objects: []runtime.Object{hostSpace(), spaceService(nil), hostService(other, changing)},
 			before: func(w *world) {
-				w.making.left("hsnow")
+				w.making.left("hs") // an earlier change, which was refused
 				w.clock.Step(inTheMaking)
 			},
 			onHost: []string{"update services"},

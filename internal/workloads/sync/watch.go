@@ -245,7 +245,6 @@ func (s *syncer) hostServiceChanged(obj any) {
 func (s *syncer) hostServiceGone(obj any, _ bool) {
 	service := obj.(*corev1.Service)
 	s.making.forget(string(service.UID))
-	s.making.forget(string(service.UID) + service.Annotations[names.ChangeAnnotation])
 	s.hostServiceChanged(obj)
 	if n, _, ok := sourceOf(service); ok { // it may have been the last object of its namespace
 		s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: n.Host()})

@@ -31,12 +31,18 @@ type Rules struct {
 	Schedulers []string
 	// NodePorts is whether Services may have ports of the host's nodes.
 	NodePorts bool
+	// Quota is the Tenant's own. Of the host's devices, pods may have the extended resources that it names.
+	Quota corev1.ResourceList
 }
 
 // Check returns what of a pod, or of a template of pods, a host must not get. meta has its labels and
 // annotations, path is that of its spec.
 func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	if errs := checkScheduling(spec, path); len(errs) > 0 {
+		return errs // what follows looks at every term
+	}
 	errs := checkLabels(meta)
+	errs = append(errs, r.checkDevices(spec, path)...)
 	errs = append(errs, checkFields(reflect.ValueOf(spec).Elem(), path)...)
 	errs = append(errs, checkTokens(spec.Volumes, path.Child("volumes"))...)
 	errs = append(errs, checkFieldRefs(spec, path)...)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -61,6 +62,26 @@ func namesMany(count int) func(*corev1.Pod) {
 			c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprint(i)}}})
 		}
 	})
+}
+
+func asks(limits corev1.ResourceList) func(*corev1.Pod) {
+	return container(func(c *corev1.Container) { c.Resources.Limits = limits })
+}
+
+// valuesOf is a selector of so many values of one label.
+func valuesOf(count int) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: metav1.LabelSelectorOpIn, Values: make([]string, count)}}}
+}
+
+// apart has a pod keep apart from others by so many terms of so many values.
+func apart(terms, count int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		var all []corev1.PodAffinityTerm
+		for range terms {
+			all = append(all, corev1.PodAffinityTerm{LabelSelector: valuesOf(count), TopologyKey: corev1.LabelHostname})
+		}
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: all}}
+	}
 }
 
 func plain() *corev1.Pod {
@@ -122,9 +143,43 @@ func TestCheck(t *testing.T) {
 		"an init container": {privileged, func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "i", Ports: []corev1.ContainerPort{{HostPort: 1}}}}
 		}, "spec.initContainers[0].ports[0].hostPort"},
-		"an ephemeral container":  {privileged, func(p *corev1.Pod) { p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}} }, "spec.ephemeralContainers"},
-		"too many ConfigMaps":     {privileged, namesMany(101), "spec: Forbidden: it names 101 ConfigMaps and Secrets, and a pod that runs on a host cluster names at most 100"},
-		"many ConfigMaps":         {change: namesMany(100)},
+		"an ephemeral container":   {privileged, func(p *corev1.Pod) { p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}} }, "spec.ephemeralContainers"},
+		"too many ConfigMaps":      {privileged, namesMany(101), "spec: Forbidden: it names 101 ConfigMaps and Secrets, and a pod that runs on a host cluster names at most 100"},
+		"many ConfigMaps":          {change: namesMany(100)},
+		"a device of a plugin":     {privileged, asks(corev1.ResourceList{"smarter-devices/mem": resource.MustParse("1")}), "spec.containers[0].resources.limits[smarter-devices/mem]: Forbidden: devices of the host's nodes are not for this Tenant"},
+		"a device of its quota":    {rules: Rules{Quota: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("2")}}, change: asks(corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")})},
+		"a device of another name": {Rules{Quota: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("2")}}, asks(corev1.ResourceList{"smarter-devices/mem": resource.MustParse("1")}), "requests.smarter-devices/mem in the quota of the Tenant"},
+		"a device of an init container": {privileged, func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"a.b/c": resource.MustParse("1")}}}}
+		}, "spec.initContainers[0].resources.requests[a.b/c]"},
+		"a device of the pod": {privileged, func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{"a.b/c": resource.MustParse("1")}}
+		}, "spec.resources.limits[a.b/c]"},
+		"what every node has": {change: asks(corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1"), "ephemeral-storage": resource.MustParse("1"), "hugepages-2Mi": resource.MustParse("2Mi")})},
+		"many terms":          {change: apart(maxTerms, 1)},
+		"too many terms":      {privileged, apart(maxTerms+1, 1), "spec.affinity: Forbidden: it has 33 terms, and a pod that runs on a host cluster has at most 32"},
+		"terms of each kind": {privileged, func(p *corev1.Pod) {
+			pods := []corev1.PodAffinityTerm{{}, {}, {}, {}, {}, {}}
+			weighted := []corev1.WeightedPodAffinityTerm{{}, {}, {}, {}, {}, {}}
+			p.Spec.Affinity = &corev1.Affinity{
+				NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: make([]corev1.NodeSelectorTerm, 6)},
+					PreferredDuringSchedulingIgnoredDuringExecution: make([]corev1.PreferredSchedulingTerm, 6)},
+				PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: pods, PreferredDuringSchedulingIgnoredDuringExecution: weighted},
+				PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: pods, PreferredDuringSchedulingIgnoredDuringExecution: weighted},
+			}
+		}, "spec.affinity: Forbidden: it has 36 terms"},
+		"too many values": {privileged, apart(1, maxConditions), "spec: Forbidden: it has 501 conditions and values in its nodeSelector, affinity"},
+		"too many values of nodes": {privileged, func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "k", Values: make([]string, 600)}}}}}}}
+		}, "it has 601 conditions"},
+		"too many spreads": {privileged, func(p *corev1.Pod) {
+			p.Spec.TopologySpreadConstraints = make([]corev1.TopologySpreadConstraint, maxSpread+1)
+		}, "spec.topologySpreadConstraints: Forbidden: it has 17 constraints"},
+		"too many values of spreads": {privileged, func(p *corev1.Pod) {
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{LabelSelector: valuesOf(maxConditions)}}
+		}, "it has 501 conditions"},
+		"too many tolerations":    {privileged, func(p *corev1.Pod) { p.Spec.Tolerations = make([]corev1.Toleration, maxTolerated+1) }, "spec.tolerations: Forbidden: it has 51 tolerations"},
 		"a privileged container":  {baseline, security(corev1.SecurityContext{Privileged: new(true)}), `spec: Forbidden: it violates the Pod Security level baseline of the Tenant: privileged`},
 		"privileged where it may": {rules: privileged, change: security(corev1.SecurityContext{Privileged: new(true)})},
 		"a capability":            {baseline, security(corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_RAW"}}}), "baseline"},

@@ -159,4 +159,30 @@ var _ = Describe("The syncer's policies", func() {
 		}
 		Expect(try(namespace, networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{}})).To(Succeed())
 	})
+
+	It("let no pod send packets in the name of others", func(ctx SpecContext) {
+		_, err := tenantry.Client(acme).CoreV1().Pods("default").Create(ctx, plainPod("raw"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		there := onHost(ctx, acme, "raw")
+		config := tenantry.Config(tenant.System)
+		config.Impersonate.UserName = "system:serviceaccount:tenantry-workloads:syncer"
+		config.Impersonate.Groups = []string{"system:serviceaccounts", "system:serviceaccounts:tenantry-workloads", "system:authenticated"}
+		pods := suite.Client(config).CoreV1().Pods(there.Namespace)
+		try := func(change func(*corev1.Pod)) error {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: *there.Spec.DeepCopy()}
+			pod.Spec.NodeName = ""
+			change(pod)
+			_, err := pods.Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}
+		drops := func(all ...corev1.Capability) *corev1.SecurityContext {
+			return &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Drop: all}}
+		}
+		refused := MatchError(ContainSubstring("containers of spaces drop NET_RAW, or ALL"))
+		Expect(try(func(*corev1.Pod) {})).To(Succeed())
+		Expect(try(func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext = drops("CHOWN", "ALL") })).To(Succeed())
+		Expect(try(func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext = drops("CAP_NET_RAW") })).To(refused)
+		Expect(try(func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext = nil })).To(refused)
+		Expect(try(func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "i"}} })).To(refused)
+	})
 })

@@ -152,6 +152,43 @@ var _ = Describe("Services of spaces", func() {
 		Expect(hostServices(ctx, "ports")[n.String()].Spec.Type).To(Equal(corev1.ServiceTypeClusterIP))
 	})
 
+	It("leave the host's ports alone when a quota refuses them, whichever it is", func(ctx SpecContext) {
+		n := tenantry.NewTenant(ctx, "noports")
+		client := tenantry.Client(n)
+		services := client.CoreV1().Services("default")
+		Expect(tenantry.SetSpec(ctx, n, "workloads", `{"nodePorts":"Allowed"}`)).To(Succeed())
+		made, err := services.Create(ctx, plainService("beyond"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		var before *corev1.Service
+		patch := func(kind string) error {
+			_, err := services.Patch(ctx, "beyond", types.MergePatchType, []byte(`{"spec":{"type":"`+kind+`"}}`), metav1.PatchOptions{})
+			return err
+		}
+		beyond := func(g Gomega) error {
+			before = hostServices(ctx, "beyond")[n.String()]
+			err := patch("NodePort")
+			if err == nil { // the quota is not known yet
+				g.Expect(patch("ClusterIP")).To(Succeed())
+				g.Eventually(func() map[string]string { return hostServices(ctx, "beyond")[n.String()].Annotations }).ShouldNot(HaveKey(names.ChangeAnnotation))
+			}
+			return err
+		}
+		none := corev1.ResourceList{"services.nodeports": resource.MustParse("0")}
+		_, err = client.CoreV1().ResourceQuotas("default").Create(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(beyond).Should(MatchError(ContainSubstring("exceeded quota: none")))
+		Expect(hostServices(ctx, "beyond")[n.String()].ResourceVersion).To(Equal(before.ResourceVersion), "the host is not asked")
+
+		Expect(client.CoreV1().ResourceQuotas("default").Delete(ctx, "none", metav1.DeleteOptions{})).To(Succeed())
+		Expect(tenantry.SetSpec(ctx, n, "quota", `{"services.nodeports":"0"}`)).To(Succeed())
+		Eventually(beyond).Should(MatchError(ContainSubstring("exceeded quota: tenant-quota")))
+		after := hostServices(ctx, "beyond")[n.String()]
+		Expect(after.Spec.Type).To(Equal(corev1.ServiceTypeClusterIP))
+		Expect(after.Spec.ClusterIP).To(Equal(made.Spec.ClusterIP))
+		Expect(after.Spec.Ports[0].NodePort).To(BeZero())
+		Expect(after.Annotations).NotTo(HaveKey(names.ChangeAnnotation))
+	})
+
 	It("have nothing that could take others' traffic", func(ctx SpecContext) {
 		services := tenantry.Client(acme).CoreV1().Services("default")
 		for field, change := range map[string]func(*corev1.Service){

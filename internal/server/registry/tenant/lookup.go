@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,9 +45,11 @@ type State struct {
 	NodePlacement *v1alpha1.NodePlacement
 	DaemonSets    *v1alpha1.DaemonSets
 	Workloads     *v1alpha1.Workloads
-	RateLimit     *v1alpha1.RateLimit
-	RequestLimit  *v1alpha1.RequestLimit
-	AuditPolicy   upstreamaudit.PolicyRuleEvaluator
+	// Quota is the tenant's own, nil if it has none: the manager's does not say what is allowed.
+	Quota        corev1.ResourceList
+	RateLimit    *v1alpha1.RateLimit
+	RequestLimit *v1alpha1.RequestLimit
+	AuditPolicy  upstreamaudit.PolicyRuleEvaluator
 	// Usage is what the status says, nil if nothing yet.
 	Usage *v1alpha1.TenantUsage
 }
@@ -158,6 +161,9 @@ func (l *Lookup) DaemonSets(n tenant.Name) *v1alpha1.DaemonSets { return l.known
 // Workloads returns what the pods of a known tenant may on a host cluster, nil if it does not say.
 func (l *Lookup) Workloads(n tenant.Name) *v1alpha1.Workloads { return l.known(n).Workloads }
 
+// Quota returns the quota of a known tenant, nil if it has none of its own.
+func (l *Lookup) Quota(n tenant.Name) corev1.ResourceList { return l.known(n).Quota }
+
 func stateOf(t *v1alpha1.Tenant) State {
 	state := State{
 		UID:           t.UID,
@@ -172,6 +178,7 @@ func stateOf(t *v1alpha1.Tenant) State {
 		NodePlacement: t.Spec.NodePlacement,
 		DaemonSets:    t.Spec.DaemonSets,
 		Workloads:     t.Spec.Workloads,
+		Quota:         t.Spec.Quota,
 		Usage:         t.Status.Usage,
 	}
 	if domain := t.Status.Keystone; domain != nil && tenant.Name(t.Name).IsSpace() {
