@@ -122,6 +122,18 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/isolation.go", `	case canary.Unenforced:
 		return canary.ErrUnenforced`, `	case canary.Unenforced:
 		return nil`},
+	{"the ranges of pods that nodes tell are inside", by("internal/workloads/sync", "TestToldRanges"),
+		"internal/workloads/sync/ranges.go", `append([]string{node.Spec.PodCIDR}, node.Spec.PodCIDRs...)`, `[]string(nil)`},
+	{"the network of a pod of a space is inside", by("internal/workloads/sync", "TestSeenNetworks"),
+		"internal/workloads/sync/ranges.go", `slices.Concat(found, s.seenNetworks)`, `found`},
+	{"a canary has an address that somebody has told", by("internal/workloads/sync", "TestCanaryOutside"),
+		"internal/workloads/sync/ranges.go", `outside(s.told, pod)`, `outside(s.ranges, pod)`},
+	{"the addresses of canaries are looked at", by("internal/workloads/sync", "TestCanaries"),
+		"internal/workloads/sync/isolation.go", `	if err := s.allInside(listener, dialer); err != nil {`, `	if err := s.allInside(); err != nil {`},
+	{"no pod begins on a host whose ranges nobody knows", by("internal/workloads/sync", "TestCanaryOutside"),
+		"internal/workloads/sync/isolation.go", `		i.why = err.Error()`, `		i.why = ""`},
+	{"an address of a pod is looked at when it is there", by("internal/workloads/sync", "TestSeesAddresses"),
+		"internal/workloads/sync/watch.go", `	s.seeAddresses(obj.(*corev1.Pod))`, ``},
 	{"a connection that must not be made is noticed", by("internal/workloads/canary", "TestDial"),
 		"internal/workloads/canary/canary.go", `			return ErrUnenforced
 		}

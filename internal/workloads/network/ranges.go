@@ -42,6 +42,23 @@ func NewRanges(configured, found []netip.Prefix) Ranges {
 	return Ranges{merge(slices.Concat(never, configured, found))}
 }
 
+// Has reports whether an address is in the ranges.
+func (r Ranges) Has(address netip.Addr) bool {
+	address = address.Unmap()
+	return slices.ContainsFunc(r.inside, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// Around returns the network that an address is taken to be in, where nothing tells it: 256 addresses of IPv4, a /64 of
+// IPv6. Hosts give addresses to their pods in blocks.
+func Around(address netip.Addr) netip.Prefix {
+	address = address.Unmap()
+	bits := 64
+	if address.Is4() {
+		bits = 24
+	}
+	return netip.PrefixFrom(address.WithZone(""), bits).Masked()
+}
+
 // String returns the ranges for people.
 func (r Ranges) String() string { return fmt.Sprint(r.inside) }
 

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -278,24 +279,28 @@ var errNothing = errors.New("the canary is Pending")
 // TestCanaries checks what the canaries are asked, and what their ends mean.
 func TestCanaries(t *testing.T) {
 	for name, tc := range map[string]struct {
-		code int32
-		want error
+		code    int32
+		address string
+		want    error
 	}{
 		"enforced":       {code: canary.Enforced},
 		"not enforced":   {code: canary.Unenforced, want: canary.ErrUnenforced},
 		"not there":      {code: canary.Unconnected, want: canary.ErrUnconnected},
 		"something else": {code: 1, want: errors.New("--workloads-image")},
+		"outside":        {code: canary.Enforced, address: "11.0.0.9", want: errors.New("addresses such as 11.0.0.9")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
+			w.withNode("node", corev1.NodeSpec{})
 			w.image = "localhost/tenantry:1"
+			address := cmp.Or(tc.address, "10.0.0.9")
 			w.onHost.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				pod := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
 				pod.UID = "u"
-				pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.9"}
+				pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address}
 				if slices.Contains(pod.Spec.Containers[0].Args, "dial") {
 					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: tc.code}}}}
-					if want := []string{"canary", "dial", "10.0.0.9:8080", "10.0.0.9:8081", "10.0.0.9:8082"}; !slices.Equal(pod.Spec.Containers[0].Args, want) {
+					if want := []string{"canary", "dial", address + ":8080", address + ":8081", address + ":8082"}; !slices.Equal(pod.Spec.Containers[0].Args, want) {
 						t.Errorf("it does %v", pod.Spec.Containers[0].Args)
 					}
 				}

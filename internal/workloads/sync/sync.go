@@ -79,8 +79,14 @@ type syncer struct {
 	reachable network.Reachable
 	// clusterRanges are those that somebody says are the host's.
 	clusterRanges []netip.Prefix
-	rangesMu      sync.RWMutex
-	ranges        network.Ranges
+	// askRanges has the host asked for its ranges once more.
+	askRanges chan struct{}
+	rangesMu  sync.RWMutex
+	ranges    network.Ranges
+	// told are the ranges without seenNetworks, which are inside because pods of spaces have addresses there: at most
+	// maxSeenNetworks.
+	told         network.Ranges
+	seenNetworks []netip.Prefix
 }
 
 // Run runs the syncer until ctx ends. It waits until no other one runs, and ends with an error if that cannot be
@@ -127,7 +133,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
-		holds: newHolds(clock.RealClock{}), surplus: newSurplus(),
+		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), askRanges: make(chan struct{}, 1),
 	}
 	if err := s.setIsolation(o); err != nil {
 		return nil, err

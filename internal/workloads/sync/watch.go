@@ -221,6 +221,7 @@ func (s *syncer) tenantGone(obj any, seen bool) {
 }
 
 func (s *syncer) hostPodChanged(obj any) {
+	s.seeAddresses(obj.(*corev1.Pod))
 	n, name, ok := sourceOf(obj.(*corev1.Pod))
 	if !ok {
 		return
