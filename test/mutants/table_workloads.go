@@ -98,6 +98,14 @@ var workloadsTable = []mutant{
 		"internal/workloads/network/policy.go", `if from := peers(rule.From, home, ranges); len(from) > 0 {`, `if from := peers(rule.From, home, ranges); from != nil || len(rule.From) > 0 {`},
 	{"a range is without the cluster's", by("internal/workloads/network", "TestReached"),
 		"internal/workloads/network/ranges.go", `	for _, p := range merge(slices.Concat(r.inside, except)) {`, `	for _, p := range merge(except) {`},
+	{"what is off limits is outside for no pod", by("internal/workloads/network", "TestNever"),
+		"internal/workloads/network/ranges.go", `slices.Concat(never, configured, found)`, `slices.Concat(configured, found)`},
+	{"NAT64 leads to nothing inside", by("internal/workloads/network", "TestNever"),
+		"internal/workloads/network/ranges.go", `			inside = append(inside, by)`, `			_ = by`},
+	{"what is off limits is reached by no webhook", by("internal/server/egress", "TestCheck"),
+		"internal/server/egress/egress.go", ` isOffLimits(ip),`, ``},
+	{"an address that embeds another is that one for webhooks", by("internal/server/egress", "TestCheck"),
+		"internal/server/egress/egress.go", `offlimits.Embedded(parsed.Addr())`, `parsed.Addr().Unmap()`},
 	{"an exception that nobody reads is not left out", by("internal/workloads/network", "TestReached"),
 		"internal/workloads/network/ranges.go", `		p, err := netip.ParsePrefix(text)
 		if err != nil || p.Addr().Is4In6() {

@@ -3,6 +3,7 @@ package network
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -365,18 +366,19 @@ func TestGuards(t *testing.T) {
 	}
 }
 
+// TestRanges checks which ranges there are beside those that are off limits for everybody.
 func TestRanges(t *testing.T) {
 	for name, tc := range map[string]struct {
 		configured, found []string
 		want              string
 	}{
-		"what is private":          {want: "[10.0.0.0/8 100.64.0.0/10 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16 fc00::/7 fe80::/10]"},
-		"what is configured":       {configured: []string{"10.244.0.0/16", "10.244.7.0/24"}, want: "[10.244.0.0/16 169.254.0.0/16 fd00:ec2::254/128 fe80::/10]"},
-		"and what is found":        {configured: []string{"10.244.0.0/16"}, found: []string{"8.8.8.8"}, want: "[8.8.8.8/32 10.244.0.0/16 169.254.0.0/16 fd00:ec2::254/128 fe80::/10]"},
-		"neighbours":               {configured: []string{"10.0.3.0/24", "10.0.1.0/24", "10.0.2.0/24", "10.0.0.0/24"}, want: "[10.0.0.0/22 169.254.0.0/16 fd00:ec2::254/128 fe80::/10]"},
-		"no neighbours":            {configured: []string{"10.0.1.0/24", "10.0.2.0/24"}, want: "[10.0.1.0/24 10.0.2.0/24 169.254.0.0/16 fd00:ec2::254/128 fe80::/10]"},
-		"IPv4 in the form of IPv6": {configured: []string{"::ffff:10.1.0.0/112", "::ffff:10.2.0.1"}, want: "[10.1.0.0/16 10.2.0.1/32 169.254.0.0/16 fd00:ec2::254/128 fe80::/10]"},
-		"everything":               {configured: []string{"0.0.0.0/1", "128.0.0.0/1"}, want: "[0.0.0.0/0 fd00:ec2::254/128 fe80::/10]"},
+		"what is private":          {want: "[10.0.0.0/8 100.64.0.0/10 172.16.0.0/12 192.168.0.0/16 224.0.0.0/3 fc00::/7]"},
+		"what is configured":       {configured: []string{"10.244.0.0/16", "10.244.7.0/24"}, want: "[10.244.0.0/16]"},
+		"and what is found":        {configured: []string{"10.244.0.0/16"}, found: []string{"8.8.8.8"}, want: "[8.8.8.8/32 10.244.0.0/16]"},
+		"neighbours":               {configured: []string{"10.0.3.0/24", "10.0.1.0/24", "10.0.2.0/24", "10.0.0.0/24"}, want: "[10.0.0.0/22]"},
+		"no neighbours":            {configured: []string{"10.0.1.0/24", "10.0.2.0/24"}, want: "[10.0.1.0/24 10.0.2.0/24]"},
+		"IPv4 in the form of IPv6": {configured: []string{"::ffff:10.1.0.0/112", "::ffff:10.2.0.1"}, want: "[10.1.0.0/16 10.2.0.1/32]"},
+		"everything":               {configured: []string{"0.0.0.0/1", "128.0.0.0/1"}, want: "[0.0.0.0/0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			configured, err := Parse(tc.configured)
@@ -388,7 +390,7 @@ func TestRanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			ranges := NewRanges(configured, found)
-			if got := ranges.String(); got != tc.want {
+			if got := fmt.Sprint(ranges.own()); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 			if !ranges.Equal(NewRanges(configured, found)) || ranges.Equal(NewRanges(prefixes("1.0.0.0/8"), nil)) {
@@ -399,6 +401,35 @@ func TestRanges(t *testing.T) {
 	for _, text := range []string{"", "10.0.0.0/33", "10.0.0.0/8/8", "fe80::1%eth0", "name"} {
 		if _, err := Parse([]string{text}); err == nil {
 			t.Errorf("%q is a range", text)
+		}
+	}
+}
+
+// own returns the ranges without those that are off limits for everybody, and by which NAT64 leads to others.
+func (r Ranges) own() []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(r.inside), func(p netip.Prefix) bool {
+		return slices.ContainsFunc(append(prefixes("64:ff9b::/96"), never...), func(n netip.Prefix) bool { return contains(n, p) })
+	})
+}
+
+// TestNever checks that what is off limits is nobody's outside, whatever is configured.
+func TestNever(t *testing.T) {
+	addresses := map[string]string{
+		"metadata": "169.254.169.254", "AWS": "fd00:ec2::254", "EKS": "fd00:ec2::23", "Azure": "168.63.129.16", "Alibaba": "100.100.100.200", "Google": "fd20:ce::254",
+		"Oracle": "192.0.0.192", "loopback": "127.0.0.1", "loopback of IPv6": "::1", "this": "0.0.0.0", "multicast": "224.0.0.1", "multicast of IPv6": "ff02::1",
+		"metadata by NAT64": "64:ff9b::a9fe:a9fe", "the cluster by NAT64": "64:ff9b::a00:1", "another NAT64": "64:ff9b:1::1", "6to4": "2002:a00:1::1", "compatible": "::10.0.0.1",
+	}
+	for name, ranges := range map[string]Ranges{"by default": NewRanges(nil, nil), "configured": NewRanges(prefixes("10.0.0.0/8"), nil)} {
+		for what, address := range addresses {
+			p := netip.PrefixFrom(netip.MustParseAddr(address), netip.MustParseAddr(address).BitLen())
+			if block := ranges.outsideOf(&networkingv1.IPBlock{CIDR: p.String()}); block != nil || !ranges.Has(p.Addr()) {
+				t.Errorf("%s: %s is outside: %v", name, what, block)
+			}
+		}
+		for _, address := range []string{"8.8.8.8", "64:ff9b::808:808", "2600:1f14::7"} {
+			if ranges.Has(netip.MustParseAddr(address)) {
+				t.Errorf("%s: %s is not outside", name, address)
+			}
 		}
 	}
 }
