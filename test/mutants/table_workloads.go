@@ -148,6 +148,15 @@ var workloadsTable = []mutant{
 	}`, `			return nil
 		}
 	}`},
+	{"a connection that is late is no proof of anything", by("internal/workloads/canary", "TestLate"),
+		"internal/workloads/canary/canary.go", `			err = errSeldom`, `			err = ErrUnenforced`},
+	{"a network that carries nothing denies nothing", by("internal/workloads/canary", "TestLate"),
+		"internal/workloads/canary/canary.go", `	if !connects(allowed) {
+		return ErrUnconnected
+	}
+	return nil`, `	return nil`},
+	{"pods of spaces do not keep the canaries waiting", by("internal/workloads/network", "TestCanaryPriority"),
+		"internal/workloads/network/canary.go", `			PriorityClassName: CanaryPriorityClass,`, ``},
 	{"no pod is made before the guards", by("internal/workloads/sync", "TestGuards|TestForeignGuard"),
 		"internal/workloads/sync/namespaces.go", `	return found.UID, s.ensureGuards(ctx, home)`, `	return found.UID, nil`},
 	{"somebody else's policy is not taken for the guard", by("internal/workloads/sync", "TestForeignGuard|TestPolicies"),

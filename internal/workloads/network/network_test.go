@@ -1,18 +1,23 @@
 package network
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -470,6 +475,32 @@ func TestCanaryPolicies(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("port %d: in and out are %v, want %v", port, got, want)
+		}
+	}
+}
+
+// TestCanaryPriority checks that the canaries come before pods of spaces on a host that has config/workloads.
+func TestCanaryPriority(t *testing.T) {
+	file, err := os.Open("../../../config/workloads/priorityclass.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	values := map[string]int32{}
+	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
+	for {
+		var class schedulingv1.PriorityClass
+		if err := decoder.Decode(&class); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		values[class.Name] = class.Value
+	}
+	pods := []*corev1.Pod{CanaryListener("tn-canaries", "i", "image"), CanaryDialer("tn-canaries", "i", "image", netip.MustParseAddr("10.0.0.1"))}
+	for _, pod := range pods {
+		if value, ok := values[pod.Spec.PriorityClassName]; !ok || value <= values["tenantry-workloads"] {
+			t.Errorf("%s has the class %q, of %v", pod.Name, pod.Spec.PriorityClassName, values)
 		}
 	}
 }
