@@ -160,7 +160,7 @@ generate: ## Generate deep copies and OpenAPI definitions.
 
 manifests: ## Generate the CustomResourceDefinitions, and write the version into the manifests.
 	go tool controller-gen crd paths=./api/... output:crd:dir=config/crd
-	@sed -i -E 's/^(  newTag: ).*/\1$(VERSION)/' config/operator/kustomization.yaml
+	@sed -i -E 's/^(  newTag: ).*/\1$(VERSION)/' config/operator/kustomization.yaml config/workloads/kustomization.yaml
 	@sed -i -E -f config/crd/quantities.sed config/crd/*.yaml
 
 reference: ## Generate docs/reference.

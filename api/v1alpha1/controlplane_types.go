@@ -117,6 +117,9 @@ type ControlPlaneSpec struct {
 	// admission configures admission plugins, such as SpacePolicy.
 	// +optional
 	Admission *ControlPlaneAdmission `json:"admission,omitempty"`
+	// tenantWebhooks says where webhooks of tenants may be.
+	// +optional
+	TenantWebhooks *ControlPlaneTenantWebhooks `json:"tenantWebhooks,omitempty"`
 	// manager configures the controllers of Tenants.
 	// +optional
 	Manager *ControlPlaneManager `json:"manager,omitempty"`
@@ -386,6 +389,27 @@ type ControlPlanePod struct {
 	// too.
 	// +optional
 	Proxy *ControlPlaneProxy `json:"proxy,omitempty"`
+}
+
+// ControlPlaneTenantWebhooks are networks, compared with the addresses that servers connect to.
+// +k8s:openapi-gen=false
+type ControlPlaneTenantWebhooks struct {
+	// deniedCIDRs are networks that no webhook of a tenant may be in, such as those of the host's
+	// nodes, pods and Services. Loopback and link-local addresses, and those of the servers, of
+	// their etcd and of the host's API are denied anyway.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="each of deniedCIDRs must be a network such as 10.0.0.0/8 or fd00::/8"
+	DeniedCIDRs []string `json:"deniedCIDRs,omitempty"`
+	// allowedCIDRs are networks that webhooks of tenants may be in although they are denied.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="each of allowedCIDRs must be a network such as 10.0.0.0/8 or fd00::/8"
+	AllowedCIDRs []string `json:"allowedCIDRs,omitempty"`
 }
 
 // ControlPlanePullSecret names a Secret by which nodes get an image.

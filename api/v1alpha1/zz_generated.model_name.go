@@ -131,6 +131,11 @@ func (in ControlPlaneStorage) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneTenantWebhooks) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneTenantWebhooks"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlaneTokenKey) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlaneTokenKey"
 }

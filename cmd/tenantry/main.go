@@ -48,6 +48,7 @@ cluster, a space, on one shared control plane.
   tenantry server                the API server alone, against an external etcd
   tenantry manager               the controllers of Tenants, beside the server
   tenantry syncer                the pods of spaces on a host cluster
+  tenantry dns                   the names of Services of spaces, on a host cluster
   tenantry search                searches, beside the server
   tenantry operator              the controller of ControlPlanes, on a Kubernetes cluster
   tenantry kubeconfig TENANT     credentials for a user of a tenant
@@ -57,6 +58,6 @@ cluster, a space, on one shared control plane.
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(newUpCommand(), newServerCommand(), newManagerCommand(), newSyncerCommand(), newOperatorCommand(), newKubeconfigCommand(), newFindCommand(), newSearchCommand(), newCredentialCommand(), newVersionCommand(), newCanaryCommand())
+	cmd.AddCommand(newUpCommand(), newServerCommand(), newManagerCommand(), newSyncerCommand(), newDNSCommand(), newOperatorCommand(), newKubeconfigCommand(), newFindCommand(), newSearchCommand(), newCredentialCommand(), newVersionCommand(), newCanaryCommand())
 	return cmd
 }

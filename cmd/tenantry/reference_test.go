@@ -29,6 +29,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/quota"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/usage"
+	"github.com/tenantry/tenantry/internal/workloads/dns"
 )
 
 var update = flag.Bool("update", false, "write docs/reference instead of comparing with it")
@@ -116,6 +117,7 @@ func metricsPage(t *testing.T) string {
 	(&quota.Ledger{}).ServeMetrics(0)
 	(&tenantregistry.Lookup{}).ServeMetrics()
 	(&search.Service{}).ServeMetrics()
+	dns.ServeMetrics()
 	rows := map[string]string{}
 	collectors := append(keystone.Collectors(), controlplane.Collectors()...)
 	for _, collector := range append(collectors, legacyregistry.Registerer().(prometheus.Collector), &published.Publisher{}) {
@@ -135,7 +137,7 @@ func metricsPage(t *testing.T) string {
 		t.Fatalf("other metrics are shown than the source has (-source +shown):\n%s", diff)
 	}
 	page := "# Metrics\n\n" + generated + `
-Tenantry's own metrics, at ` + "`/metrics`" + ` of the server and of the manager. Those of the Kubernetes
+Tenantry's own metrics, at ` + "`/metrics`" + ` of the server, of the manager, and of what runs beside them. Those of the Kubernetes
 libraries are described in Kubernetes' reference.
 
 | name | type | labels | meaning |

@@ -82,7 +82,9 @@ func Run(ctx context.Context, c Config, work func(context.Context, *Term) error)
 			OnStartedLeading: func(context.Context) {
 				defer stop()
 				defer close(term.done)
-				result = work(term.ctx, term)
+				if !term.isOver() { // as it may be if the lease was slow to get
+					result = work(term.ctx, term)
+				}
 			},
 			OnStoppedLeading: func() {},
 		},

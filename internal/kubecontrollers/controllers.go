@@ -25,6 +25,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
 	"k8s.io/kubernetes/pkg/controller/ttlafterfinished"
+	"k8s.io/kubernetes/pkg/controller/volume/ephemeral"
 	"k8s.io/kubernetes/pkg/controller/volume/pvcprotection"
 	"k8s.io/kubernetes/pkg/controller/volume/pvprotection"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
@@ -89,6 +90,7 @@ var controllers = []builder{
 	{name: "horizontal-pod-autoscaler", workers: fewWorkers, build: newHorizontalPodAutoscaler},
 	{name: "pvc-protection", workers: fewWorkers, build: newPVCProtection},
 	{name: "pv-protection", workers: oneWorker, build: newPVProtection},
+	{name: "ephemeral-volume", workers: fewWorkers, build: newEphemeralVolume},
 	{name: "pod-garbage-collector", workers: oneWorker, build: newPodGC},
 }
 
@@ -237,6 +239,12 @@ func newTTLAfterFinished(ctx context.Context, e *environment) (runner, error) {
 func newPVCProtection(ctx context.Context, e *environment) (runner, error) {
 	core := e.informers.Core().V1()
 	return pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), offeredIfInTurn(e.debts, core.PersistentVolumeClaims().Informer(), corelisters.NewPersistentVolumeClaimLister), core.Pods(), e.client)
+}
+
+func newEphemeralVolume(ctx context.Context, e *environment) (runner, error) {
+	core := e.informers.Core().V1()
+	claims := offered[corelisters.PersistentVolumeClaimLister]{exempting(core.PersistentVolumeClaims().Informer()), core.PersistentVolumeClaims().Lister()}
+	return ephemeral.NewController(ctx, e.client, offeredIfInTurn(e.debts, core.Pods().Informer(), corelisters.NewPodLister), claims)
 }
 
 func newPVProtection(ctx context.Context, e *environment) (runner, error) {

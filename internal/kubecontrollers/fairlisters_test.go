@@ -160,6 +160,10 @@ func TestControllersTakeTurns(t *testing.T) {
 		"pvc-protection": func(meta metav1.ObjectMeta) runtime.Object {
 			return &corev1.PersistentVolumeClaim{ObjectMeta: meta}
 		},
+		"ephemeral-volume": func(meta metav1.ObjectMeta) runtime.Object {
+			return &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v",
+				VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}}}}}}
+		},
 		"disruption": func(meta metav1.ObjectMeta) runtime.Object {
 			return &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{Selector: selector, MinAvailable: new(intstr.FromInt32(1))}}
 		},

@@ -17,8 +17,8 @@ import (
 const byHostNode = "host-node"
 
 // newHostNodes returns the nodes that the EndpointSlice controller is offered: it leaves out pods whose node it does not
-// find, and nodes of a host cluster are not here. Pods on them have one with nothing but its name: what else slices say of
-// nodes is for kube-proxy, which reads those of the host.
+// find, and those of a host cluster are in the system space a moment later than their pods at best. Until then pods on them
+// have one with nothing but its name.
 func newHostNodes(nodes coreinformers.NodeInformer, pods cache.SharedIndexInformer) (offered[corelisters.NodeLister], error) {
 	if err := pods.AddIndexers(cache.Indexers{byHostNode: hostNodeOf}); err != nil {
 		return offered[corelisters.NodeLister]{}, fmt.Errorf("indexing pods by nodes of a host cluster: %w", err)

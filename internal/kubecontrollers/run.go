@@ -1,11 +1,13 @@
 package kubecontrollers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -37,12 +39,14 @@ type Server interface {
 const (
 	leaseNamespace = "kube-system"
 	leaseName      = "tenantry-controllers"
+	// startPeriod is after what time controllers that did not start are tried again.
+	startPeriod = 2 * time.Second
 )
 
 // RunElected runs the controllers for all spaces of a server until ctx ends, while this process has the lease
 // tenantry-controllers in kube-system of the system space, by which several replicas agree on one that does. When
-// the lease is lost, the controllers end, and new ones start when this process gets it again: the server goes on.
-// The error is one of controllers that do not start.
+// the lease is lost, or a controller does not start, the controllers end, and new ones start when this process gets it
+// again: the server goes on. The error is one of the client.
 func RunElected(ctx context.Context, s Server, timing election.Timing) error {
 	client, err := kubernetes.NewForConfig(s.LoopbackConfig())
 	if err != nil {
@@ -51,13 +55,16 @@ func RunElected(ctx context.Context, s Server, timing election.Timing) error {
 	lease := election.Config{Client: client, Namespace: leaseNamespace, Name: leaseName, Identity: election.NewIdentity(), Timing: timing}
 	for {
 		err := election.Run(ctx, lease, func(ctx context.Context, term *election.Term) error { return run(ctx, s, term.Fence) })
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return nil
-		case !errors.Is(err, election.ErrLost):
-			return err
 		}
 		klog.ErrorS(err, "The controllers of all spaces have ended; they start again when this process gets the lease", "lease", klog.KRef(leaseNamespace, leaseName))
+		if !errors.Is(err, election.ErrLost) { // another process may be first
+			select {
+			case <-ctx.Done():
+			case <-time.After(cmp.Or(timing.RetryPeriod, startPeriod)):
+			}
+		}
 	}
 }
 

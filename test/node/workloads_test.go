@@ -3,6 +3,8 @@
 package node
 
 import (
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,6 +116,50 @@ spec:
   ports: [{port: 80, targetPort: 8080}]
 `
 
+// volumes are what an administrator of the host has for spaces: a class without a provisioner, and a volume on the node.
+const volumes = `
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: of-spaces, annotations: {multi-tenancy.k8s.io/published: "true"}}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: of-spaces}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: of-spaces
+  local: {path: DIRECTORY}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node]}]}]}}
+`
+
+const storingSet = `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  selector: {matchLabels: {app: db}}
+  serviceName: db
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      containers:
+      - {name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, volumeMounts: [{name: state, mountPath: /state}]}
+  volumeClaimTemplates:
+  - metadata: {name: state}
+    spec: {storageClassName: of-spaces, accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Mi}}}
+`
+
+const claimOfAnother = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: NAME}
+spec: {storageClassName: of-spaces, accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Mi}}, VOLUME}
+`
+
 var _ = Describe("workloads on a real node", Ordered, func() {
 	var tenantry *standalone
 
@@ -133,6 +179,8 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		DeferCleanup(os.RemoveAll, dir)
 		tenantry = &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), isolation: "--network-isolation=Unenforced"}
 		syncerKubeconfig(tenantry.hostKubeconfig)
+		must("label", "node", "node", "topology.kubernetes.io/zone=here")
+		DeferCleanup(func() { must("label", "node", "node", "topology.kubernetes.io/zone-") })
 		tenantry.start()
 		DeferCleanup(func() {
 			Expect(tenantry.process.Process.Signal(syscall.SIGTERM)).To(Succeed())
@@ -159,15 +207,36 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		}
 	})
 
+	It("run on nodes that the system space shows, and no other one", func() {
+		Eventually(func() string {
+			return must("--kubeconfig", tenantry.admin(), "get", "nodes", "-o", `jsonpath={.items[*].metadata.name} {.items[*].metadata.labels.topology\.kubernetes\.io/zone}`)
+		}).Should(Equal("node here"))
+		Expect(must("--kubeconfig", tenantry.admin(), "get", "node", "node", "-o", "yaml")).NotTo(ContainSubstring(os.Getenv("NODE")))
+		Expect(output("acme", "get", "nodes")()).To(ContainSubstring("nodes belong to the system space"))
+	})
+
 	It("run commands for their tenant", func() {
 		// Whatever an image has is called so in it.
 		Expect(must(append(tenantry.as("acme"), "exec", "deployment/web", "--", "/tenantry", "-say", "hi")...)).To(Equal("hi"))
 	})
 
+	It("show the logs of what has ended, and of what was before", func() {
+		as := tenantry.as("acme")
+		for name, policy := range map[string]string{"once": "Never", "again": "Always"} {
+			must(append(as, "run", name, "--image=localhost/pause:1", "--image-pull-policy=IfNotPresent", "--restart="+policy, "--", "-say", "said", name)...)
+			DeferCleanup(func() { must(append(as, "delete", "pod", name, "--now")...) })
+		}
+		Eventually(output("acme", "logs", "--follow", "once")).Should(Equal("said once"))
+		Eventually(output("acme", "get", "pod", "once", "-o", "jsonpath={.status.phase}")).Should(Equal("Succeeded"))
+		Expect(output("acme", "logs", "--tail=1", "--timestamps", "once")()).To(HaveSuffix(" said once"))
+		Eventually(output("acme", "logs", "--previous", "again")).Should(Equal("said again"))
+	})
+
 	It("are not the tenant's that has one of the same name, nor anybody's who forges where they are", func() {
 		as := tenantry.as("globex")
 		pod := strings.TrimPrefix(must(append(as, "get", "pods", "-l", "app=web", "-o", "name")...), "pod/")
-		must(append(as, "patch", "pod", pod, "--subresource=status", "--type=merge", "-p", `{"status":{"podIP":"10.244.0.1","podIPs":[{"ip":"10.244.0.1"}]}}`)...)
+		Expect(output("globex", "patch", "pod", pod, "--subresource=status", "--type=merge", "-p", `{"status":{"podIP":"10.244.0.1","podIPs":[{"ip":"10.244.0.1"}]}}`)()).
+			To(ContainSubstring("status is what the host cluster says of the pod"))
 		Expect(output("globex", "logs", pod)()).To(Equal("hello from globex in default"))
 		theirs := strings.TrimPrefix(must(append(tenantry.as("acme"), "get", "pods", "-l", "app=web", "-o", "name")...), "pod/")
 		Expect(output("globex", "logs", theirs)()).To(ContainSubstring("not found"))
@@ -185,11 +254,73 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			Eventually(output(tenant, "exec", "deployment/web", "--", "/tenantry", "-ask", address+":80")).Should(Equal("said by " + tenant))
 			Eventually(output(tenant, "get", "endpointslices", "-l", "kubernetes.io/service-name=said", "-o", "jsonpath={.items[*].endpoints[*].addresses[0]}")).
 				Should(Equal(must(append(as, "get", "pods", "-l", "app=said", "-o", "jsonpath={.items[0].status.podIP}")...)))
+			Eventually(output(tenant, "get", "endpointslices", "-l", "kubernetes.io/service-name=said", "-o", "jsonpath={.items[*].endpoints[*].zone}")).Should(Equal("here"))
 			must(append(as, "apply", "--server-side", "-f", file)...)
 			Expect(must(append(as, "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)).To(Equal(address))
 		}
 		Expect(output("acme", "patch", "service", "said", "-p", `{"spec":{"externalIPs":["8.8.8.8"]}}`)()).
 			To(And(ContainSubstring("forbidden: SpacePolicy"), ContainSubstring("spec.externalIPs")))
+	})
+
+	It("are connected to by WebSocket and by SPDY", func() {
+		for _, webSockets := range []string{"true", "false"} {
+			GinkgoT().Setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", webSockets)
+			GinkgoT().Setenv("KUBECTL_PORT_FORWARD_WEBSOCKETS", webSockets)
+			Expect(must(append(tenantry.as("acme"), "exec", "deployment/web", "--", "/tenantry", "-say", "hi")...)).To(Equal("hi"))
+			forward := exec.Command("kubectl", append(tenantry.as("acme"), "port-forward", "deployment/said", "7480:8080")...)
+			Expect(forward.Start()).To(Succeed())
+			Eventually(func() (string, error) {
+				conn, err := net.Dial("tcp", "127.0.0.1:7480")
+				if err != nil {
+					return "", err
+				}
+				said, err := io.ReadAll(conn)
+				return string(said), err
+			}).Should(Equal("said by acme\n"))
+			Expect(forward.Process.Kill()).To(Succeed())
+			_ = forward.Wait()
+		}
+	})
+
+	It("keep what they have stored, which no other tenant gets", func() {
+		directory, err := os.MkdirTemp("", "tenantry-volume-")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(os.RemoveAll, directory)
+		Expect(os.Chmod(directory, 0o777)).To(Succeed())
+		create := func(to []string, verb, manifest string) (string, error) {
+			file := filepath.Join(tenantry.dir, "volumes.yaml")
+			Expect(os.WriteFile(file, []byte(manifest), 0o600)).To(Succeed())
+			return kubectl(append(to, verb, "-f", file)...)
+		}
+		onHost := strings.ReplaceAll(volumes, "DIRECTORY", directory)
+		_, err = create(nil, "apply", onHost)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { _, _ = create(nil, "delete", onHost) })
+		class, _, _ := strings.Cut(onHost, "---")
+		_, err = create([]string{"--kubeconfig", tenantry.admin()}, "apply", class)
+		Expect(err).NotTo(HaveOccurred())
+		acme, globex := tenantry.as("acme"), tenantry.as("globex")
+		Eventually(output("acme", "get", "storageclass", "of-spaces", "-o", "name")).Should(Equal("storageclass.storage.k8s.io/of-spaces"))
+		_, err = create(acme, "create", storingSet)
+		Expect(err).NotTo(HaveOccurred())
+		must(append(acme, "rollout", "status", "statefulset/db", "--timeout=3m")...)
+		must(append(acme, "exec", "db-0", "--", "/tenantry", "-write", "/state/file", "of acme")...)
+		must(append(acme, "delete", "pod", "db-0")...)
+		must(append(acme, "rollout", "status", "statefulset/db", "--timeout=3m")...)
+		Eventually(output("acme", "exec", "db-0", "--", "/tenantry", "-read", "/state/file")).Should(Equal("of acme"))
+		Expect(os.ReadFile(filepath.Join(directory, "file"))).To(Equal([]byte("of acme")))
+
+		theirs := must(append(acme, "get", "pvc", "state-db-0", "-o", "jsonpath={.spec.volumeName}")...)
+		Expect(must(append(acme, "get", "pv", theirs, "-o", "yaml")...)).NotTo(Or(ContainSubstring(directory), ContainSubstring("tn-")))
+		for _, volume := range []string{"of-spaces", theirs} {
+			out, err := create(globex, "create", strings.NewReplacer("NAME", "stolen", "VOLUME", "volumeName: "+volume).Replace(claimOfAnother))
+			Expect(err).To(HaveOccurred())
+			Expect(out).To(And(ContainSubstring("forbidden: SpacePolicy"), ContainSubstring("spec.volumeName")))
+		}
+		must(append(acme, "delete", "statefulset/db", "pvc/state-db-0")...)
+		Expect(must("get", "pvc", "-A", "-l", "workloads.tenantry.io/installation", "-o", "name")).To(BeEmpty())
+		Eventually(output("acme", "get", "pv", "-o", "name")).Should(BeEmpty())
+		Eventually(func() string { return must("get", "pv", "of-spaces", "-o", "jsonpath={.status.phase}") }).Should(Equal("Released"), "its content is nobody else's")
 	})
 
 	It("are refused with the field and the rule", func() {

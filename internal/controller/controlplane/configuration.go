@@ -291,7 +291,23 @@ func configurationArgs(w *work) ([]string, error) {
 		args = append(args, "--audit-log-path=-")
 	}
 	manager, err := managerArgs(w)
-	return slices.Concat(args, manager, limitArgs(w.cp.Spec.Limits)), err
+	return slices.Concat(args, webhookArgs(w.cp.Spec.TenantWebhooks), manager, limitArgs(w.cp.Spec.Limits)), err
+}
+
+// webhookArgs are the flags that say where webhooks of tenants may be.
+func webhookArgs(webhooks *v1alpha1.ControlPlaneTenantWebhooks) (args []string) {
+	if webhooks == nil {
+		return nil
+	}
+	for _, flag := range []struct {
+		name     string
+		networks []string
+	}{{"denied", webhooks.DeniedCIDRs}, {"allowed", webhooks.AllowedCIDRs}} {
+		if len(flag.networks) > 0 {
+			args = append(args, "--tenant-webhook-"+flag.name+"-cidrs="+strings.Join(slices.Sorted(slices.Values(flag.networks)), ","))
+		}
+	}
+	return args
 }
 
 // managerArgs are the flags by which a server follows the configuration of the manager, which

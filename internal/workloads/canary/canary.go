@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"time"
 )
 
@@ -15,6 +16,8 @@ const (
 	rounds = 3
 	// Patience is how long a host may take until its network and its policies are what they are to be.
 	Patience = time.Minute
+	// seenTimeout is how long DNS may take to answer.
+	seenTimeout = 5 * time.Second
 	// pause is between two rounds.
 	pause = 500 * time.Millisecond
 )
@@ -26,13 +29,19 @@ var (
 	ErrUnconnected = errors.New("the canaries do not reach each other")
 	// errSeldom is that nothing was wrong in the last round, and something in those before it, or that there were few.
 	errSeldom = fmt.Errorf("%w often enough in a row", ErrUnconnected)
+	// ErrHidden is that the host hides the addresses of pods on the way to Services.
+	ErrHidden = errors.New("the host cluster hides the addresses of pods from DNS")
 )
+
+// ClientName is the name whose TXT record is the address from which it is asked for, for everybody who asks "tenantry dns".
+const ClientName = "client-address.cluster.local."
 
 // The exit codes of the process that connects.
 const (
 	Enforced    = 0
 	Unenforced  = 3
 	Unconnected = 4
+	Hidden      = 5
 )
 
 // ExitCode returns the exit code of a process that ends with an error, 1 for those that are not of this package.
@@ -44,6 +53,8 @@ func ExitCode(err error) int {
 		return Unenforced
 	case errors.Is(err, ErrUnconnected):
 		return Unconnected
+	case errors.Is(err, ErrHidden):
+		return Hidden
 	default:
 		return 1
 	}
@@ -117,6 +128,30 @@ func dial(ctx context.Context, connects func(address string) bool, allowed strin
 		case <-time.After(pause):
 		}
 	}
+}
+
+// Seen returns ErrHidden if DNS at an address sees this pod by an address that is none of its own, as where the network has
+// it in the name of its node: then it cannot be known whose pod it is. What does not answer has not been seen.
+func Seen(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, seenTimeout)
+	defer cancel()
+	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	told, err := resolver.LookupTXT(ctx, ClientName)
+	if err != nil || len(told) != 1 {
+		return nil
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("looking for the addresses of this pod: %w", err)
+	}
+	for _, a := range own {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().String() == told[0] {
+			return nil
+		}
+	}
+	return ErrHidden
 }
 
 // round reaches the allowed address before and after the others: that one of these is not reached says something only

@@ -14,6 +14,13 @@ import (
 // Prefix is that of all labels and annotations of ours on a host. Nothing in a space has them.
 const Prefix = "workloads.tenantry.io/"
 
+// Platform is the namespace of the host in which what Tenantry itself needs there is: its ServiceAccounts, the Lease of the
+// syncer, and DNS.
+const Platform = "tenantry-workloads"
+
+// Domain is that of the names of Services and pods in all spaces.
+const Domain = "cluster.local"
+
 // Labels of objects on a host.
 const (
 	// InstallationLabel is on everything there, with the UID of the namespace kube-system of the
@@ -41,9 +48,17 @@ const (
 	ChangeAnnotation = Prefix + "change"
 )
 
-// HostUIDAnnotation is on pods of spaces that run on a host, and on Services whose addresses a host has given, with the
-// UID of the host's object. It comes with the binding or the address, and a space's users do not change it.
+// HostUIDAnnotation is on pods of spaces that run on a host, on Services whose addresses a host has given, and on claims and
+// volumes that a host has bound, with the UID of the host's object (of a volume: of the host's claim). It comes with the
+// binding or the address, and a space's users do not change it.
 const HostUIDAnnotation = Prefix + "host-uid"
+
+// ClaimFinalizer is on a claim of a space for as long as the host may have one for it: its quota counts it, and its name is
+// taken, until what it has stored is gone. A space's users do not remove it.
+const ClaimFinalizer = Prefix + "claim"
+
+// VolumeDriver is the driver that volumes in spaces name: what really stores them is the host's alone to know.
+const VolumeDriver = "workloads.tenantry.io"
 
 // WantedAnnotation is on namespaces of spaces, with the time, in RFC 3339, at which a server wanted the host's namespace, for a
 // Service that it cannot make before.
@@ -126,6 +141,9 @@ func Copy(name string) string {
 	}
 	return longPrefix + strings.TrimRight(name[:longNameLen], "-.") + "-" + Digest(name)
 }
+
+// Volume returns the name, in a space, of the volume that is bound to a claim with a UID there.
+func Volume(claim types.UID) string { return "pvc-" + string(claim) }
 
 // cut returns the beginning of a name.
 func cut(name string, most int) string {

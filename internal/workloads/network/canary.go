@@ -1,6 +1,7 @@
 package network
 
 import (
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -38,8 +39,8 @@ var CanaryNames = []string{canaryListener, canaryDialer}
 // canaryPorts are the ports on which the one listens, the one that is reached first.
 var canaryPorts = []int32{portOpen, portNoIngress, portNoEgress}
 
-// CanaryPolicies returns the policies of the canaries in a namespace of the host.
-func CanaryPolicies(namespace, installation string) []*networkingv1.NetworkPolicy {
+// CanaryPolicies returns the policies of the canaries in a namespace of the host. The one that connects reaches DNS as well.
+func CanaryPolicies(namespace, installation string, reachable Reachable) []*networkingv1.NetworkPolicy {
 	policy := func(name string, spec networkingv1.NetworkPolicySpec) *networkingv1.NetworkPolicy {
 		spec.PodSelector = *canary(name)
 		return &networkingv1.NetworkPolicy{ObjectMeta: canaryMeta(namespace, installation, name), Spec: spec}
@@ -55,7 +56,7 @@ func CanaryPolicies(namespace, installation string) []*networkingv1.NetworkPolic
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
 			Egress: []networkingv1.NetworkPolicyEgressRule{{
 				To: []networkingv1.NetworkPolicyPeer{{PodSelector: canary(canaryListener)}}, Ports: tcp(portOpen, portNoIngress),
-			}},
+			}, reachable.dns()},
 		}),
 	}
 }
@@ -86,9 +87,13 @@ func CanaryListener(namespace, installation, image string) *corev1.Pod {
 	return canaryPod(namespace, installation, canaryListener, image, args)
 }
 
-// CanaryDialer returns the pod that connects to the one that listens, and ends with one of the exit codes.
-func CanaryDialer(namespace, installation, image string, listener netip.Addr) *corev1.Pod {
+// CanaryDialer returns the pod that connects to the one that listens, and ends with one of the exit codes. If there is
+// an address of DNS, it asks there as well.
+func CanaryDialer(namespace, installation, image string, listener netip.Addr, dns string) *corev1.Pod {
 	args := []string{"canary", "dial"}
+	if dns != "" {
+		args = append(args, "--dns", net.JoinHostPort(dns, "53"))
+	}
 	for _, port := range canaryPorts {
 		args = append(args, netip.AddrPortFrom(listener, uint16(port)).String()) //nolint:gosec // ours
 	}
@@ -101,7 +106,7 @@ func canaryPod(namespace, installation, name, image string, args []string) *core
 		Spec: corev1.PodSpec{
 			PriorityClassName: CanaryPriorityClass,
 			RestartPolicy:     corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
-			TerminationGracePeriodSeconds: new(int64(1)), ActiveDeadlineSeconds: new(int64(600)),
+			TerminationGracePeriodSeconds: new(int64(1)), ActiveDeadlineSeconds: new(int64(600)), DNSPolicy: corev1.DNSDefault,
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},

@@ -26,6 +26,9 @@ const (
 	ComponentLabel = "app.kubernetes.io/component"
 	// DNSComponent is the component of the pods that answer the names of spaces.
 	DNSComponent = "workloads-dns"
+	// APIComponent is the component of the Service, in the host's namespace of ours, by whose address pods of an
+	// installation reach its API. It has the label of the installation.
+	APIComponent = "workloads-api"
 )
 
 // dnsPorts are those on which these pods answer: who is not root has none below 1024.
@@ -67,8 +70,8 @@ func selects(label string) metav1.LabelSelector {
 	return metav1.LabelSelector{MatchLabels: map[string]string{label: open}}
 }
 
-// rules returns the rules of what is reachable.
-func (r Reachable) rules() []networkingv1.NetworkPolicyEgressRule {
+// dns returns the rule of DNS.
+func (r Reachable) dns() networkingv1.NetworkPolicyEgressRule {
 	dns := networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{{
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: r.Namespace}},
 		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{ComponentLabel: DNSComponent}},
@@ -78,7 +81,12 @@ func (r Reachable) rules() []networkingv1.NetworkPolicyEgressRule {
 			dns.Ports = append(dns.Ports, networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: new(intstr.FromInt32(port))})
 		}
 	}
-	rules := []networkingv1.NetworkPolicyEgressRule{dns}
+	return dns
+}
+
+// rules returns the rules of what is reachable.
+func (r Reachable) rules() []networkingv1.NetworkPolicyEgressRule {
+	rules := []networkingv1.NetworkPolicyEgressRule{r.dns()}
 	var addresses []networkingv1.NetworkPolicyPeer
 	for _, p := range merge(r.Addresses) {
 		addresses = append(addresses, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: p.String()}})

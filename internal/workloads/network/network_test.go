@@ -403,6 +403,12 @@ func TestRanges(t *testing.T) {
 			}
 		})
 	}
+	ranges := NewRanges(nil, prefixes("198.51.100.0/24"))
+	for text, want := range map[string]bool{"10.0.0.1": true, "::ffff:10.0.0.1": true, "198.51.100.9": true, "169.254.169.254": true, "fd00::1": true, "192.0.2.1": false, "2001:db8::1": false} {
+		if got := ranges.Contains(netip.MustParseAddr(text)); got != want {
+			t.Errorf("it has %s: %t", text, got)
+		}
+	}
 	for _, text := range []string{"", "10.0.0.0/33", "10.0.0.0/8/8", "fe80::1%eth0", "name"} {
 		if _, err := Parse([]string{text}); err == nil {
 			t.Errorf("%q is a range", text)
@@ -457,7 +463,7 @@ func TestNamespaceLabels(t *testing.T) {
 
 // TestCanaryPolicies checks that each connection that must not be made is denied by one policy alone.
 func TestCanaryPolicies(t *testing.T) {
-	policies := CanaryPolicies("tn-canaries", "i")
+	policies := CanaryPolicies("tn-canaries", "i", Reachable{Namespace: "platform"})
 	listens, dials := labels.Set{canaryLabel: canaryListener}, labels.Set{canaryLabel: canaryDialer}
 	for port, want := range map[int32][2]bool{portOpen: {true, true}, portNoIngress: {false, true}, portNoEgress: {true, false}} {
 		got := [2]bool{}
@@ -469,7 +475,7 @@ func TestCanaryPolicies(t *testing.T) {
 			}
 			for _, rule := range policy.Spec.Egress {
 				for _, p := range rule.Ports {
-					got[1] = got[1] || p.Port.IntVal == port && matches(t, &policy.Spec.PodSelector, dials) && matches(t, rule.To[0].PodSelector, listens)
+					got[1] = got[1] || p.Port.IntVal == port && matches(t, &policy.Spec.PodSelector, dials) && rule.To[0].NamespaceSelector == nil && matches(t, rule.To[0].PodSelector, listens)
 				}
 			}
 		}
@@ -497,7 +503,7 @@ func TestCanaryPriority(t *testing.T) {
 		}
 		values[class.Name] = class.Value
 	}
-	pods := []*corev1.Pod{CanaryListener("tn-canaries", "i", "image"), CanaryDialer("tn-canaries", "i", "image", netip.MustParseAddr("10.0.0.1"))}
+	pods := []*corev1.Pod{CanaryListener("tn-canaries", "i", "image"), CanaryDialer("tn-canaries", "i", "image", netip.MustParseAddr("10.0.0.1"), "")}
 	for _, pod := range pods {
 		if value, ok := values[pod.Spec.PriorityClassName]; !ok || value <= values["tenantry-workloads"] {
 			t.Errorf("%s has the class %q, of %v", pod.Name, pod.Spec.PriorityClassName, values)

@@ -67,6 +67,11 @@ func Around(address netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(address.WithZone(""), bits).Masked()
 }
 
+// Contains reports whether an address is not outside.
+func (r Ranges) Contains(address netip.Addr) bool {
+	return slices.ContainsFunc(r.inside, func(p netip.Prefix) bool { return p.Contains(address.Unmap()) })
+}
+
 // String returns the ranges for people.
 func (r Ranges) String() string { return fmt.Sprint(r.inside) }
 

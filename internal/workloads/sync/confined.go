@@ -12,11 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 const (
 	// hostNamespaceOfOurs is the namespace of the host in which the ServiceAccounts and the Lease are.
-	hostNamespaceOfOurs = "tenantry-workloads"
+	hostNamespaceOfOurs = names.Platform
 	// guardPolicy is the ValidatingAdmissionPolicy that keeps the ServiceAccounts to the namespaces of spaces.
 	guardPolicy = "tenantry-workloads"
 	// notOurs is the name of a namespace that the policy does not let the syncer make.

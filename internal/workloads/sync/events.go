@@ -26,9 +26,14 @@ const (
 // refuse says in the space why a pod is not on the host. It is not an error of the syncer: another look
 // comes when the pod, its namespace or its Tenant changes.
 func (s *syncer) refuse(ctx context.Context, pod *corev1.Pod, why string) error {
+	return s.unscheduled(ctx, pod, reasonRefused, why)
+}
+
+// unscheduled says in the space why a pod does not run yet.
+func (s *syncer) unscheduled(ctx context.Context, pod *corev1.Pod, reason, why string) error {
 	status := *pod.Status.DeepCopy()
 	condition := corev1.PodCondition{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reasonRefused, Message: why, LastTransitionTime: metav1.NewTime(s.clock.Now()),
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: why, LastTransitionTime: metav1.NewTime(s.clock.Now()),
 	}
 	for i := range status.Conditions {
 		if has := status.Conditions[i]; has.Type == condition.Type && has.Status == condition.Status {
@@ -44,7 +49,7 @@ func (s *syncer) refuse(ctx context.Context, pod *corev1.Pod, why string) error 
 	}
 	return s.tellAbout(ctx, corev1.ObjectReference{
 		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}, reasonRefused, why)
+	}, reason, why)
 }
 
 // tellAbout makes an event about an object in its space. The same one is made once.

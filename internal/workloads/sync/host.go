@@ -27,7 +27,7 @@ const (
 
 // hostState is what the syncer knows of the host: what has the label of the installation.
 type hostState struct {
-	pods, services, namespaces, policies cache.SharedIndexInformer
+	pods, services, claims, namespaces, policies cache.SharedIndexInformer
 }
 
 func newHostState(client kubernetes.Interface, installation string) (*hostState, error) {
@@ -36,9 +36,9 @@ func newHostState(client kubernetes.Interface, installation string) (*hostState,
 			o.LabelSelector = labels.Set{names.InstallationLabel: installation}.String()
 		}))
 	core := factory.Core().V1()
-	h := &hostState{pods: core.Pods().Informer(), services: core.Services().Informer(), namespaces: core.Namespaces().Informer(),
+	h := &hostState{pods: core.Pods().Informer(), services: core.Services().Informer(), claims: core.PersistentVolumeClaims().Informer(), namespaces: core.Namespaces().Informer(),
 		policies: factory.Networking().V1().NetworkPolicies().Informer()}
-	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services} {
+	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims} {
 		if err := informer.AddIndexers(cache.Indexers{bySource: objectSource}); err != nil {
 			return nil, fmt.Errorf("indexing the host's objects: %w", err)
 		}
@@ -53,9 +53,10 @@ func newHostState(client kubernetes.Interface, installation string) (*hostState,
 func (h *hostState) run(ctx context.Context) bool {
 	go h.pods.RunWithContext(ctx)
 	go h.services.RunWithContext(ctx)
+	go h.claims.RunWithContext(ctx)
 	go h.namespaces.RunWithContext(ctx)
 	go h.policies.RunWithContext(ctx)
-	return cache.WaitForCacheSync(ctx.Done(), h.pods.HasSynced, h.services.HasSynced, h.namespaces.HasSynced, h.policies.HasSynced)
+	return cache.WaitForCacheSync(ctx.Done(), h.pods.HasSynced, h.services.HasSynced, h.claims.HasSynced, h.namespaces.HasSynced, h.policies.HasSynced)
 }
 
 // objects returns how many pods and Services there are.
@@ -71,6 +72,11 @@ func (h *hostState) podsOf(namespace, name string) ([]*corev1.Pod, error) {
 // servicesOf returns the host's Services for a Service of a space and its predecessors of the name.
 func (h *hostState) servicesOf(namespace, name string) ([]*corev1.Service, error) {
 	return indexed[*corev1.Service](h.services, bySource, namespace+"/"+name)
+}
+
+// claimsOf returns the host's claims for a claim of a space and its predecessors of the name.
+func (h *hostState) claimsOf(namespace, name string) ([]*corev1.PersistentVolumeClaim, error) {
+	return indexed[*corev1.PersistentVolumeClaim](h.claims, bySource, namespace+"/"+name)
 }
 
 // namespacesOf returns the host's namespaces for one of a space and its predecessors of the name.
@@ -114,7 +120,7 @@ func indexed[T any](informer cache.SharedIndexInformer, index, value string) ([]
 	return all, nil
 }
 
-// sourceOf returns the object of a space that a host's pod or Service is made of, by its marks, and whether they
+// sourceOf returns the object of a space that a host's pod, Service or claim is made of, by its marks, and whether they
 // are those of the namespace that it is in.
 func sourceOf(host metav1.Object) (n names.Namespace, name string, ok bool) {
 	n, complete := names.Of(host.GetLabels(), host.GetAnnotations())
@@ -154,7 +160,7 @@ func namespaceTenant(obj any) ([]string, error) {
 }
 
 // slim drops what is not read of the host's objects: the hash of what was written stands for the spec, but
-// for what the host has chosen of a Service.
+// for what the host has chosen of a Service, and how large a volume is to be.
 func slim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
@@ -167,6 +173,9 @@ func slim(obj any) (any, error) {
 			chosen.Ports = append(chosen.Ports, corev1.ServicePort{NodePort: o.Spec.Ports[i].NodePort})
 		}
 		o.Spec = chosen
+	case *corev1.PersistentVolumeClaim:
+		o.ManagedFields, o.OwnerReferences = nil, nil
+		o.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: o.Spec.VolumeName, Resources: o.Spec.Resources}
 	case *corev1.Namespace:
 		o.ManagedFields = nil
 	case *networkingv1.NetworkPolicy:

@@ -139,7 +139,7 @@ func (s *syncer) test(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the address of a canary: %w", err)
 	}
-	dialer, err := s.runCanary(ctx, network.CanaryDialer(namespace, s.installation, s.image, address), func(pod *corev1.Pod) bool {
+	dialer, err := s.runCanary(ctx, network.CanaryDialer(namespace, s.installation, s.image, address, s.dns.canaryAddress()), func(pod *corev1.Pod) bool {
 		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Terminated != nil
 	})
 	if err != nil {
@@ -153,6 +153,10 @@ func (s *syncer) test(ctx context.Context) error {
 	}
 	switch code := dialer.Status.ContainerStatuses[0].State.Terminated.ExitCode; code {
 	case canary.Enforced:
+		s.dns.note(ctx, false)
+		return nil
+	case canary.Hidden: // policies are enforced
+		s.dns.note(ctx, true)
 		return nil
 	case canary.Unenforced:
 		return canary.ErrUnenforced
@@ -180,7 +184,7 @@ func (s *syncer) ensureCanaries(ctx context.Context, name string) error {
 		}
 	}
 	s.deleteCanaries(ctx, name)
-	for _, wanted := range network.CanaryPolicies(name, s.installation) {
+	for _, wanted := range network.CanaryPolicies(name, s.installation, s.reachable) {
 		if err := s.putCanaryPolicy(ctx, wanted); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// idleNamespace is how long a host's namespace stays without a pod or Service.
+	// idleNamespace is how long a host's namespace stays without a pod, Service or claim.
 	idleNamespace = time.Hour
 	// boundAnnotation says on a host's namespace that its RoleBinding has been made.
 	boundAnnotation = names.Prefix + "bound"
@@ -240,12 +240,13 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 	return s.deleteNamespace(ctx, found)
 }
 
-// isUsed reports whether there is a pod in a namespace of a space, or a pod or Service in the host's.
+// isUsed reports whether there is a pod in a namespace of a space, or a pod, Service or claim in the host's.
 func (s *syncer) isUsed(of names.Namespace, host string) (bool, error) {
 	for _, in := range []struct {
 		indexer   cache.Indexer
 		namespace string
-	}{{s.podIndexer, of.Flat().String()}, {s.hostState.pods.GetIndexer(), host}, {s.hostState.services.GetIndexer(), host}} {
+	}{{s.podIndexer, of.Flat().String()}, {s.hostState.pods.GetIndexer(), host}, {s.hostState.services.GetIndexer(), host},
+		{s.hostState.claims.GetIndexer(), host}} {
 		found, err := in.indexer.IndexKeys(cache.NamespaceIndex, in.namespace)
 		if err != nil {
 			return false, fmt.Errorf("looking what is in %q: %w", in.namespace, err)
@@ -270,6 +271,10 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 	}
 	_, seen := s.deleted.of(of.UID)
 	if _, tenantSeen := s.deleted.of(of.TenantUID); !seen && !tenantSeen {
+		if stored, err := s.hostState.claims.GetIndexer().IndexKeys(cache.NamespaceIndex, found.Name); err != nil || len(stored) > 0 {
+			return errors.Join(err, fmt.Errorf("the host's namespace %q is of one that is not in its space, and that nobody was seen to delete: "+
+				"the %d claims in it have stored something, so it stays, until whoever administers the host deletes it", found.Name, len(stored)))
+		}
 		if err := s.orphans.allow(s.hostState.objects()); err != nil {
 			return err
 		}

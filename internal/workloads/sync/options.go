@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -48,6 +49,9 @@ type Options struct {
 	AllowCIDRs []string
 	// TestPeriod is how often it is tested whether the host enforces network policies. Zero is DefaultTestPeriod.
 	TestPeriod time.Duration
+	// DNSService is the NAMESPACE/NAME of the Service of the host at which pods of spaces ask for names. If it is empty,
+	// or not there, they ask the name servers of their nodes.
+	DNSService string
 	// TrustLocalImages leaves pull policies as they are, see translate.Options.
 	TrustLocalImages bool
 	// OrphanLimit is how many objects may go, however few there are, without anybody having been seen to
@@ -72,6 +76,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"What the host's nodes and ServiceCIDRs tell is added, and the addresses of links.")
 	fs.StringSliceVar(&o.AllowCIDRs, "network-isolation-allow-cidrs", o.AllowCIDRs,
 		"Ranges of addresses that all pods of spaces reach, whatever policies say, such as those of Tenantry's servers and of name servers.")
+	fs.StringVar(&o.DNSService, "dns-service", DefaultDNSService,
+		"NAMESPACE/NAME of the Service of \"tenantry dns\" on the host cluster, at whose address pods of spaces ask for names. If it is empty, or not there when a pod begins, the pod asks the "+
+			"name servers of its node, which know no names of spaces.")
 	fs.BoolVar(&o.TrustLocalImages, "trust-local-images", o.TrustLocalImages,
 		"Leave the pull policies of images as pods have them. For hosts whose kubelets verify that a pod may pull an image that is on the node already "+
 			"(imagePullCredentialsVerificationPolicy). Otherwise images are always pulled.")
@@ -99,6 +106,9 @@ func (o *Options) Validate() error {
 		if _, err := network.Parse(ranges); err != nil {
 			return fmt.Errorf("--network-isolation-%s-cidrs: %w", flag, err)
 		}
+	}
+	if _, name, ok := strings.Cut(o.DNSService, "/"); o.DNSService != "" && (!ok || name == "" || strings.Contains(name, "/")) {
+		return fmt.Errorf("--dns-service is %q, and must be NAMESPACE/NAME, such as %s, or empty", o.DNSService, DefaultDNSService)
 	}
 	if o.OrphanLimit < 0 {
 		return fmt.Errorf("--orphan-limit is %d, and must not be negative", o.OrphanLimit)

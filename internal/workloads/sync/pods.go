@@ -104,6 +104,9 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if err := s.surplus.allow(home.Tenant); err != nil {
 		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that they have ended
 	}
+	if waits, err := s.awaitClaims(ctx, pod); err != nil || waits {
+		return err
+	}
 	hostUID, err := s.ensureNamespace(ctx, home, t)
 	if err != nil {
 		return err
@@ -149,7 +152,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 	case err != nil:
 		return fmt.Errorf("creating the host's pod: %w", err)
 	}
-	return nil
+	return s.tellDNS(ctx, pod, wanted)
 }
 
 // lost deletes a pod that has run on the host and is there no more: nobody starts it again.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -71,13 +72,14 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		holds: newHolds(w.clock), surplus: newSurplus(), askRanges: make(chan struct{}, 1),
 		orphans: &guard{clock: w.clock, limit: 2, what: "orphans", wayOut: "restart"}, losses: &guard{clock: w.clock, limit: 2, what: "losses", wayOut: "restart"},
 	}
-	core := s.informers.Core().V1()
-	s.podIndexer, s.pods, s.namespaces = core.Pods().Informer().GetIndexer(), core.Pods().Lister(), core.Namespaces().Lister()
-	s.policies = s.informers.Networking().V1().NetworkPolicies().Lister()
+	if err := s.list(); err != nil {
+		t.Fatal(err)
+	}
+	s.dns = newDNSService(w.onHost, DefaultDNSService)
+	w.cache(s.dns.informer, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: names.Platform, Name: "dns"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.43.0.10"}}})
 	s.ranges, s.reachable = network.NewRanges(nil, nil), network.Reachable{Namespace: hostNamespaceOfOurs}
-	s.services = core.Services().Lister()
-	s.configMaps, s.secrets = core.ConfigMaps().Lister(), core.Secrets().Lister()
 	var err error
+	s.hostNodes = newHostNodes(w.onHost)
 	if s.hostState, err = newHostState(w.onHost, "i"); err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +147,20 @@ func (w *world) see(o runtime.Object) {
 			return
 		}
 		w.cache(w.informers.Networking().V1().NetworkPolicies().Informer(), o)
+	case *corev1.PersistentVolumeClaim:
+		if isHost {
+			w.cache(w.hostState.claims, o)
+			return
+		}
+		w.cache(core.PersistentVolumeClaims().Informer(), o)
+	case *corev1.PersistentVolume:
+		if !isHost {
+			w.cache(core.PersistentVolumes().Informer(), o)
+		}
+	case *corev1.Node:
+		w.cache(core.Nodes().Informer(), o)
+	case *storagev1.StorageClass:
+		w.cache(w.informers.Storage().V1().StorageClasses().Informer(), o)
 	case *corev1.ConfigMap:
 		w.cache(core.ConfigMaps().Informer(), o)
 	case *corev1.Secret:
@@ -209,7 +225,7 @@ func spacePod(change func(*corev1.Pod)) *corev1.Pod {
 
 // hostPod returns the host's pod for one of the space, as the cache has it.
 func hostPod(of *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
-	s := &syncer{}
+	s := &syncer{dns: newDNSService(nil, "")}
 	pod := s.translated(of, translate.Home{Namespace: home, HostUID: "h"}, network.Open{Ingress: true, Egress: true})
 	pod.UID = types.UID("host-" + string(of.UID))
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}

@@ -282,8 +282,11 @@ func TestCanaries(t *testing.T) {
 		code    int32
 		address string
 		want    error
+		// hidden is whether pods have no DNS of their space then.
+		hidden bool
 	}{
 		"enforced":       {code: canary.Enforced},
+		"hidden":         {code: canary.Hidden, hidden: true},
 		"not enforced":   {code: canary.Unenforced, want: canary.ErrUnenforced},
 		"not there":      {code: canary.Unconnected, want: canary.ErrUnconnected},
 		"something else": {code: 1, want: errors.New("--workloads-image")},
@@ -300,7 +303,7 @@ func TestCanaries(t *testing.T) {
 				pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address}
 				if slices.Contains(pod.Spec.Containers[0].Args, "dial") {
 					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: tc.code}}}}
-					if want := []string{"canary", "dial", address + ":8080", address + ":8081", address + ":8082"}; !slices.Equal(pod.Spec.Containers[0].Args, want) {
+					if want := []string{"canary", "dial", "--dns", "10.43.0.10:53", address + ":8080", address + ":8081", address + ":8082"}; !slices.Equal(pod.Spec.Containers[0].Args, want) {
 						t.Errorf("it does %v", pod.Spec.Containers[0].Args)
 					}
 				}
@@ -309,6 +312,9 @@ func TestCanaries(t *testing.T) {
 			err := w.test(t.Context())
 			if !errors.Is(err, tc.want) && (tc.want == nil || !strings.Contains(fmt.Sprint(err), tc.want.Error())) {
 				t.Errorf("got %v, want %v", err, tc.want)
+			}
+			if hidden := len(w.dns.addresses()) == 0; hidden != tc.hidden {
+				t.Errorf("pods have no DNS: %t", hidden)
 			}
 			left, err := w.onHost.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 			if err != nil || len(left.Items) > 0 {

@@ -20,6 +20,9 @@ const (
 	eventItem
 	policyItem
 	serviceItem
+	claimItem
+	// nodeItem is a node of the host, which the system space shows.
+	nodeItem
 	// wantedItem is a namespace of a space for which a server wants the host's.
 	wantedItem
 )

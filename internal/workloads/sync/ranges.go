@@ -37,14 +37,14 @@ func (e errOutside) Error() string {
 		"all ranges of the host's pods, Services and nodes with --network-isolation-cluster-cidrs"
 }
 
-// newHostNodes returns an informer of the host's nodes, of which it keeps the addresses.
+// newHostNodes returns an informer of the host's nodes, of which it keeps the addresses, and what the system space has of them.
 func newHostNodes(client kubernetes.Interface) cache.SharedIndexInformer {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(func(obj any) (any, error) {
 		if node, ok := obj.(*corev1.Node); ok {
 			return &corev1.Node{
-				ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion},
+				ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: labelsOf(node)},
 				Spec:       corev1.NodeSpec{PodCIDR: node.Spec.PodCIDR, PodCIDRs: node.Spec.PodCIDRs},
-				Status:     corev1.NodeStatus{Addresses: node.Status.Addresses},
+				Status:     corev1.NodeStatus{Addresses: node.Status.Addresses, Conditions: shownNode(node).Status.Conditions},
 			}, nil
 		}
 		return obj, nil
@@ -59,13 +59,13 @@ func (s *syncer) currentRanges() network.Ranges {
 	return s.ranges
 }
 
-// watchRanges runs the informer of nodes, and returns when the ranges are known.
+// watchRanges has nodes tell of ranges, and returns when these are known.
 func (s *syncer) watchRanges(ctx context.Context) error {
 	_, err := s.hostNodes.AddEventHandler(handler{
 		changed: func(any) { s.rangesChanged() },
 		updated: func(before, now any) {
 			a, b := before.(*corev1.Node), now.(*corev1.Node)
-			if !equality.Semantic.DeepEqual(a.Spec, b.Spec) || !equality.Semantic.DeepEqual(a.Status, b.Status) {
+			if !equality.Semantic.DeepEqual(a.Spec, b.Spec) || !equality.Semantic.DeepEqual(a.Status.Addresses, b.Status.Addresses) {
 				s.rangesChanged()
 			}
 		},
@@ -74,7 +74,6 @@ func (s *syncer) watchRanges(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watching the host's nodes: %w", err)
 	}
-	go s.hostNodes.RunWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), s.hostNodes.HasSynced) {
 		return ctx.Err()
 	}

@@ -17,9 +17,6 @@ import (
 // withNode has the host have a node whose pods are in a network, and returns what is told of it.
 func (w *world) withNode(name string, spec corev1.NodeSpec, addresses ...string) {
 	w.t.Helper()
-	if w.hostNodes == nil {
-		w.hostNodes = newHostNodes(w.onHost)
-	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 	for _, address := range addresses {
 		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address})

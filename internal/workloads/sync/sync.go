@@ -17,10 +17,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	networkinglisters "k8s.io/client-go/listers/networking/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/volume/common"
 	"k8s.io/utils/clock"
 
 	"github.com/tenantry/tenantry/internal/spaces"
@@ -54,9 +56,14 @@ type syncer struct {
 	configMaps corelisters.ConfigMapLister
 	secrets    corelisters.SecretLister
 	policies   networkinglisters.NetworkPolicyLister
+	claims     corelisters.PersistentVolumeClaimLister
+	volumes    corelisters.PersistentVolumeLister
+	classes    storagelisters.StorageClassLister
+	nodes      corelisters.NodeLister
 	tenants    cache.SharedIndexInformer
 	hostState  *hostState
 	hostNodes  cache.SharedIndexInformer
+	dns        *dnsService
 
 	queue      *queue
 	references *references
@@ -144,18 +151,31 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 	if err := s.connect(ctx, o); err != nil {
 		return nil, err
 	}
-	core := s.informers.Core().V1()
-	s.podIndexer, s.pods = core.Pods().Informer().GetIndexer(), core.Pods().Lister()
-	s.services = core.Services().Lister()
-	s.namespaces, s.configMaps, s.secrets = core.Namespaces().Lister(), core.ConfigMaps().Lister(), core.Secrets().Lister()
-	s.policies = s.informers.Networking().V1().NetworkPolicies().Lister()
-	s.hostNodes = newHostNodes(s.host)
+	if err := s.list(); err != nil {
+		return nil, err
+	}
+	s.hostNodes, s.dns = newHostNodes(s.host), newDNSService(s.host, o.DNSService)
 	var err error
 	if s.tenants, err = newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope())); err != nil {
 		return nil, err
 	}
 	s.hostState, err = newHostState(s.host, s.installation)
 	return s, err
+}
+
+// list takes the listers of all spaces.
+func (s *syncer) list() error {
+	core := s.informers.Core().V1()
+	s.podIndexer, s.pods = core.Pods().Informer().GetIndexer(), core.Pods().Lister()
+	s.services = core.Services().Lister()
+	s.namespaces, s.configMaps, s.secrets = core.Namespaces().Lister(), core.ConfigMaps().Lister(), core.Secrets().Lister()
+	s.policies = s.informers.Networking().V1().NetworkPolicies().Lister()
+	s.claims, s.volumes = core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister()
+	s.classes, s.nodes = s.informers.Storage().V1().StorageClasses().Lister(), core.Nodes().Lister()
+	return errors.Join(
+		common.AddIndexerIfNotPresent(s.podIndexer, byClaim, common.PodPVCIndexFunc()),
+		common.AddIndexerIfNotPresent(core.PersistentVolumeClaims().Informer().GetIndexer(), byClass, classOf),
+	)
 }
 
 // setIsolation takes over how tenants are kept apart on the network.
@@ -217,7 +237,8 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 		return err
 	}
 	s.informers.StartWithContext(ctx)
-	if !s.hostState.run(ctx) || !s.runTenants(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	go s.hostNodes.RunWithContext(ctx)
+	if !s.hostState.run(ctx) || !s.runTenants(ctx) || !s.dns.run(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return ctx.Err()
 	}
 	if err := s.watchRanges(ctx); err != nil {
@@ -295,6 +316,10 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 		return s.syncPolicy(ctx, i)
 	case serviceItem:
 		return s.syncService(ctx, i)
+	case claimItem:
+		return s.syncClaim(ctx, i)
+	case nodeItem:
+		return s.syncNode(ctx, i)
 	case wantedItem:
 		return s.syncWanted(ctx, i)
 	default:

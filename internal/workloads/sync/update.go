@@ -40,7 +40,7 @@ type changeable struct {
 // translated returns the host's pod, with the hash of what can be changed of it. open is in which directions no policy
 // of its space governs it.
 func (s *syncer) translated(pod *corev1.Pod, home translate.Home, open network.Open) *corev1.Pod {
-	host := s.options.Pod(pod, home)
+	host := s.translation().Pod(pod, home)
 	open.Label(host.Labels)
 	hash := changeableOf(host).hash()
 	keys := slices.Sorted(maps.Keys(host.Labels))

@@ -25,6 +25,7 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		}
 	}
 	core := s.informers.Core().V1()
+	policies, classes := s.informers.Networking().V1().NetworkPolicies(), s.informers.Storage().V1().StorageClasses()
 	for _, w := range []struct {
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
@@ -37,7 +38,13 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{s.tenants, handler{changed: func(any) {}, updated: s.tenantUpdated, gone: s.tenantGone}},
 		{s.hostState.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
 		{s.hostState.services, handler{changed: s.hostServiceChanged, gone: s.hostServiceGone}},
-		{s.informers.Networking().V1().NetworkPolicies().Informer(), handler{changed: s.policyChanged, gone: s.policyGone}},
+		{core.PersistentVolumeClaims().Informer(), handler{changed: s.claimChanged, gone: s.claimGone}},
+		{core.PersistentVolumes().Informer(), handler{changed: s.volumeChanged, gone: func(obj any, _ bool) { s.volumeChanged(obj) }}},
+		{classes.Informer(), handler{changed: s.classChanged, gone: func(any, bool) {}}},
+		{core.Nodes().Informer(), handler{changed: s.nodeChanged, gone: func(obj any, _ bool) { s.nodeChanged(obj) }}},
+		{s.hostNodes, handler{changed: s.nodeChanged, gone: func(obj any, _ bool) { s.nodeChanged(obj) }}},
+		{s.hostState.claims, handler{changed: s.hostClaimChanged, gone: s.hostClaimGone}},
+		{policies.Informer(), handler{changed: s.policyChanged, gone: s.policyGone}},
 		{s.hostState.policies, handler{changed: s.hostPolicyChanged, gone: func(obj any, _ bool) { s.hostPolicyChanged(obj) }}},
 		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, gone: func(obj any, _ bool) { s.hostNamespaceChanged(obj) }}},
 	} {
@@ -92,6 +99,7 @@ func (s *syncer) podChanged(obj any) {
 		return // the system space's run elsewhere
 	}
 	s.refer(n, podName{pod.Namespace, pod.Name}, referencesOf(pod))
+	s.enqueueClaimsOf(pod)
 	s.queue.Add(item{podItem, n, pod.Namespace, pod.Name})
 }
 

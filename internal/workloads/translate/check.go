@@ -18,7 +18,8 @@ import (
 // tokenVolumes is the prefix of the volumes in which upstream's admission gives a pod its token.
 const tokenVolumes = "kube-api-access-"
 
-// maxReferences is how many ConfigMaps and Secrets a pod names at most: each of them may be read before it runs.
+// maxReferences is how many ConfigMaps and Secrets a pod names at most, and how many claims: each of them may be read before
+// it runs.
 const maxReferences = 100
 
 // Rules are what the pods and Services of a tenant are held to.
@@ -40,6 +41,7 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	errs = append(errs, checkTokens(spec.Volumes, path.Child("volumes"))...)
 	errs = append(errs, checkFieldRefs(spec, path)...)
 	errs = append(errs, checkReferences(spec, path)...)
+	errs = append(errs, checkVolumes(spec.Volumes, path.Child("volumes"))...)
 	if !slices.Contains(r.schedulers(), spec.SchedulerName) && spec.SchedulerName != "" {
 		errs = append(errs, field.Forbidden(path.Child("schedulerName"), fmt.Sprintf("pods of a space may name %s; remove it",
 			strings.Join(r.schedulers(), ", "))))

@@ -23,6 +23,19 @@ func volume(source corev1.VolumeSource) func(*corev1.Pod) {
 	}
 }
 
+func ephemeralClaim(spec corev1.PersistentVolumeClaimSpec) func(*corev1.Pod) {
+	return volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: spec}}})
+}
+
+// claimsMany has a pod name so many claims.
+func claimsMany(count int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		for range count {
+			volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}})(p)
+		}
+	}
+}
+
 func projected(name string, source corev1.VolumeProjection) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
@@ -71,25 +84,29 @@ func TestCheck(t *testing.T) {
 		"what says nothing": {change: func(p *corev1.Pod) {
 			p.Spec.SetHostnameAsFQDN, p.Spec.SecurityContext = new(false), &corev1.PodSecurityContext{}
 		}},
-		"hostPath":                  {privileged, volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}), "spec.volumes[0].hostPath: Forbidden: volumes of this type reach"},
-		"an empty hostPath":         {privileged, volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), "spec.volumes[0].hostPath"},
-		"NFS":                       {privileged, volume(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}), "spec.volumes[0].nfs"},
-		"a disk of the cloud":       {privileged, volume(corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}), "spec.volumes[0].awsElasticBlockStore"},
-		"inline CSI":                {privileged, volume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "d"}}), "spec.volumes[0].csi"},
-		"a claim":                   {privileged, volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}), "spec.volumes[0].persistentVolumeClaim: Forbidden: persistent volumes are not there yet"},
-		"an ephemeral claim":        {privileged, volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}), "spec.volumes[0].ephemeral"},
-		"emptyDir":                  {change: volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}})},
-		"an image":                  {change: volume(corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "i"}})},
-		"a token":                   {privileged, projected("mine", corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}}), "spec.volumes[0].projected.sources[0].serviceAccountToken"},
-		"the token of every pod":    {change: projected("kube-api-access-x", corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}})},
-		"a certificate":             {privileged, projected("mine", corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{SignerName: "s"}}), "spec.volumes[0].projected.sources[0].podCertificate"},
-		"certificates of the host":  {privileged, projected("kube-api-access-x", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Path: "p"}}), "clusterTrustBundle"},
-		"the network of the node":   {privileged, func(p *corev1.Pod) { p.Spec.HostNetwork = true }, "spec.hostNetwork: Forbidden: pods of a space have nothing of the host's nodes"},
-		"the processes of the node": {privileged, func(p *corev1.Pod) { p.Spec.HostPID = true }, "spec.hostPID"},
-		"the memory of the node":    {privileged, func(p *corev1.Pod) { p.Spec.HostIPC = true }, "spec.hostIPC"},
-		"a port of the node":        {privileged, container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 1, HostPort: 1}} }), "spec.containers[0].ports[0].hostPort: Forbidden: pods of a space have no ports"},
-		"an address of the node":    {privileged, container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 1, HostIP: "10.0.0.1"}} }), "spec.containers[0].ports[0].hostIP"},
-		"a port":                    {change: container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 1}} })},
+		"hostPath":                       {privileged, volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}), "spec.volumes[0].hostPath: Forbidden: volumes of this type reach"},
+		"an empty hostPath":              {privileged, volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), "spec.volumes[0].hostPath"},
+		"NFS":                            {privileged, volume(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}), "spec.volumes[0].nfs"},
+		"a disk of the cloud":            {privileged, volume(corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}), "spec.volumes[0].awsElasticBlockStore"},
+		"inline CSI":                     {privileged, volume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "d"}}), "spec.volumes[0].csi"},
+		"a claim":                        {change: volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}})},
+		"too many claims":                {privileged, claimsMany(101), "spec.volumes: Forbidden: it names 101 claims, and a pod that runs on a host cluster names at most 100"},
+		"many claims":                    {change: claimsMany(100)},
+		"an ephemeral claim":             {change: ephemeralClaim(corev1.PersistentVolumeClaimSpec{StorageClassName: new("fast")})},
+		"an ephemeral claim of a volume": {privileged, ephemeralClaim(corev1.PersistentVolumeClaimSpec{VolumeName: "v"}), "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.volumeName"},
+		"an ephemeral claim of labels":   {privileged, ephemeralClaim(corev1.PersistentVolumeClaimSpec{Selector: &metav1.LabelSelector{}}), "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.selector"},
+		"emptyDir":                       {change: volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}})},
+		"an image":                       {change: volume(corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "i"}})},
+		"a token":                        {privileged, projected("mine", corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}}), "spec.volumes[0].projected.sources[0].serviceAccountToken"},
+		"the token of every pod":         {change: projected("kube-api-access-x", corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}})},
+		"a certificate":                  {privileged, projected("mine", corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{SignerName: "s"}}), "spec.volumes[0].projected.sources[0].podCertificate"},
+		"certificates of the host":       {privileged, projected("kube-api-access-x", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Path: "p"}}), "clusterTrustBundle"},
+		"the network of the node":        {privileged, func(p *corev1.Pod) { p.Spec.HostNetwork = true }, "spec.hostNetwork: Forbidden: pods of a space have nothing of the host's nodes"},
+		"the processes of the node":      {privileged, func(p *corev1.Pod) { p.Spec.HostPID = true }, "spec.hostPID"},
+		"the memory of the node":         {privileged, func(p *corev1.Pod) { p.Spec.HostIPC = true }, "spec.hostIPC"},
+		"a port of the node":             {privileged, container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 1, HostPort: 1}} }), "spec.containers[0].ports[0].hostPort: Forbidden: pods of a space have no ports"},
+		"an address of the node":         {privileged, container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 1, HostIP: "10.0.0.1"}} }), "spec.containers[0].ports[0].hostIP"},
+		"a port":                         {change: container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 1}} })},
 		"a probe of another": {privileged, container(func(c *corev1.Container) {
 			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: "169.254.169.254", Port: intstr.FromInt32(80)}}}
 		}), "spec.containers[0].livenessProbe.httpGet.host: Forbidden: probes and hooks go to the pod itself"},
@@ -99,7 +116,7 @@ func TestCheck(t *testing.T) {
 		"a hook to another": {privileged, container(func(c *corev1.Container) {
 			c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "h"}}}
 		}), "spec.containers[0].lifecycle.preStop.httpGet.host"},
-		"a block device":    {privileged, container(func(c *corev1.Container) { c.VolumeDevices = []corev1.VolumeDevice{{Name: "v"}} }), "spec.containers[0].volumeDevices"},
+		"a block device":    {change: container(func(c *corev1.Container) { c.VolumeDevices = []corev1.VolumeDevice{{Name: "v"}} })},
 		"a device":          {privileged, container(func(c *corev1.Container) { c.Resources.Claims = []corev1.ResourceClaim{{Name: "d"}} }), "spec.containers[0].resources.claims"},
 		"claims of devices": {privileged, func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "d"}} }, "spec.resourceClaims"},
 		"an init container": {privileged, func(p *corev1.Pod) {

@@ -25,8 +25,11 @@ const (
 	noNodes     treatment = "pods of a space have nothing of the host's nodes; remove it"
 	noPorts     treatment = "pods of a space have no ports of the host's nodes; use a Service"
 	noHosts     treatment = "probes and hooks go to the pod itself; remove it"
-	noVolume    treatment = "volumes of this type reach what is not the tenant's; use emptyDir, configMap, secret, projected, downwardAPI or image"
-	noStorage   treatment = "persistent volumes are not there yet for pods that run on a host cluster; use emptyDir"
+	noVolume    treatment = "volumes of this type reach what is not the tenant's; use persistentVolumeClaim, ephemeral, emptyDir, configMap, secret, projected, downwardAPI or image"
+	noDriver    treatment = "drivers of the host's volumes are not for pods to name; use persistentVolumeClaim or ephemeral, with a class that is published"
+	noSelector  treatment = "volumes of the host are not chosen by labels; remove it, and name a class that is published"
+	noModifying treatment = "attributes of volumes are the host's, in classes that are not published yet; remove it"
+	noElsewhere treatment = "a volume is not made of what is in another namespace; remove it"
 	noDevices   treatment = "devices and their claims are not there yet for pods that run on a host cluster; remove it"
 	noGroups    treatment = "groups of pods are not scheduled together on a host cluster; remove it"
 	noProfile   treatment = "profiles of the host's nodes are not for pods of a space; use RuntimeDefault"
@@ -52,15 +55,15 @@ var fields = map[reflect.Type]map[string]treatment{
 		"NodeName": changed, "HostNetwork": noNodes, "HostPID": noNodes, "HostIPC": noNodes, "ShareProcessNamespace": same,
 		"SecurityContext": same, "ImagePullSecrets": changed, "Hostname": same, "Subdomain": same, "Affinity": same,
 		"SchedulerName": changed, "Tolerations": same, "HostAliases": same, "PriorityClassName": changed, "Priority": changed,
-		"DNSConfig": same, "ReadinessGates": noGates, "RuntimeClassName": noRuntime, "EnableServiceLinks": changed,
+		"DNSConfig": changed, "ReadinessGates": noGates, "RuntimeClassName": noRuntime, "EnableServiceLinks": changed,
 		"PreemptionPolicy": changed, "Overhead": noRuntime, "TopologySpreadConstraints": same, "SetHostnameAsFQDN": noFQDN, "OS": same,
 		"HostUsers": same, "SchedulingGates": changed, "ResourceClaims": noDevices, "Resources": same, "HostnameOverride": same,
 		"SchedulingGroup": noGroups, "EvictionResponders": noResponder,
 	},
 	reflect.TypeFor[corev1.Volume](): all(same, "Name", "VolumeSource"),
 	reflect.TypeFor[corev1.VolumeSource](): merged(
-		all(same, "EmptyDir", "DownwardAPI", "Image", "Projected", "Secret", "ConfigMap"),
-		all(noStorage, "PersistentVolumeClaim", "Ephemeral", "CSI"),
+		all(same, "EmptyDir", "DownwardAPI", "Image", "Projected", "Secret", "ConfigMap", "PersistentVolumeClaim"),
+		all(changed, "Ephemeral"), all(noDriver, "CSI"),
 		all(noVolume, "HostPath", "GCEPersistentDisk", "AWSElasticBlockStore", "GitRepo", "NFS", "ISCSI", "Glusterfs", "RBD", "FlexVolume",
 			"Cinder", "CephFS", "Flocker", "FC", "AzureFile", "VsphereVolume", "Quobyte", "AzureDisk", "PhotonPersistentDisk",
 			"PortworxVolume", "ScaleIO", "StorageOS")),
@@ -84,8 +87,9 @@ var fields = map[reflect.Type]map[string]treatment{
 	reflect.TypeFor[corev1.Container](): merged(
 		all(same, "Name", "Image", "Command", "Args", "WorkingDir", "Ports", "EnvFrom", "Env", "Resources", "ResizePolicy", "RestartPolicy",
 			"RestartPolicyRules", "VolumeMounts", "LivenessProbe", "ReadinessProbe", "StartupProbe", "Lifecycle",
-			"TerminationMessagePath", "TerminationMessagePolicy", "Stdin", "StdinOnce", "TTY"),
-		all(changed, "ImagePullPolicy", "SecurityContext"), all(noStorage, "VolumeDevices")),
+			"TerminationMessagePath", "TerminationMessagePolicy", "Stdin", "StdinOnce", "TTY", "VolumeDevices"),
+		all(changed, "ImagePullPolicy", "SecurityContext")),
+	reflect.TypeFor[corev1.VolumeDevice]():                    all(same, "Name", "DevicePath"),
 	reflect.TypeFor[corev1.ContainerPort]():                   merged(all(same, "Name", "ContainerPort", "Protocol"), all(noPorts, "HostPort", "HostIP")),
 	reflect.TypeFor[corev1.EnvFromSource]():                   all(same, "Prefix", "ConfigMapRef", "SecretRef"),
 	reflect.TypeFor[corev1.ConfigMapEnvSource]():              all(same, "LocalObjectReference", "Optional"),
@@ -140,12 +144,22 @@ var fields = map[reflect.Type]map[string]treatment{
 		all(noSpread, "Namespaces", "NamespaceSelector")),
 	reflect.TypeFor[corev1.TopologySpreadConstraint](): merged(all(changed, "MatchLabelKeys"),
 		all(same, "MaxSkew", "TopologyKey", "WhenUnsatisfiable", "LabelSelector", "MinDomains", "NodeAffinityPolicy", "NodeTaintsPolicy")),
-	reflect.TypeFor[corev1.Toleration]():         all(same, "Key", "Operator", "Value", "Effect", "TolerationSeconds"),
-	reflect.TypeFor[corev1.HostAlias]():          all(same, "IP", "Hostnames"),
-	reflect.TypeFor[corev1.PodDNSConfig]():       all(same, "Nameservers", "Searches", "Options"),
-	reflect.TypeFor[corev1.PodDNSConfigOption](): all(same, "Name", "Value"),
-	reflect.TypeFor[corev1.PodOS]():              all(same, "Name"),
-	reflect.TypeFor[corev1.PodSchedulingGate]():  all(changed, "Name"),
+	reflect.TypeFor[corev1.Toleration]():                        all(same, "Key", "Operator", "Value", "Effect", "TolerationSeconds"),
+	reflect.TypeFor[corev1.HostAlias]():                         all(same, "IP", "Hostnames"),
+	reflect.TypeFor[corev1.PodDNSConfig]():                      all(same, "Nameservers", "Searches", "Options"),
+	reflect.TypeFor[corev1.PodDNSConfigOption]():                all(same, "Name", "Value"),
+	reflect.TypeFor[corev1.PodOS]():                             all(same, "Name"),
+	reflect.TypeFor[corev1.PodSchedulingGate]():                 all(changed, "Name"),
+	reflect.TypeFor[corev1.PersistentVolumeClaimVolumeSource](): all(same, "ClaimName", "ReadOnly"),
+	reflect.TypeFor[corev1.EphemeralVolumeSource]():             all(changed, "VolumeClaimTemplate"),
+	reflect.TypeFor[corev1.PersistentVolumeClaimTemplate]():     all(changed, "ObjectMeta", "Spec"),
+	// The host finds and makes volumes, see claim.go.
+	reflect.TypeFor[corev1.PersistentVolumeClaimSpec](): merged(
+		all(same, "AccessModes", "Resources", "StorageClassName", "VolumeMode", "DataSource"),
+		all(changed, "VolumeName", "DataSourceRef"), all(noSelector, "Selector"), all(noModifying, "VolumeAttributesClassName")),
+	reflect.TypeFor[corev1.VolumeResourceRequirements](): all(same, "Limits", "Requests"),
+	reflect.TypeFor[corev1.TypedLocalObjectReference]():  all(same, "APIGroup", "Kind", "Name"),
+	reflect.TypeFor[corev1.TypedObjectReference]():       merged(all(changed, "APIGroup", "Kind", "Name"), all(noElsewhere, "Namespace")),
 	// The host gives addresses and ports, see service.go.
 	reflect.TypeFor[corev1.ServiceSpec](): merged(
 		all(same, "Ports", "Selector", "SessionAffinity", "SessionAffinityConfig", "ExternalName", "ExternalTrafficPolicy", "InternalTrafficPolicy",
@@ -163,6 +177,7 @@ var values = map[reflect.Type]bool{
 	reflect.TypeFor[resource.Quantity]():    true,
 	reflect.TypeFor[intstr.IntOrString]():   true,
 	reflect.TypeFor[metav1.LabelSelector](): true,
+	reflect.TypeFor[metav1.ObjectMeta]():    true,
 }
 
 // all returns the same treatment of some fields.

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestFields fails for every field of a PodSpec or ServiceSpec, and of every type below it that reaches a host, about
-// which nobody has decided, and for what is decided about fields that are not there.
+// TestFields fails for every field of a PodSpec, ServiceSpec or PersistentVolumeClaimSpec, and of every type below it that
+// reaches a host, about which nobody has decided, and for what is decided about fields that are not there.
 func TestFields(t *testing.T) {
 	reached := map[reflect.Type]bool{}
 	var visit func(reflect.Type)
@@ -50,9 +50,10 @@ func TestFields(t *testing.T) {
 	}
 	visit(reflect.TypeFor[corev1.PodSpec]())
 	visit(reflect.TypeFor[corev1.ServiceSpec]())
+	visit(reflect.TypeFor[corev1.PersistentVolumeClaimSpec]())
 	for of := range fields {
 		if !reached[of] {
-			t.Errorf("the table has the type %s, which no pod or Service has", of)
+			t.Errorf("the table has the type %s, which no pod, Service or claim has", of)
 		}
 	}
 }

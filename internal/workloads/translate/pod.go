@@ -20,8 +20,12 @@ const PriorityClass = "tenantry-workloads"
 // a Tenant, waits for no longer than that.
 const MaxGraceSeconds = 3600
 
-// netRaw is what a container can send packets in others' names with.
-const netRaw corev1.Capability = "NET_RAW"
+const (
+	// netRaw is what a container can send packets in others' names with.
+	netRaw corev1.Capability = "NET_RAW"
+	// allOfThem are all capabilities.
+	allOfThem corev1.Capability = "ALL"
+)
 
 // allowedAnnotations are those that a host's pod has of the space's. Others lead out of it, or tell
 // the host's components what to do.
@@ -32,6 +36,9 @@ type Options struct {
 	// TrustLocalImages leaves the pull policy of images as it is. Otherwise it is Always: who names an
 	// image must be able to pull it, although another tenant's pod has put it on the node.
 	TrustLocalImages bool
+	// DNS are the addresses of the server that answers the names of spaces. If there are none, pods have the name servers
+	// of their nodes.
+	DNS []string
 }
 
 // Home is where a pod is to be on the host.
@@ -59,7 +66,8 @@ func (o Options) Pod(pod *corev1.Pod, home Home) *corev1.Pod {
 		}
 	}
 	maps.Copy(host.Annotations, home.MarksOf(pod.Name, pod.UID))
-	o.changeSpec(spec)
+	nameClaims(pod, spec)
+	o.changeSpec(spec, home)
 	host.Spec = *spec
 	return host
 }
@@ -77,7 +85,7 @@ func labels(of map[string]string, home Home) map[string]string {
 }
 
 // changeSpec makes a spec of a space the host's, but for what redirect does.
-func (o Options) changeSpec(spec *corev1.PodSpec) {
+func (o Options) changeSpec(spec *corev1.PodSpec, home Home) {
 	spec.NodeName = ""
 	spec.ServiceAccountName, spec.DeprecatedServiceAccount = "", ""
 	spec.AutomountServiceAccountToken = new(false)
@@ -87,10 +95,7 @@ func (o Options) changeSpec(spec *corev1.PodSpec) {
 		spec.TerminationGracePeriodSeconds = new(min(*grace, MaxGraceSeconds))
 	}
 	spec.SchedulingGates = nil // the host's pod is made when there is none left
-	if spec.DNSPolicy != corev1.DNSNone {
-		// The host's DNS knows the Services of all tenants, and none of this space.
-		spec.DNSPolicy = corev1.DNSDefault
-	}
+	o.changeDNS(spec, home.Name)
 	dropTokens(spec)
 	dropMatchedKeys(spec)
 	for i := range spec.ImagePullSecrets {
@@ -193,12 +198,14 @@ func dropNetRaw(c *corev1.Container) {
 	if c.SecurityContext.Capabilities == nil {
 		c.SecurityContext.Capabilities = &corev1.Capabilities{}
 	}
-	is := func(wanted corev1.Capability) bool {
+	asked := func(wanted corev1.Capability) bool {
 		plain := strings.TrimPrefix(strings.ToUpper(string(wanted)), "CAP_")
-		return plain == string(netRaw) || plain == "ALL"
+		return plain == string(netRaw) || plain == string(allOfThem)
 	}
+	// What runs containers knows no other way to write what is dropped, and drops nothing then.
+	dropped := func(is corev1.Capability) bool { return is == netRaw || is == allOfThem }
 	capabilities := c.SecurityContext.Capabilities
-	if !slices.ContainsFunc(capabilities.Add, is) && !slices.ContainsFunc(capabilities.Drop, is) {
+	if !slices.ContainsFunc(capabilities.Add, asked) && !slices.ContainsFunc(capabilities.Drop, dropped) {
 		capabilities.Drop = append(capabilities.Drop, netRaw)
 	}
 }

@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,7 +149,8 @@ func TestNetRaw(t *testing.T) {
 		"nothing":        {want: []corev1.Capability{"NET_RAW"}},
 		"another":        {drop: []corev1.Capability{"CHOWN"}, want: []corev1.Capability{"CHOWN", "NET_RAW"}},
 		"all":            {drop: []corev1.Capability{"ALL"}, want: []corev1.Capability{"ALL"}},
-		"itself":         {drop: []corev1.Capability{"CAP_NET_RAW"}, want: []corev1.Capability{"CAP_NET_RAW"}},
+		"itself":         {drop: []corev1.Capability{"NET_RAW"}, want: []corev1.Capability{"NET_RAW"}},
+		"as no other":    {drop: []corev1.Capability{"CAP_NET_RAW", "net_raw", "CAP_ALL", "all"}, want: []corev1.Capability{"CAP_NET_RAW", "net_raw", "CAP_ALL", "all", "NET_RAW"}},
 		"asked for":      {add: []corev1.Capability{"net_raw"}},
 		"all of the are": {add: []corev1.Capability{"ALL"}},
 	} {
@@ -162,16 +165,62 @@ func TestNetRaw(t *testing.T) {
 	}
 }
 
+// TestDNS checks that pods ask the server of the spaces' names if there is one, and never the host's.
 func TestDNS(t *testing.T) {
-	for policy, want := range map[corev1.DNSPolicy]corev1.DNSPolicy{
-		corev1.DNSClusterFirst: corev1.DNSDefault, corev1.DNSClusterFirstWithHostNet: corev1.DNSDefault, "": corev1.DNSDefault,
-		corev1.DNSDefault: corev1.DNSDefault, corev1.DNSNone: corev1.DNSNone,
+	option := func(name, value string) corev1.PodDNSConfigOption {
+		return corev1.PodDNSConfigOption{Name: name, Value: &value}
+	}
+	ours := []string{"shop.svc.cluster.local", "svc.cluster.local", "cluster.local"}
+	long := strings.Repeat("a", 60) + "." + strings.Repeat("b", 60)
+	var longs, shorts []string
+	for i := range 40 {
+		longs, shorts = append(longs, fmt.Sprintf("%s.x%d", long, i)), append(shorts, fmt.Sprintf("x%d", i))
+	}
+	for name, tc := range map[string]struct {
+		policy     corev1.DNSPolicy
+		server     []string
+		config     *corev1.PodDNSConfig
+		want       corev1.DNSPolicy
+		wantConfig *corev1.PodDNSConfig
+	}{
+		"of the space": {policy: corev1.DNSClusterFirst, server: []string{"10.43.0.10"}, want: corev1.DNSNone,
+			wantConfig: &corev1.PodDNSConfig{Nameservers: []string{"10.43.0.10"}, Searches: ours, Options: []corev1.PodDNSConfigOption{option("ndots", "5")}}},
+		"by default": {server: []string{"10.43.0.10", "2001:db8::10"}, want: corev1.DNSNone,
+			wantConfig: &corev1.PodDNSConfig{Nameservers: []string{"10.43.0.10", "2001:db8::10"}, Searches: ours, Options: []corev1.PodDNSConfigOption{option("ndots", "5")}}},
+		"beside its own": {policy: corev1.DNSClusterFirstWithHostNet, server: []string{"10.43.0.10"},
+			config: &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.1", "10.43.0.10"}, Searches: []string{"example.com", "cluster.local"}, Options: []corev1.PodDNSConfigOption{option("timeout", "1")}},
+			want:   corev1.DNSNone,
+			wantConfig: &corev1.PodDNSConfig{Nameservers: []string{"10.43.0.10", "192.0.2.1"}, Searches: append(slices.Clone(ours), "example.com"),
+				Options: []corev1.PodDNSConfigOption{option("ndots", "5"), option("timeout", "1")}}},
+		"with its own dots": {policy: corev1.DNSClusterFirst, server: []string{"10.43.0.10"}, config: &corev1.PodDNSConfig{Options: []corev1.PodDNSConfigOption{option("ndots", "2")}},
+			want: corev1.DNSNone, wantConfig: &corev1.PodDNSConfig{Nameservers: []string{"10.43.0.10"}, Searches: ours, Options: []corev1.PodDNSConfigOption{option("ndots", "2")}}},
+		"as much as a pod may have": {policy: corev1.DNSClusterFirst, server: []string{"10.43.0.10"}, config: &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, Searches: shorts},
+			want: corev1.DNSNone, wantConfig: &corev1.PodDNSConfig{Nameservers: []string{"10.43.0.10", "192.0.2.1", "192.0.2.2"}, Searches: append(slices.Clone(ours), shorts[:29]...),
+				Options: []corev1.PodDNSConfigOption{option("ndots", "5")}}},
+		"as long as they may be": {policy: corev1.DNSClusterFirst, server: []string{"10.43.0.10"}, config: &corev1.PodDNSConfig{Searches: longs},
+			want: corev1.DNSNone, wantConfig: &corev1.PodDNSConfig{Nameservers: []string{"10.43.0.10"}, Searches: append(slices.Clone(ours), longs[:15]...),
+				Options: []corev1.PodDNSConfigOption{option("ndots", "5")}}},
+		"without a server": {policy: corev1.DNSClusterFirst, config: &corev1.PodDNSConfig{Searches: []string{"example.com"}}, want: corev1.DNSDefault,
+			wantConfig: &corev1.PodDNSConfig{Searches: []string{"example.com"}}},
+		"of the node": {policy: corev1.DNSDefault, server: []string{"10.43.0.10"}, want: corev1.DNSDefault},
+		"its own": {policy: corev1.DNSNone, server: []string{"10.43.0.10"}, config: &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.1"}}, want: corev1.DNSNone,
+			wantConfig: &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.1"}}},
 	} {
-		pod := plain()
-		pod.Spec.DNSPolicy = policy
-		if got := (Options{}).Pod(pod, home).Spec.DNSPolicy; got != want {
-			t.Errorf("%q became %q, want %q", policy, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			pod := plain()
+			pod.Spec.DNSPolicy, pod.Spec.DNSConfig = tc.policy, tc.config
+			before := pod.DeepCopy()
+			got := Options{DNS: tc.server}.Pod(pod, home).Spec
+			if got.DNSPolicy != tc.want {
+				t.Errorf("it has %s, want %s", got.DNSPolicy, tc.want)
+			}
+			if diff := cmp.Diff(tc.wantConfig, got.DNSConfig); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, pod); diff != "" {
+				t.Errorf("the pod of the space has changed:\n%s", diff)
+			}
+		})
 	}
 }
 

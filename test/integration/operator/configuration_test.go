@@ -170,8 +170,9 @@ var _ = Describe("The configuration of a ControlPlane", func() {
 		}
 	})
 
-	It("places pods, and has them call others by a proxy", func(ctx SpecContext) {
+	It("places pods, has them call others by a proxy, and says where webhooks of tenants may be", func(ctx SpecContext) {
 		cp := newFrom(parse("placed", `{storage: {etcd: {endpoints: ["https://etcd.example.com:2379"], secretName: placed-login}},
+			tenantWebhooks: {deniedCIDRs: [fd00::/8, 10.0.0.0/8], allowedCIDRs: [10.20.0.0/16]},
 			pod: {nodeSelector: {pool: platform}, tolerations: [{key: platform, operator: Exists, effect: NoSchedule}], priorityClassName: platform,
 			affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: disk, operator: In, values: [fast]}]}]}}},
 			imagePullSecrets: [{name: registry}], managerResources: {limits: {memory: 2Gi}},
@@ -190,6 +191,8 @@ var _ = Describe("The configuration of a ControlPlane", func() {
 				{Name: "NO_PROXY", Value: ".example.org," + address + ",127.0.0.0/8,::1,etcd.example.com,localhost,placed.tenantry-system.svc"},
 			}))
 		}
+		Expect(get(ctx, &appsv1.Deployment{}, cp.Name).Spec.Template.Spec.Containers[0].Args).To(ContainElements(
+			"--tenant-webhook-denied-cidrs=10.0.0.0/8,fd00::/8", "--tenant-webhook-allowed-cidrs=10.20.0.0/16"))
 		Expect(get(ctx, &appsv1.Deployment{}, "placed-manager").Spec.Template.Spec.Containers[0].Resources.Limits.Memory().String()).To(Equal("2Gi"))
 	})
 })

@@ -145,6 +145,8 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Entry("a pull Secret twice", "x", `{pod: {imagePullSecrets: [{name: a}, {name: a}]}}`, "spec.pod.imagePullSecrets[1]", "Duplicate value"),
 		Entry("a proxy with a password", "x", `{pod: {proxy: {url: "http://u:p@proxy:3128"}}}`, "spec.pod.proxy.url", "without credentials"),
 		Entry("a proxy without a port", "x", `{pod: {proxy: {url: "http://proxy"}}}`, "spec.pod.proxy.url", "must be http://HOST:PORT"),
+		Entry("an address in place of a network", "x", `{tenantWebhooks: {deniedCIDRs: ["10.0.0.1"]}}`, "spec.tenantWebhooks.deniedCIDRs", "must be a network"),
+		Entry("a name in place of a network", "x", `{tenantWebhooks: {allowedCIDRs: [localhost]}}`, "spec.tenantWebhooks.allowedCIDRs", "must be a network"),
 		Entry("no proxy", "x", `{pod: {proxy: {noProxy: [a]}}}`, "spec.pod.proxy.url", "Required"),
 		Entry("two direct names in one", "x", `{pod: {proxy: {url: "http://proxy:1", noProxy: ["a,b"]}}}`, "spec.pod.proxy.noProxy", "must be a host name"),
 		Entry("requests of a manager beyond limits", "x", `{pod: {managerResources: {requests: {cpu: 2}, limits: {cpu: 1}}}}`, "spec.pod.managerResources", "requests must not be more than limits"),

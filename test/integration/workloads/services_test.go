@@ -210,6 +210,10 @@ var _ = Describe("Services of spaces", func() {
 		config.Impersonate.UserName = "system:serviceaccount:tenantry-workloads:syncer"
 		_, err = suite.Client(config).CoreV1().Pods(there.Namespace).Create(ctx, plainPod("stolen"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		Expect(err).To(MatchError(ContainSubstring("pods of spaces have no token of the host")))
+		asks := plainPod("stolen")
+		asks.Spec.AutomountServiceAccountToken = new(false)
+		_, err = suite.Client(config).CoreV1().Pods(there.Namespace).Create(ctx, asks, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		Expect(err).To(MatchError(ContainSubstring("pods of spaces do not ask the host's DNS")))
 	})
 
 	It("of a namespace that has nothing on the host yet bring it there", func(ctx SpecContext) {

@@ -29,6 +29,7 @@ import (
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/sync"
 	"github.com/tenantry/tenantry/test/env/suite"
 )
 
@@ -52,6 +53,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		o.Workloads.Image = "localhost/tenantry:1"
 		o.Workloads.TestPeriod = time.Second
 		o.Workloads.OrphanLimit = 50
+		o.Workloads.DNSService = sync.DefaultDNSService
 	})
 	host = tenantry.Client(tenant.System)
 	apply(ctx, "../../../config/workloads")
@@ -117,7 +119,7 @@ func syncerKubeconfig(dir string, port int) string {
 // apply creates on the host what the YAML files of a directory have.
 func apply(ctx context.Context, dir string) {
 	GinkgoHelper()
-	for _, name := range []string{"namespace", "serviceaccounts", "roles", "policy", "priorityclass"} {
+	for _, name := range []string{"namespace", "serviceaccounts", "roles", "policy", "priorityclass", "dns"} {
 		file, err := os.Open(filepath.Join(dir, name+".yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
@@ -133,7 +135,7 @@ func apply(ctx context.Context, dir string) {
 }
 
 // plural are resources that are not called as their kinds are.
-var plural = map[string]string{"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "PriorityClass": "priorityclasses"}
+var plural = map[string]string{"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "PriorityClass": "priorityclasses", "PodDisruptionBudget": "poddisruptionbudgets", "NetworkPolicy": "networkpolicies"}
 
 func create(ctx context.Context, o *unstructured.Unstructured) {
 	GinkgoHelper()

@@ -1,7 +1,8 @@
 // Command pause is the first process of a pod: it keeps the pod's namespaces open, and reaps
 // the orphans that land in them. Tests run it as a container, too: it prints its arguments first and, if the first
 // one is -say, ends then. With -serve ADDRESS it tells the rest of them to who connects, and with -ask ADDRESS it
-// prints what it is told there.
+// prints what it is told there. With -lookup KIND NAME it prints what DNS says: host, srv, addr, or txt. With -write FILE it
+// writes the rest of them into a file, and with -read FILE it prints one.
 package main
 
 import (
@@ -19,6 +20,12 @@ import (
 func main() {
 	if args := os.Args[1:]; len(args) > 1 && args[0] == "-ask" {
 		ask(args[1])
+		return
+	} else if len(args) > 2 && args[0] == "-lookup" {
+		lookup(args[1], args[2])
+		return
+	} else if len(args) > 1 && (args[0] == "-write" || args[0] == "-read") {
+		store(args[0] == "-write", args[1], strings.Join(args[2:], " "))
 		return
 	} else if len(args) > 1 && args[0] == "-serve" {
 		go serve(args[1], strings.Join(args[2:], " "))
@@ -67,6 +74,46 @@ func ask(address string) {
 	if _, err := io.Copy(os.Stdout, conn); err != nil {
 		fail(err)
 	}
+}
+
+// lookup prints what DNS says of a name or address, sorted.
+func lookup(kind, name string) {
+	var said []string
+	var err error
+	switch kind {
+	case "host":
+		said, err = net.LookupHost(name)
+	case "addr":
+		said, err = net.LookupAddr(name)
+	case "txt":
+		said, err = net.LookupTXT(name)
+	case "srv":
+		var records []*net.SRV
+		_, records, err = net.LookupSRV("", "", name)
+		for _, record := range records {
+			said = append(said, fmt.Sprintf("%s:%d", record.Target, record.Port))
+		}
+	}
+	if err != nil {
+		fail(err)
+	}
+	slices.Sort(said)
+	fmt.Println(strings.Join(said, " "))
+}
+
+// store writes a text into a file, or prints one.
+func store(write bool, file, text string) {
+	content := []byte(text)
+	var err error
+	if write {
+		err = os.WriteFile(file, content, 0o600)
+	} else {
+		content, err = os.ReadFile(file)
+	}
+	if err != nil {
+		fail(err)
+	}
+	fmt.Println(string(content))
 }
 
 func fail(err error) {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
@@ -23,7 +24,7 @@ var later = map[string]string{
 	"resize":              "pods that run on a host cluster are not resized in place yet; change the resources of what makes them",
 }
 
-// checkWorkloads refuses pods, templates of pods, and Services, that a host cluster must not get, whoever brings
+// checkWorkloads refuses pods, templates of pods, Services and claims, that a host cluster must not get, whoever brings
 // them. What there was before may stay as it is. Where pods do not run, nothing is refused.
 func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	if p.rules.Workloads == nil {
@@ -68,19 +69,28 @@ func ofHost(a admission.Attributes) string {
 	case binds:
 		return "the host cluster finds the nodes of pods; leave the pod unbound"
 	case changesHostUID(a):
-		return "metadata.annotations[" + names.HostUIDAnnotation + "] says where the pod runs; leave it as it is"
+		return "metadata.annotations[" + names.HostUIDAnnotation + "] says where the object is on the host cluster; leave it as it is"
 	case changesStatus(a):
 		return "status is what the host cluster says of the pod; change nothing but conditions of your own types, such as those of readiness gates"
 	default:
-		return ""
+		return ofStorage(a)
 	}
 }
 
-// changesHostUID reports whether a change of a pod, by whatever subresource, is about where it runs.
+// changesHostUID reports whether a change of a pod, claim or volume, by whatever subresource, is about where it is on the
+// host. Of Services the storage keeps that.
 func changesHostUID(a admission.Attributes) bool {
-	now, ok := a.GetObject().(*core.Pod)
-	before, was := a.GetOldObject().(*core.Pod)
-	return ok && was && before != nil && now.Annotations[names.HostUIDAnnotation] != before.Annotations[names.HostUIDAnnotation]
+	if a.GetOperation() != admission.Update {
+		return false
+	}
+	switch a.GetObject().(type) {
+	case *core.Pod, *core.PersistentVolumeClaim, *core.PersistentVolume:
+	default:
+		return false
+	}
+	now, ok := a.GetObject().(metav1.Object)
+	before, was := a.GetOldObject().(metav1.Object)
+	return ok && was && now.GetAnnotations()[names.HostUIDAnnotation] != before.GetAnnotations()[names.HostUIDAnnotation]
 }
 
 // checkByPlatform refuses to anybody but system users what the host is to say.
@@ -113,7 +123,7 @@ func hostStatus(pod *core.Pod) core.PodStatus {
 	return status
 }
 
-// unfit returns what a host must not get of a Service, or of an object's pod or template.
+// unfit returns what a host must not get of a Service or claim, or of an object's pod or templates.
 func (p *Plugin) unfit(obj runtime.Object, n tenant.Name) (field.ErrorList, error) {
 	if service, ok := obj.(*core.Service); ok {
 		var versioned corev1.ServiceSpec
@@ -122,13 +132,14 @@ func (p *Plugin) unfit(obj runtime.Object, n tenant.Name) (field.ErrorList, erro
 		}
 		return p.rules.Workloads(n).CheckService(&versioned, field.NewPath("spec")), nil
 	}
+	found, err := unfitClaims(obj)
 	meta, spec, path := podOf(obj)
-	if spec == nil {
-		return nil, nil
+	if spec == nil || err != nil {
+		return found, err
 	}
 	var versioned corev1.PodSpec
 	if err := corev1conversion.Convert_core_PodSpec_To_v1_PodSpec(spec, &versioned, nil); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	return p.rules.Workloads(n).Check(meta, &versioned, field.NewPath(path)), nil
+	return append(found, p.rules.Workloads(n).Check(meta, &versioned, field.NewPath(path))...), nil
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +27,26 @@ var (
 func placed(uid string) *core.Pod {
 	return &core.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"workloads.tenantry.io/host-uid": uid}}}
 }
+
+func claim(change func(*core.PersistentVolumeClaim)) *core.PersistentVolumeClaim {
+	c := &core.PersistentVolumeClaim{Spec: core.PersistentVolumeClaimSpec{StorageClassName: new("fast")}}
+	if change != nil {
+		change(c)
+	}
+	return c
+}
+
+func set(change func(*core.PersistentVolumeClaim)) *apps.StatefulSet {
+	return &apps.StatefulSet{Spec: apps.StatefulSetSpec{VolumeClaimTemplates: []core.PersistentVolumeClaim{*claim(change)}}}
+}
+
+func sized(of string) func(*core.PersistentVolumeClaim) {
+	return func(c *core.PersistentVolumeClaim) {
+		c.Spec.Resources.Requests = core.ResourceList{core.ResourceStorage: resource.MustParse(of)}
+	}
+}
+
+func held(c *core.PersistentVolumeClaim) { c.Finalizers = []string{"workloads.tenantry.io/claim"} }
 
 func onHost(n tenant.Name) translate.Rules {
 	if n == "a" {
@@ -80,8 +101,8 @@ func TestWorkloads(t *testing.T) {
 		"a pod that has got a node":        {user: admin, object: &core.Pod{Spec: core.PodSpec{NodeName: "node"}}, old: &core.Pod{Spec: core.PodSpec{NodeName: "node"}}},
 		"a binding":                        {subresource: "binding", object: &core.Binding{Target: core.ObjectReference{Name: "node"}}, want: "the host cluster finds the nodes of pods"},
 		"the host's binding":               {user: admin, subresource: "binding", object: &core.Binding{Target: core.ObjectReference{Name: "node"}}},
-		"another place":                    {object: placed("other"), old: placed("one"), want: "metadata.annotations[workloads.tenantry.io/host-uid] says where the pod runs"},
-		"no place any more":                {subresource: "status", object: &core.Pod{}, old: placed("one"), want: "says where the pod runs"},
+		"another place":                    {object: placed("other"), old: placed("one"), want: "metadata.annotations[workloads.tenantry.io/host-uid] says where the object is on the host cluster"},
+		"no place any more":                {subresource: "status", object: &core.Pod{}, old: placed("one"), want: "says where the object is on the host cluster"},
 		"the same place":                   {object: placed("one"), old: placed("one")},
 		"a place of the platform":          {user: admin, object: placed("one"), old: &core.Pod{}},
 		"a phase":                          {subresource: "status", object: over, old: &core.Pod{}, want: "status is what the host cluster says of the pod"},
@@ -98,6 +119,31 @@ func TestWorkloads(t *testing.T) {
 		"a Service that was so before":     {object: &core.Service{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}, old: &core.Service{}},
 		"a Service of the system space":    {space: tenant.System, user: admin, object: &core.Service{Spec: core.ServiceSpec{ExternalIPs: []string{"8.8.8.8"}}}},
 		"something else":                   {object: &core.ConfigMap{}},
+
+		"a claim":                            {object: claim(nil)},
+		"a claim that names a volume":        {object: claim(func(c *core.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }), want: "spec.volumeName: the host cluster finds volumes, which may be anybody's"},
+		"a claim that selects volumes":       {object: claim(func(c *core.PersistentVolumeClaim) { c.Spec.Selector = &metav1.LabelSelector{} }), want: "SpacePolicy: spec.selector: Forbidden: volumes of the host are not chosen by labels"},
+		"a claim of an administrator":        {user: admin, object: claim(func(c *core.PersistentVolumeClaim) { c.Spec.Selector = &metav1.LabelSelector{} }), want: "spec.selector"},
+		"a claim without a class":            {object: claim(func(c *core.PersistentVolumeClaim) { c.Spec.StorageClassName = new("") }), want: "spec.storageClassName: Forbidden: volumes without a class"},
+		"a template of claims":               {object: set(func(c *core.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }), want: "spec.volumeClaimTemplates[0].spec.volumeName: Forbidden: the host cluster finds volumes"},
+		"a template of claims that is right": {object: set(nil)},
+		"a claim that gets a volume":         {object: claim(func(c *core.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }), old: claim(nil), want: "spec.volumeName: the host cluster finds volumes"},
+		"a claim that the host has bound":    {user: admin, object: claim(func(c *core.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }), old: claim(nil)},
+		"a claim that has a volume":          {object: claim(func(c *core.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }), old: claim(func(c *core.PersistentVolumeClaim) { c.Spec.VolumeName = "v" })},
+		"a claim that grows":                 {object: claim(sized("2Gi")), old: claim(sized("1Gi"))},
+		"a claim that shrinks":               {object: claim(sized("1Gi")), old: claim(sized("2Gi")), want: "spec.resources.requests: the host cluster makes no volume smaller"},
+		"a claim's status":                   {subresource: "status", object: claim(func(c *core.PersistentVolumeClaim) { c.Status.Phase = core.ClaimBound }), old: claim(nil), want: "status is what the host cluster says of the claim"},
+		"a claim's status of the host":       {user: admin, subresource: "status", object: claim(func(c *core.PersistentVolumeClaim) { c.Status.Phase = core.ClaimBound }), old: claim(nil)},
+		"a claim that is let go":             {object: claim(nil), old: claim(held), want: "metadata.finalizers: workloads.tenantry.io/claim goes by itself"},
+		"a claim that is let go by a status": {subresource: "status", object: claim(nil), old: claim(held), want: "metadata.finalizers"},
+		"a claim that the host lets go":      {user: admin, object: claim(nil), old: claim(held)},
+		"a claim's place":                    {object: claim(nil), old: claim(func(c *core.PersistentVolumeClaim) { c.Annotations = placed("one").Annotations }), want: "says where the object is"},
+		"a volume":                           {object: &core.PersistentVolume{}, want: "spec: volumes of a space are those that the host cluster has found"},
+		"a volume of the host":               {user: admin, object: &core.PersistentVolume{}},
+		"a volume of the system space":       {space: tenant.System, user: admin, object: &core.PersistentVolume{}},
+		"a volume's claim":                   {object: &core.PersistentVolume{Spec: core.PersistentVolumeSpec{ClaimRef: &core.ObjectReference{Name: "mine"}}}, old: &core.PersistentVolume{}, want: "spec is what the host cluster says of the volume"},
+		"a volume's status":                  {subresource: "status", object: &core.PersistentVolume{Status: core.PersistentVolumeStatus{Phase: core.VolumeAvailable}}, old: &core.PersistentVolume{}, want: "status is what the host cluster says of the volume"},
+		"a volume's labels":                  {object: &core.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}, old: &core.PersistentVolume{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			operation := admission.Create

@@ -1,0 +1,409 @@
+package dns
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
+)
+
+const (
+	// byAddress indexes live pods, Services and slices by their addresses.
+	byAddress = "address"
+	// byNode indexes pods by the address of their node.
+	byNode = "node"
+	// bySpace indexes the host's namespaces by those of spaces.
+	bySpace = "space"
+	// byService indexes slices by their Services.
+	byService = "service"
+	// byInstallation indexes the Services of Tenantry's API.
+	byInstallation = "installation"
+)
+
+// tenantID is one tenant in one of its lives. Names are looked for in its space.
+type tenantID struct {
+	installation string
+	uid          types.UID
+}
+
+func idOf(n names.Namespace) tenantID { return tenantID{n.Installation, n.TenantUID} }
+
+// hostState is what is known of the host: what has the label of an installation.
+type hostState struct {
+	pods, services, slices, namespaces cache.SharedIndexInformer
+	// changed is told when it may be known of an address whose it is.
+	changed broadcast
+}
+
+func newHostState(client kubernetes.Interface) (*hostState, error) {
+	of := func(selector string) informers.SharedInformerFactory {
+		return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(slim),
+			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector }))
+	}
+	marked := of(names.InstallationLabel)
+	core := marked.Core().V1()
+	h := &hostState{
+		pods: core.Pods().Informer(), services: core.Services().Informer(), namespaces: core.Namespaces().Informer(),
+		// Slices have the labels of their Service, and those of headless ones are all that is asked for.
+		slices: of(names.InstallationLabel + "," + corev1.IsHeadlessService).Discovery().V1().EndpointSlices().Informer(),
+	}
+	for informer, indexers := range map[cache.SharedIndexInformer]cache.Indexers{
+		h.pods:       {byAddress: podAddresses, byNode: podNode},
+		h.services:   {byAddress: serviceAddresses, byInstallation: apiInstallation},
+		h.slices:     {byAddress: sliceAddresses, byService: sliceService},
+		h.namespaces: {bySpace: namespaceSpace},
+	} {
+		if err := informer.AddIndexers(indexers); err != nil {
+			return nil, fmt.Errorf("indexing the host's objects: %w", err)
+		}
+	}
+	wake := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { h.changed.tell() }, UpdateFunc: func(any, any) { h.changed.tell() }, DeleteFunc: func(any) { h.changed.tell() },
+	}
+	for _, informer := range []cache.SharedIndexInformer{h.pods, h.namespaces} {
+		if _, err := informer.AddEventHandler(wake); err != nil {
+			return nil, fmt.Errorf("watching the host: %w", err)
+		}
+	}
+	return h, nil
+}
+
+// run runs the informers until ctx ends, and returns when they know what there is. It reports whether they do.
+func (h *hostState) run(ctx context.Context) bool {
+	var synced []cache.InformerSynced
+	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.slices, h.namespaces} {
+		go informer.RunWithContext(ctx)
+		synced = append(synced, informer.HasSynced)
+	}
+	return cache.WaitForCacheSync(ctx.Done(), synced...)
+}
+
+// slim drops what is not read of the host's objects. A pod that is not there any more, or that has the network of its
+// node, has no address.
+func slim(obj any) (any, error) {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		kept := &corev1.Pod{ObjectMeta: metaOf(o)}
+		if isLive(o) {
+			kept.Status = corev1.PodStatus{PodIP: o.Status.PodIP, PodIPs: o.Status.PodIPs, HostIP: o.Status.HostIP}
+		}
+		return kept, nil
+	case *corev1.Service:
+		kept := &corev1.Service{ObjectMeta: metaOf(o), Spec: corev1.ServiceSpec{
+			Type: o.Spec.Type, ClusterIP: o.Spec.ClusterIP, ClusterIPs: o.Spec.ClusterIPs, ExternalName: o.Spec.ExternalName,
+			PublishNotReadyAddresses: o.Spec.PublishNotReadyAddresses,
+		}}
+		for _, port := range o.Spec.Ports {
+			kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Name: port.Name, Protocol: port.Protocol, Port: port.Port})
+		}
+		if o.Namespace == names.Platform && o.Labels[network.ComponentLabel] == network.APIComponent {
+			kept.Labels = map[string]string{names.InstallationLabel: o.Labels[names.InstallationLabel], network.ComponentLabel: network.APIComponent}
+		}
+		return kept, nil
+	case *discoveryv1.EndpointSlice:
+		kept := &discoveryv1.EndpointSlice{ObjectMeta: metaOf(o), Ports: o.Ports}
+		kept.Labels = map[string]string{discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName]}
+		for i := range o.Endpoints {
+			e := &o.Endpoints[i]
+			kept.Endpoints = append(kept.Endpoints, discoveryv1.Endpoint{
+				Addresses: canonical(e.Addresses), Hostname: e.Hostname, Conditions: discoveryv1.EndpointConditions{Ready: e.Conditions.Ready},
+			})
+		}
+		return kept, nil
+	case *corev1.Namespace:
+		kept := &corev1.Namespace{ObjectMeta: metaOf(o)}
+		kept.CreationTimestamp, kept.DeletionTimestamp = o.CreationTimestamp, o.DeletionTimestamp
+		if n, complete := names.Of(o.Labels, o.Annotations); complete && n.Host() == o.Name {
+			kept.Labels, kept.Annotations = n.Labels(), n.Marks()
+		}
+		return kept, nil
+	}
+	return obj, nil
+}
+
+func metaOf(o metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
+}
+
+// isLive reports whether the addresses of a pod are its own. The kubelet says of a pod whose network is gone that it is
+// over, or that it is not ready to start containers, before others have its address.
+func isLive(pod *corev1.Pod) bool {
+	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	withoutNetwork := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse
+	})
+	return !over && !withoutNetwork && !pod.Spec.HostNetwork
+}
+
+func podAddresses(obj any) ([]string, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil, nil
+	}
+	texts := []string{pod.Status.PodIP}
+	for _, ip := range pod.Status.PodIPs {
+		texts = append(texts, ip.IP)
+	}
+	return canonical(texts), nil
+}
+
+func podNode(obj any) ([]string, error) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		return canonical([]string{pod.Status.HostIP}), nil
+	}
+	return nil, nil
+}
+
+func serviceAddresses(obj any) ([]string, error) {
+	if service, ok := obj.(*corev1.Service); ok {
+		return canonical(append([]string{service.Spec.ClusterIP}, service.Spec.ClusterIPs...)), nil
+	}
+	return nil, nil
+}
+
+func sliceAddresses(obj any) ([]string, error) {
+	slice, ok := obj.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return nil, nil
+	}
+	var texts []string
+	for i := range slice.Endpoints {
+		texts = append(texts, slice.Endpoints[i].Addresses...)
+	}
+	return canonical(texts), nil // none twice
+}
+
+// canonical returns the addresses among texts, each of them once and in one form.
+func canonical(texts []string) []string {
+	var all []string
+	for _, text := range texts {
+		if address, err := netip.ParseAddr(text); err == nil {
+			all = append(all, address.Unmap().String())
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func sliceService(obj any) ([]string, error) {
+	slice, ok := obj.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return nil, nil
+	}
+	return []string{slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]}, nil
+}
+
+func apiInstallation(obj any) ([]string, error) {
+	service, ok := obj.(*corev1.Service)
+	if !ok || service.Labels[network.ComponentLabel] != network.APIComponent {
+		return nil, nil
+	}
+	return []string{service.Labels[names.InstallationLabel]}, nil
+}
+
+func namespaceSpace(obj any) ([]string, error) {
+	namespace, ok := obj.(*corev1.Namespace)
+	if !ok {
+		return nil, nil
+	}
+	n, complete := names.Of(namespace.Labels, namespace.Annotations)
+	if !complete {
+		return nil, nil
+	}
+	return []string{spaceKey(idOf(n), n.Name)}, nil
+}
+
+func spaceKey(of tenantID, namespace string) string {
+	return of.installation + "|" + string(of.uid) + "|" + namespace
+}
+
+// clientAt returns in which namespace of a space the pod is that has an address. It is not known if there is none, or
+// more than one.
+func (h *hostState) clientAt(address netip.Addr) (names.Namespace, bool) {
+	pods, err := h.pods.GetIndexer().ByIndex(byAddress, address.Unmap().String())
+	if err != nil || len(pods) != 1 {
+		return names.Namespace{}, false
+	}
+	return h.owner(pods[0].(*corev1.Pod).Namespace)
+}
+
+// isNode reports whether an address is that of a node with pods of spaces.
+func (h *hostState) isNode(address netip.Addr) bool {
+	keys, err := h.pods.GetIndexer().IndexKeys(byNode, address.Unmap().String())
+	return err == nil && len(keys) > 0
+}
+
+// owner returns the namespace of a space that one of the host is of.
+func (h *hostState) owner(host string) (names.Namespace, bool) {
+	found, ok, err := h.namespaces.GetIndexer().GetByKey(host)
+	if err != nil || !ok {
+		return names.Namespace{}, false
+	}
+	namespace := found.(*corev1.Namespace)
+	return names.Of(namespace.Labels, namespace.Annotations)
+}
+
+// home returns the name of the host's namespace for one of a space, empty if there is none. That of an earlier life of
+// the namespace is there only until it has ended. A name may also be that of the host's namespace itself: pods see it in
+// their own name.
+func (h *hostState) home(of tenantID, name string) string {
+	all := indexed[*corev1.Namespace](h.namespaces, bySpace, spaceKey(of, name))
+	if len(all) == 0 {
+		if owner, ok := h.owner(name); ok && idOf(owner) == of {
+			return name
+		}
+		return ""
+	}
+	return slices.MaxFunc(all, func(a, b *corev1.Namespace) int {
+		ends := func(n *corev1.Namespace) int {
+			if n.DeletionTimestamp != nil {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(ends(b)-ends(a), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	}).Name
+}
+
+// service returns a Service of a namespace of the host, nil if there is none.
+func (h *hostState) service(namespace, name string) *corev1.Service {
+	found, ok, err := h.services.GetIndexer().GetByKey(namespace + "/" + name)
+	if err != nil || !ok {
+		return nil
+	}
+	return found.(*corev1.Service)
+}
+
+// api returns the Service by which pods of an installation reach its API, nil if there is none, or more than one.
+func (h *hostState) api(installation string) *corev1.Service {
+	if all := indexed[*corev1.Service](h.services, byInstallation, installation); len(all) == 1 {
+		return all[0]
+	}
+	return nil
+}
+
+// endpoint is one of a headless Service that is ready.
+type endpoint struct {
+	*discoveryv1.Endpoint
+	ports []discoveryv1.EndpointPort
+}
+
+// hostnameOf returns the name of an endpoint with an address below its Service's.
+func (e endpoint) hostnameOf(address netip.Addr) string {
+	if e.Hostname != nil && *e.Hostname != "" {
+		return *e.Hostname
+	}
+	return dashed(address)
+}
+
+func (e endpoint) isReady(service *corev1.Service) bool {
+	return service.Spec.PublishNotReadyAddresses || e.Conditions.Ready == nil || *e.Conditions.Ready
+}
+
+// endpoints returns the endpoints of a Service that are ready, beginning with any of them.
+func (h *hostState) endpoints(service *corev1.Service) iter.Seq[endpoint] {
+	all := indexed[*discoveryv1.EndpointSlice](h.slices, byService, service.Namespace+"/"+service.Name)
+	return func(yield func(endpoint) bool) {
+		n := 0
+		for _, slice := range all {
+			n += len(slice.Endpoints)
+		}
+		if n == 0 {
+			return
+		}
+		first := rand.N(n)
+		for _, part := range [][2]int{{first, n}, {0, first}} {
+			i := 0
+			for _, slice := range all {
+				for j := range slice.Endpoints {
+					e := endpoint{&slice.Endpoints[j], slice.Ports}
+					if i >= part[0] && i < part[1] && e.isReady(service) && !yield(e) {
+						return
+					}
+					i++
+				}
+			}
+		}
+	}
+}
+
+// namesAt returns the names that an address has in a space, without the domain.
+func (h *hostState) namesAt(of tenantID, address netip.Addr) []string {
+	key := address.Unmap().String()
+	var found []string
+	for _, service := range indexed[*corev1.Service](h.services, byAddress, key) {
+		if api := h.api(of.installation); api != nil && api.Namespace == service.Namespace && api.Name == service.Name {
+			found = append(found, "kubernetes.default.svc.")
+		} else if owner, ok := h.owner(service.Namespace); ok && idOf(owner) == of {
+			found = append(found, service.Name+"."+owner.Name+".svc.")
+		}
+	}
+	for _, slice := range indexed[*discoveryv1.EndpointSlice](h.slices, byAddress, key) {
+		owner, ok := h.owner(slice.Namespace)
+		service := h.service(slice.Namespace, slice.Labels[discoveryv1.LabelServiceName])
+		if !ok || idOf(owner) != of || service == nil {
+			continue
+		}
+		for i := range slice.Endpoints {
+			if e := (endpoint{&slice.Endpoints[i], nil}); e.isReady(service) && slices.Contains(e.Addresses, key) {
+				found = append(found, e.hostnameOf(address)+"."+service.Name+"."+owner.Name+".svc.")
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func indexed[T any](informer cache.SharedIndexInformer, index, value string) []T {
+	found, err := informer.GetIndexer().ByIndex(index, value)
+	if err != nil {
+		return nil // there is the index
+	}
+	all := make([]T, 0, len(found))
+	for i := range found {
+		if o, ok := found[i].(T); ok {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// broadcast tells all who wait that something has changed.
+type broadcast struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+// next returns a channel that is closed at the next change.
+func (b *broadcast) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch == nil {
+		b.ch = make(chan struct{})
+	}
+	return b.ch
+}
+
+func (b *broadcast) tell() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch != nil {
+		close(b.ch)
+		b.ch = nil
+	}
+}

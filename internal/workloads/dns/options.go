@@ -1,0 +1,232 @@
+package dns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
+)
+
+const (
+	// resolvConf is where upstreams are if nobody names them.
+	resolvConf = "/etc/resolv.conf"
+	// defaultLameDuck is how long a server that ends still answers: the host takes a moment to send nobody to it.
+	defaultLameDuck = 5 * time.Second
+	// shutdownTimeout is how long answers that are being made have after that.
+	shutdownTimeout = 5 * time.Second
+	idleTimeout     = 5 * time.Second
+	// readBuffer is how many bytes of questions wait to be read: some thousand.
+	readBuffer = 4 << 20
+)
+
+// loopback are ranges that are a process's own, wherever it runs.
+var loopback = []string{"127.0.0.0/8", "0.0.0.0/8", "::/127"}
+
+// Options configure the server.
+type Options struct {
+	// Host is the configuration of the ServiceAccount dns on the host.
+	Host *rest.Config
+	// BindAddress is where questions arrive, by UDP and TCP.
+	BindAddress string
+	// HealthProbeBindAddress is where /healthz and /readyz are, 0 for nowhere.
+	HealthProbeBindAddress string
+	// Forward are the upstreams for names outside, those of resolvConf if there are none.
+	Forward []string
+	// HostDomain is the domain of the host's own names, empty if it is that of spaces.
+	HostDomain string
+	// ClusterCIDRs are ranges of the host's pods, Services and nodes, beside all private ones.
+	ClusterCIDRs []string
+	// TTL is how long, in whole seconds, clients may remember names of spaces.
+	TTL time.Duration
+	// MaxForwarded is how many questions are forwarded at once. A tenant has a quarter of that.
+	MaxForwarded int
+	// TenantRate is how many questions a tenant has answered in a second.
+	TenantRate int
+	// LameDuck is how long a server that ends still answers. Zero is defaultLameDuck.
+	LameDuck time.Duration
+	// patience, if set, takes the place of defaultPatience.
+	patience time.Duration
+	// Started, if set, is called with the address at which questions arrive.
+	Started func(address string)
+}
+
+// NewOptions returns the defaults.
+func NewOptions() Options {
+	return Options{
+		BindAddress: ":1053", HealthProbeBindAddress: "0", TTL: 5 * time.Second, MaxForwarded: 512, TenantRate: 5000,
+	}
+}
+
+// AddFlags adds the flags of the server.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "Address and port at which questions arrive, by UDP and TCP.")
+	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, "Address of /healthz and /readyz, 0 for none.")
+	fs.StringSliceVar(&o.Forward, "forward", o.Forward,
+		"Addresses of upstreams for names outside, with or without a port, divided by commas. If there are none, those of "+resolvConf+", loopback addresses left out.")
+	fs.StringVar(&o.HostDomain, "host-cluster-domain", o.HostDomain,
+		"Cluster domain of the host cluster, if it is another one than "+names.Domain+". No upstream is asked for names in either.")
+	fs.StringSliceVar(&o.ClusterCIDRs, "cluster-cidrs", o.ClusterCIDRs,
+		"Ranges of addresses of the host cluster's pods, Services and nodes. No upstream is asked whose these are, nor private addresses.")
+	fs.DurationVar(&o.TTL, "ttl", o.TTL, "How long clients may remember names of spaces, in whole seconds.")
+	fs.IntVar(&o.MaxForwarded, "max-forwarded", o.MaxForwarded, "How many questions upstreams are asked at once. A tenant has a quarter of that at most.")
+	fs.IntVar(&o.TenantRate, "tenant-queries-per-second", o.TenantRate, "How many questions of a tenant are answered in a second. Others are dropped.")
+}
+
+// Validate reports what is wrong with the flags.
+func (o *Options) Validate() error {
+	_, err := o.newServer(nil)
+	return err
+}
+
+// newServer makes the server of the options.
+func (o *Options) newServer(host *hostState) (*server, error) {
+	switch {
+	case o.TTL < 0 || o.TTL > time.Hour:
+		return nil, fmt.Errorf("--ttl is %s, and must be an hour at most", o.TTL)
+	case o.MaxForwarded < 1:
+		return nil, fmt.Errorf("--max-forwarded is %d, and must be positive", o.MaxForwarded)
+	case o.TenantRate < 1:
+		return nil, fmt.Errorf("--tenant-queries-per-second is %d, and must be positive", o.TenantRate)
+	case o.HostDomain != "" && len(validation.IsDNS1123Subdomain(o.HostDomain)) > 0:
+		return nil, fmt.Errorf("--host-cluster-domain: %q is no domain, such as %s", o.HostDomain, names.Domain)
+	}
+	ranges, err := network.Parse(append(slices.Clone(o.ClusterCIDRs), loopback...))
+	if err != nil {
+		return nil, fmt.Errorf("--cluster-cidrs: %w", err)
+	}
+	upstreams, err := upstreamsOf(o.Forward, resolvConf)
+	if err != nil {
+		return nil, fmt.Errorf("--forward: %w", err)
+	}
+	s := &server{
+		host: host, domains: []string{names.Domain + "."}, inside: network.NewRanges(nil, ranges),
+		ttl:   uint32(o.TTL / time.Second), //nolint:gosec // an hour at most
+		rates: newRates(o.TenantRate), patience: defaultPatience, waiting: make(chan struct{}, maxWaiting),
+	}
+	if o.HostDomain != "" && o.HostDomain != names.Domain {
+		s.domains = append(s.domains, o.HostDomain+".")
+	}
+	s.forward = &forwarder{upstreams: upstreams, turns: newTurns[tenantID](o.MaxForwarded, maxQueued), answers: newAnswers(), isInside: s.isInside}
+	return s, nil
+}
+
+// Run answers questions until ctx ends.
+func Run(ctx context.Context, o Options) error {
+	ServeMetrics()
+	config := rest.CopyConfig(o.Host)
+	config.UserAgent = "tenantry-dns"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("creating the client of the host cluster: %w", err)
+	}
+	return o.run(ctx, client)
+}
+
+func (o *Options) run(ctx context.Context, client kubernetes.Interface) error {
+	host, err := newHostState(client)
+	if err != nil {
+		return err
+	}
+	s, err := o.newServer(host)
+	if err != nil {
+		return err
+	}
+	if o.patience > 0 {
+		s.patience = o.patience
+	}
+	if len(s.forward.upstreams) == 0 {
+		klog.FromContext(ctx).Error(errNoUpstream, "Names outside are not answered: name upstreams by --forward", "file", resolvConf)
+	}
+	h := &health{}
+	stop, err := h.serve(o.HealthProbeBindAddress)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	// It knows the host as long as it answers, which is longer than ctx.
+	knows, forget := context.WithCancel(context.WithoutCancel(ctx))
+	defer forget()
+	context.AfterFunc(ctx, func() {
+		if !h.ready.Load() {
+			forget()
+		}
+	})
+	if !host.run(knows) {
+		return ctx.Err()
+	}
+	return o.answer(ctx, s, h)
+}
+
+// answer answers questions until some time after ctx has ended.
+func (o *Options) answer(ctx context.Context, s *server, h *health) error {
+	packets, connections, err := listen(o.BindAddress)
+	if err != nil {
+		return err
+	}
+	decorate := func(r dns.Reader) dns.Reader { return reader{r, s} }
+	servers := []*dns.Server{
+		{PacketConn: packets, Handler: s, DecorateReader: decorate, UDPSize: udpSize},
+		{Listener: &listener{Listener: connections, server: s, open: map[party]int{}}, Handler: s, DecorateReader: decorate, IdleTimeout: func() time.Duration { return idleTimeout }},
+	}
+	ended := make(chan error, len(servers))
+	for _, server := range servers {
+		go func() { ended <- server.ActivateAndServe() }()
+	}
+	h.ready.Store(true)
+	if o.Started != nil {
+		o.Started(packets.LocalAddr().String())
+	}
+	select {
+	case <-ctx.Done():
+		h.ready.Store(false)
+		lameDuck := o.LameDuck
+		if lameDuck == 0 {
+			lameDuck = defaultLameDuck
+		}
+		time.Sleep(lameDuck)
+	case err = <-ended:
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	for _, server := range servers {
+		_ = server.ShutdownContext(last) // what is not answered by now is asked again, elsewhere
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// listenAttempts is how often a port is looked for, if any will do: one that is free for UDP may be taken for TCP.
+const listenAttempts = 20
+
+// listen listens at an address, by UDP and TCP.
+func listen(address string) (net.PacketConn, net.Listener, error) {
+	_, port, _ := net.SplitHostPort(address)
+	for attempt := 1; ; attempt++ {
+		packets, err := net.ListenPacket("udp", address)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--bind-address: %w", err)
+		}
+		connections, err := net.Listen("tcp", packets.LocalAddr().String())
+		if err == nil {
+			if conn, ok := packets.(*net.UDPConn); ok {
+				_ = conn.SetReadBuffer(readBuffer) // or what the system allows
+			}
+			return packets, connections, nil
+		}
+		_ = packets.Close()
+		if port != "0" || attempt == listenAttempts {
+			return nil, nil, fmt.Errorf("--bind-address: %w", err)
+		}
+	}
+}

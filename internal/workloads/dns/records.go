@@ -1,0 +1,319 @@
+package dns
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// schemaVersion is that of the specification of Kubernetes' DNS.
+const schemaVersion = "1.1.0"
+
+// What a record of a service says beside its port. The specification leaves it open.
+const (
+	srvPriority = 0
+	srvWeight   = 100
+)
+
+// maxExtra is how many addresses of targets are in an answer beside its records.
+const maxExtra = 20
+
+// lookup is one look for a name of the domain, in the space of one tenant.
+type lookup struct {
+	host *hostState
+	of   tenantID
+	// zone is the domain, and name what is asked for in it, as the client has written it.
+	zone, name string
+	qtype      uint16
+	ttl        uint32
+	// most is how many records are of use.
+	most int
+}
+
+// answer is what there is of a name.
+type answer struct {
+	// exists is whether there is the name, if with records of other types alone.
+	exists         bool
+	records, extra []dns.RR
+	// alias is the name that this one stands for, empty if it stands for none.
+	alias string
+	// cut is whether there is more than is of use.
+	cut bool
+
+	seen map[string]bool
+}
+
+// isNew reports whether something is there for the first time: an endpoint may be in two slices for a moment.
+func (a *answer) isNew(what string) bool {
+	if a.seen[what] {
+		return false
+	}
+	if a.seen == nil {
+		a.seen = map[string]bool{}
+	}
+	a.seen[what] = true
+	return true
+}
+
+// answer looks the name up.
+func (l lookup) answer() answer {
+	labels := dns.SplitDomainName(strings.TrimSuffix(strings.ToLower(l.name), l.zone))
+	n := len(labels)
+	switch {
+	case n == 0:
+		return l.one(dns.TypeSOA, authority(l.zone, l.ttl))
+	case n == 1 && labels[0] == "dns-version":
+		return l.one(dns.TypeTXT, &dns.TXT{Txt: []string{schemaVersion}})
+	case labels[n-1] == "svc":
+		return l.inServices(labels[:n-1])
+	case labels[n-1] == "pod":
+		return l.inPods(labels[:n-1])
+	default:
+		return answer{}
+	}
+}
+
+// one is the answer of a name with one record.
+func (l lookup) one(of uint16, record dns.RR) answer {
+	a := answer{exists: true}
+	if l.qtype == of {
+		*record.Header() = l.header(l.name, of)
+		a.records = []dns.RR{record}
+	}
+	return a
+}
+
+// authority is the beginning of a zone. It says for how long, in seconds, it is known that there is nothing.
+func authority(zone string, ttl uint32) *dns.SOA {
+	return &dns.SOA{
+		Hdr: dns.RR_Header{Name: zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},
+		Ns:  "ns.dns." + names.Domain + ".", Mbox: "hostmaster." + names.Domain + ".",
+		Serial: 1, Refresh: 7200, Retry: 1800, Expire: 86400, Minttl: ttl,
+	}
+}
+
+func (l lookup) header(name string, of uint16) dns.RR_Header {
+	return dns.RR_Header{Name: name, Rrtype: of, Class: dns.ClassINET, Ttl: l.ttl}
+}
+
+// inServices looks for what is before svc: a namespace, a Service in it, and what is below that.
+func (l lookup) inServices(labels []string) answer {
+	n := len(labels)
+	if n == 0 {
+		return answer{exists: true}
+	}
+	var service *corev1.Service
+	if n > 1 && labels[n-1] == corev1.NamespaceDefault && labels[n-2] == "kubernetes" {
+		service = l.host.api(l.of.installation)
+	} else {
+		home := l.host.home(l.of, labels[n-1])
+		if home == "" || n == 1 {
+			return answer{exists: home != ""}
+		}
+		service = l.host.service(home, labels[n-2])
+	}
+	if service == nil {
+		return answer{}
+	}
+	below := labels[:n-2]
+	switch {
+	case service.Spec.Type == corev1.ServiceTypeExternalName:
+		if len(below) > 0 {
+			return answer{}
+		}
+		return answer{exists: true, alias: dns.Fqdn(service.Spec.ExternalName)}
+	case service.Spec.ClusterIP == corev1.ClusterIPNone:
+		return l.headless(service, below)
+	default:
+		return l.clusterIP(service, below)
+	}
+}
+
+// clusterIP looks for a Service with addresses of its own, or for what is below it.
+func (l lookup) clusterIP(service *corev1.Service, below []string) answer {
+	addresses := canonical(service.Spec.ClusterIPs)
+	switch len(below) {
+	case 0:
+		a := answer{exists: true}
+		for _, address := range addresses {
+			l.add(&a, netip.MustParseAddr(address))
+		}
+		return a
+	case 1:
+		return answer{exists: slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name != "" && isProtocol(below[0], p.Protocol) })}
+	case 2:
+		var a answer
+		for _, port := range service.Spec.Ports {
+			if port.Name == "" || below[0] != "_"+port.Name || !isProtocol(below[1], port.Protocol) {
+				continue
+			}
+			a.exists = true
+			l.addService(&a, l.above(2), port.Port, addresses)
+		}
+		return a
+	default:
+		return answer{}
+	}
+}
+
+// headless looks for a Service that stands for its endpoints, or for what is below it. Without any that is ready, it is
+// not there, as the specification says.
+func (l lookup) headless(service *corev1.Service, below []string) answer {
+	var a answer
+	for e := range l.host.endpoints(service) {
+		if len(a.records) > l.most {
+			a.records, a.cut = a.records[:l.most], true
+			break
+		}
+		l.addEndpoint(&a, e, below)
+	}
+	return a
+}
+
+// addEndpoint adds what an endpoint has of a name below its Service.
+func (l lookup) addEndpoint(a *answer, e endpoint, below []string) {
+	for _, text := range e.Addresses {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			continue
+		}
+		switch {
+		case len(below) == 0, len(below) == 1 && below[0] == e.hostnameOf(address):
+			a.exists = true
+			l.add(a, address)
+		case len(below) == 1 || len(below) == 2:
+			for _, port := range e.ports {
+				if port.Name == nil || *port.Name == "" || port.Port == nil || port.Protocol == nil || !isProtocol(below[len(below)-1], *port.Protocol) {
+					continue
+				}
+				if len(below) == 1 {
+					a.exists = true
+				} else if below[0] == "_"+*port.Name {
+					a.exists = true
+					l.addService(a, e.hostnameOf(address)+"."+l.above(2), *port.Port, []string{text})
+				}
+			}
+		}
+	}
+}
+
+// isProtocol reports whether a label stands for a protocol.
+func isProtocol(label string, protocol corev1.Protocol) bool {
+	return strings.EqualFold(label, "_"+string(protocol))
+}
+
+// above returns the name that is so many labels above the one that is asked for.
+func (l lookup) above(labels int) string {
+	return strings.ToLower(l.name[dns.Split(l.name)[labels]:])
+}
+
+// add adds an address, if it is of the family that is asked for, and is not there yet.
+func (l lookup) add(a *answer, address netip.Addr) {
+	if record := l.address(l.name, address); record.Header().Rrtype == l.qtype && a.isNew(address.String()) {
+		a.records = append(a.records, record)
+	}
+}
+
+func (l lookup) address(name string, address netip.Addr) dns.RR {
+	if address.Is4() {
+		return &dns.A{Hdr: l.header(name, dns.TypeA), A: address.AsSlice()}
+	}
+	return &dns.AAAA{Hdr: l.header(name, dns.TypeAAAA), AAAA: address.AsSlice()}
+}
+
+// addService adds a port of a target, if that is asked for, and the addresses of the target.
+func (l lookup) addService(a *answer, target string, port int32, addresses []string) {
+	if l.qtype != dns.TypeSRV || !a.isNew(target+":"+strconv.Itoa(int(port))) {
+		return
+	}
+	a.records = append(a.records, &dns.SRV{
+		Hdr: l.header(l.name, dns.TypeSRV), Priority: srvPriority, Weight: srvWeight, Port: uint16(port), Target: target, //nolint:gosec // a port
+	})
+	for _, address := range addresses {
+		if len(a.extra) < maxExtra {
+			a.extra = append(a.extra, l.address(target, netip.MustParseAddr(address)))
+		}
+	}
+}
+
+// inPods looks for what is before pod: a namespace, and the address of a pod in it, with dashes. Others have no name:
+// the specification would have all addresses there be.
+func (l lookup) inPods(labels []string) answer {
+	switch len(labels) {
+	case 0:
+		return answer{exists: true}
+	case 1:
+		return answer{exists: l.host.home(l.of, labels[0]) != ""}
+	case 2:
+		address, ok := undashed(labels[0])
+		if !ok {
+			return answer{}
+		}
+		there, ok := l.host.clientAt(address)
+		if !ok || idOf(there) != l.of || labels[1] != there.Name && labels[1] != there.Host() {
+			return answer{}
+		}
+		a := answer{exists: true}
+		l.add(&a, address)
+		return a
+	default:
+		return answer{}
+	}
+}
+
+// dashed returns an address as a label of a name.
+func dashed(address netip.Addr) string {
+	return strings.NewReplacer(".", "-", ":", "-").Replace(address.Unmap().StringExpanded())
+}
+
+// undashed returns the address that a label stands for.
+func undashed(label string) (netip.Addr, bool) {
+	for _, separator := range []string{".", ":"} {
+		if address, err := netip.ParseAddr(strings.ReplaceAll(label, "-", separator)); err == nil {
+			return address.Unmap(), true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// reversed returns the address that a name below arpa stands for.
+func reversed(name string) (netip.Addr, bool) {
+	labels := dns.SplitDomainName(strings.ToLower(name))
+	n := len(labels)
+	if n < 2 || labels[n-1] != "arpa" {
+		return netip.Addr{}, false
+	}
+	family, parts := labels[n-2], labels[:n-2]
+	parts = slices.Clone(parts)
+	slices.Reverse(parts)
+	text := ""
+	switch {
+	case family == "in-addr" && len(parts) == 4:
+		text = strings.Join(parts, ".")
+	case family == "ip6" && len(parts) == 32:
+		for nibbles := range slices.Chunk(parts, 4) {
+			text += ":" + strings.Join(nibbles, "")
+		}
+		text = text[1:]
+	}
+	address, err := netip.ParseAddr(text)
+	return address.Unmap(), err == nil
+}
+
+// pointers are the records of an address.
+func (l lookup) pointers(address netip.Addr) answer {
+	all := l.host.namesAt(l.of, address)
+	a := answer{exists: len(all) > 0}
+	for _, name := range all {
+		if l.qtype == dns.TypePTR {
+			a.records = append(a.records, &dns.PTR{Hdr: l.header(l.name, dns.TypePTR), Ptr: name + names.Domain + "."})
+		}
+	}
+	return a
+}

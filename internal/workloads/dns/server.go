@@ -1,0 +1,263 @@
+package dns
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/internal/process/keyed"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
+)
+
+const (
+	// defaultPatience is how long it may take until it is known of an address whose it is: a pod may ask before the host
+	// has told of its address, and before it has told that another one has it no longer.
+	defaultPatience = 2 * time.Second
+	// maxWaiting is how many questions wait for that, and maxWaitingOne how many from one address.
+	maxWaiting    = 1024
+	maxWaitingOne = 16
+	// mostByUDP is how many records are of use by UDP: more than fit.
+	mostByUDP = 100
+	// mostByTCP is how many records are of use by TCP: about as many as fit.
+	mostByTCP = 4000
+	// maxAliases is how many names an answer passes through.
+	maxAliases = 8
+)
+
+// server answers questions.
+type server struct {
+	host *hostState
+	// domains are those in which names are of the space of who asks. The first one is that of spaces, another one that
+	// of the host if it is another one.
+	domains []string
+	// inside are the addresses of which no upstream is asked whose they are.
+	inside  network.Ranges
+	ttl     uint32
+	forward *forwarder
+	rates   *rates
+	// patience is how long it may take until it is known of an address whose it is.
+	patience  time.Duration
+	waiting   chan struct{}
+	waitingAt keyed.Map[netip.Addr, *waiting]
+	strangers strangers
+}
+
+// waiting has a place for each question from one address that waits.
+type waiting struct{ places chan struct{} }
+
+// ServeDNS implements dns.Handler.
+func (s *server) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
+	defer utilruntime.HandleCrash() // one question must not end the answers to all
+	began := time.Now()
+	reply, kind := s.reply(w, r)
+	_, tcp := w.RemoteAddr().(*net.TCPAddr)
+	fit(reply, sizeOf(r, tcp))
+	if err := w.WriteMsg(reply); err != nil {
+		klog.V(4).InfoS("Answering a question failed", "err", err)
+	}
+	observe(kind, began)
+}
+
+// fit makes an answer so large at most, in bytes. What is beside the records goes first, and is not missed.
+func fit(reply *dns.Msg, size int) {
+	if reply.Compress = true; reply.Len() > size {
+		reply.Extra = slices.DeleteFunc(reply.Extra, func(record dns.RR) bool { return record.Header().Rrtype != dns.TypeOPT })
+	}
+	reply.Truncate(size)
+}
+
+// sizeOf returns how large an answer may be.
+func sizeOf(r *dns.Msg, tcp bool) int {
+	opt := r.IsEdns0()
+	switch {
+	case tcp:
+		return dns.MaxMsgSize
+	case opt == nil:
+		return dns.MinMsgSize
+	default:
+		return min(int(opt.UDPSize()), udpSize)
+	}
+}
+
+// reply returns the answer, and of which kind it is.
+func (s *server) reply(w dns.ResponseWriter, r *dns.Msg) (*dns.Msg, string) {
+	m := new(dns.Msg)
+	m.SetReply(r)
+	m.RecursionAvailable = true
+	opt := r.IsEdns0()
+	if opt != nil {
+		m.SetEdns0(udpSize, opt.Do())
+	}
+	q := r.Question[0]
+	switch {
+	case opt != nil && opt.Version() != 0:
+		m.Rcode = dns.RcodeBadVers
+		return m, kindRefused
+	case r.Opcode != dns.OpcodeQuery || q.Qtype >= 128 && q.Qtype <= dns.TypeANY || q.Qtype == dns.TypeOPT:
+		m.Rcode = dns.RcodeNotImplemented // transfers, and all records at once
+		return m, kindRefused
+	case q.Qclass != dns.ClassINET:
+		m.Rcode = dns.RcodeRefused
+		return m, kindRefused
+	}
+	address, tcp := addressOf(w.RemoteAddr())
+	if s.saysAddress(m, q, address) {
+		return m, kindSpace
+	}
+	asks, ok := s.whoAsks(address)
+	if !ok {
+		s.strangers.note(address, s.host.isNode(address))
+		m.Rcode = dns.RcodeServerFailure
+		return m, kindUnknown
+	}
+	return m, s.resolve(m, r, idOf(asks), tcp)
+}
+
+// addressOf returns the address of a client, and whether it is connected by TCP.
+func addressOf(remote net.Addr) (address netip.Addr, tcp bool) {
+	switch remote := remote.(type) {
+	case *net.UDPAddr:
+		return remote.AddrPort().Addr().Unmap(), false
+	case *net.TCPAddr:
+		return remote.AddrPort().Addr().Unmap(), true
+	default:
+		return netip.Addr{}, false
+	}
+}
+
+// whoAsks returns of which namespace of a space a client is. While that is not known it waits for a while.
+func (s *server) whoAsks(address netip.Addr) (names.Namespace, bool) {
+	if n, ok := s.host.clientAt(address); ok {
+		return n, true
+	}
+	at, _, leave := s.waitingAt.Use(address, func() *waiting { return &waiting{make(chan struct{}, maxWaitingOne)} })
+	defer leave()
+	for _, places := range []chan struct{}{at.places, s.waiting} {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+		default:
+			return names.Namespace{}, false
+		}
+	}
+	timer := time.NewTimer(s.patience)
+	defer timer.Stop()
+	for {
+		changed := s.host.changed.next()
+		if n, ok := s.host.clientAt(address); ok {
+			return n, true
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return names.Namespace{}, false
+		}
+	}
+}
+
+// resolve puts what a tenant's pod is answered into a message, and returns of which kind that is.
+func (s *server) resolve(m, r *dns.Msg, of tenantID, tcp bool) string {
+	q := r.Question[0]
+	name, kind := q.Name, kindSpace
+	for range maxAliases {
+		a, zone, ok := s.look(of, dns.Question{Name: name, Qtype: q.Qtype, Qclass: q.Qclass}, tcp)
+		if !ok {
+			return s.resolveOutside(m, r, of, name, tcp)
+		}
+		m.Authoritative = true
+		m.Answer, m.Truncated = append(m.Answer, a.records...), a.cut && !tcp
+		m.Extra = append(a.extra, m.Extra...) // options are last
+		if a.alias == "" {
+			if !a.exists {
+				m.Rcode, kind = dns.RcodeNameError, kindNone
+			} else if len(a.records) == 0 {
+				kind = kindNone
+			}
+			if len(a.records) == 0 {
+				m.Ns = []dns.RR{authority(zone, s.ttl)}
+			}
+			return kind
+		}
+		m.Answer = append(m.Answer, &dns.CNAME{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: s.ttl}, Target: a.alias})
+		if q.Qtype == dns.TypeCNAME {
+			return kind
+		}
+		name = a.alias
+	}
+	m.Answer, m.Rcode = nil, dns.RcodeServerFailure // names that stand for each other
+	return kindFailed
+}
+
+// look looks for a name that no upstream is to be asked about, in a zone. It reports whether that is one.
+func (s *server) look(of tenantID, q dns.Question, tcp bool) (a answer, zone string, ok bool) {
+	l := lookup{host: s.host, of: of, name: q.Name, qtype: q.Qtype, ttl: s.ttl, most: mostByUDP}
+	if tcp {
+		l.most = mostByTCP
+	}
+	for _, l.zone = range s.domains {
+		if dns.IsSubDomain(l.zone, q.Name) {
+			return l.answer(), l.zone, true
+		}
+	}
+	if dns.IsSubDomain("localhost.", q.Name) {
+		a := answer{exists: true}
+		for _, address := range []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()} {
+			l.add(&a, address)
+		}
+		return a, "localhost.", true
+	}
+	address, ok := reversed(q.Name)
+	if !ok {
+		return answer{}, "", false
+	}
+	a = l.pointers(address)
+	return a, q.Name, a.exists || s.inside.Contains(address)
+}
+
+// isInside reports whether a name is none that upstreams may tell of.
+func (s *server) isInside(name string) bool {
+	for _, zone := range append([]string{"localhost."}, s.domains...) {
+		if dns.IsSubDomain(zone, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// resolveOutside adds what upstreams say of a name to a message.
+func (s *server) resolveOutside(m, r *dns.Msg, of tenantID, name string, tcp bool) string {
+	q := r.Question[0]
+	if !r.RecursionDesired {
+		if len(m.Answer) > 0 {
+			return kindSpace // for which other name it stands
+		}
+		m.Rcode = dns.RcodeRefused
+		return kindRefused
+	}
+	asked := questionOf(of, dns.Question{Name: name, Qtype: q.Qtype}, r)
+	outside, cached, err := s.forward.ask(context.Background(), asked, name, tcp)
+	if err != nil {
+		klog.V(2).InfoS("A name outside was not found out", "err", err)
+		m.Answer, m.Rcode = nil, dns.RcodeServerFailure
+		return kindOf(err)
+	}
+	for _, record := range outside.Answer {
+		if h := record.Header(); strings.EqualFold(h.Name, name) {
+			h.Name = name // as the client has written it
+		}
+	}
+	m.Answer, m.Ns = append(m.Answer, outside.Answer...), outside.Ns
+	m.Rcode, m.Truncated = outside.Rcode, outside.Truncated
+	if cached {
+		return kindCached
+	}
+	return kindOutside
+}

@@ -1,0 +1,58 @@
+package dns
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/internal/workloads/canary"
+)
+
+// tellStrangers is how often it is logged that clients are not known.
+const tellStrangers = time.Minute
+
+// strangers counts clients that are not known.
+type strangers struct {
+	mu    sync.Mutex
+	n     int
+	nodes int
+	next  time.Time
+}
+
+// note counts a question, and logs now and then that there are such. A network that hides the addresses of pods behind
+// those of nodes is the worst case: then nobody gets an answer.
+func (s *strangers) note(address netip.Addr, isNode bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n++
+	if isNode {
+		s.nodes++
+	}
+	now := time.Now()
+	if now.Before(s.next) {
+		return
+	}
+	why := "the address is not that of exactly one live pod of a space"
+	if s.nodes > 0 {
+		why = "addresses of nodes ask: if pods of spaces have no answers, the network of the host hides their addresses (masquerade) on the way to Services, and it cannot be known which tenant asks. " +
+			"Have it leave the addresses of pods as they are"
+	}
+	klog.ErrorS(nil, "Questions are not answered, because it is not known whose they are", "why", why, "last", address, "questions", s.n, "ofNodes", s.nodes)
+	s.n, s.nodes, s.next = 0, 0, now.Add(tellStrangers)
+}
+
+// saysAddress answers a question for canary.ClientName, and reports whether it is one. Pods of the syncer find out by it
+// whether the network of the host hides addresses.
+func (s *server) saysAddress(m *dns.Msg, q dns.Question, address netip.Addr) bool {
+	if dns.CanonicalName(q.Name) != canary.ClientName {
+		return false
+	}
+	m.Authoritative = true
+	if q.Qtype == dns.TypeTXT {
+		m.Answer = []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET}, Txt: []string{address.String()}}}
+	}
+	return true
+}
