@@ -165,10 +165,14 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/host.go", `	annotations[hashAnnotation] = network.Hash(&policy.Spec)`, `	if annotations[hashAnnotation] == "" {
 		annotations[hashAnnotation] = network.Hash(&policy.Spec)
 	}`},
+	{"pods are looked at for each version of a policy", by("internal/workloads/sync", "TestLooksOnce"),
+		"internal/workloads/sync/governed.go", `ok && kept.(governedVersion).version == policy.ResourceVersion {`, `ok {`},
+	{"what a policy governs is not that of another space's", by("internal/workloads/sync", "TestGovernedOnce"),
+		"internal/workloads/sync/governed.go", `	return governedKey{policy.Namespace, policy.Name, policy.UID}`, `	return governedKey{"", policy.Name, policy.UID}`},
 	{"labels follow policies", by("internal/workloads/sync", "TestPolicyBeforeLabels"),
-		"internal/workloads/sync/policies.go", `	if err == nil || isDenied(err) {`, `	if true {`},
+		"internal/workloads/sync/policies.go", `	if (err == nil || isDenied(err)) && `, `	if true && `},
 	{"a policy that a host refuses closes its pods", by("internal/workloads/sync", "TestPolicyBeforeLabels"),
-		"internal/workloads/sync/policies.go", `	if err == nil || isDenied(err) {`, `	if err == nil {`},
+		"internal/workloads/sync/policies.go", `	if (err == nil || isDenied(err)) && `, `	if err == nil && `},
 	{"more policies than a host gets close all pods", by("internal/workloads/sync", "TestOpen$"),
 		"internal/workloads/sync/policies.go", `	if len(policies) > network.MaxPolicies {`, `	if false {`},
 	{"the isolation of tenants is what there is without a flag", by("internal/workloads/sync", "TestValidate"),

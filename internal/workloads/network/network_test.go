@@ -153,6 +153,13 @@ func matches(t *testing.T, s *metav1.LabelSelector, set labels.Set) bool {
 	return selector.Matches(set)
 }
 
+func governed(policies []*networkingv1.NetworkPolicy) (all []*Governed) {
+	for _, policy := range policies {
+		all = append(all, GovernedBy(policy))
+	}
+	return all
+}
+
 // reached returns whom a pod of the space reaches, and is reached by, with so many policies of the space.
 func reached(t *testing.T, policies []*networkingv1.NetworkPolicy, direction networkingv1.PolicyType) string {
 	t.Helper()
@@ -165,7 +172,7 @@ func reached(t *testing.T, policies []*networkingv1.NetworkPolicy, direction net
 		}
 		host = append(host, made)
 	}
-	open := OpenOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: web.labels}}, policies)
+	open := OpenOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: web.labels}}, governed(policies))
 	var found []string
 	for _, name := range []string{"sibling", "cousin", "foreign", "system", "node", "service", "cloud", "outside", "other", "six", "inside6", "link6"} {
 		if admits(t, host, web, open, direction, all[name], 80) {
@@ -341,7 +348,7 @@ func TestOpenOf(t *testing.T) {
 		"what has not our label":       {policies: []*networkingv1.NetworkPolicy{policy(expression(OpenIngressLabel, metav1.LabelSelectorOpDoesNotExist), "Ingress")}, want: Open{Egress: true}},
 		"a selector that nobody reads": {policies: []*networkingv1.NetworkPolicy{policy(expression("a", "?"), "Ingress", "Egress")}},
 	} {
-		if got := OpenOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: app}}, tc.policies); got != tc.want {
+		if got := OpenOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: app}}, governed(tc.policies)); got != tc.want {
 			t.Errorf("%s: got %v, want %v", name, got, tc.want)
 		}
 	}

@@ -323,3 +323,74 @@ func TestCanaries(t *testing.T) {
 		})
 	}
 }
+
+// TestLooksOnce checks that pods are looked at once for each version of a policy, and what labels of a namespace have
+// looked at.
+func TestLooksOnce(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(nil), denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "1" }))
+	for _, step := range []struct {
+		what   string
+		policy *networkingv1.NetworkPolicy
+		pods   bool
+	}{
+		{what: "a new policy", pods: true},
+		{what: "the same one"},
+		{what: "another version of it", pods: true, policy: denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "2" })},
+		{what: "that one"},
+		{what: "another one of its name", pods: true, policy: denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion, p.UID = "2", "e" })},
+	} {
+		if step.policy != nil {
+			w.see(step.policy)
+		}
+		if err := w.syncPolicy(t.Context(), item{policyItem, "acme", "acme|shop", "deny"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.taken(); slices.Contains(got, podItem) != step.pods {
+			t.Errorf("%s: %v is looked at", step.what, got)
+		}
+	}
+	before, now := hostSpace(), hostSpace()
+	now.ResourceVersion, now.Labels["x"] = "2", "y"
+	w.hostNamespaceUpdated(before, now)
+	if got := w.taken(); !slices.Equal(got, []kind{hostNamespaceItem}) {
+		t.Errorf("after a label on the host %v is looked at", got)
+	}
+	delete(before.Annotations, boundAnnotation)
+	w.hostNamespaceUpdated(before, now)
+	if got := w.taken(); !slices.Contains(got, policyItem) {
+		t.Errorf("after the syncer has its rights %v is looked at", got)
+	}
+	space, labelled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n", Labels: map[string]string{"a": "b"}}}
+	w.namespaceUpdated(space, labelled)
+	if got := w.taken(); !slices.Equal(got, []kind{hostNamespaceItem}) {
+		t.Errorf("after a label in the space %v is looked at", got)
+	}
+}
+
+// taken takes what is in the queue out of it, and returns what that is about.
+func (w *world) taken() (kinds []kind) {
+	for w.queue.Len() > 0 {
+		i, _ := w.queue.Get()
+		kinds = append(kinds, i.kind)
+		w.queue.finished(i, 0)
+	}
+	return kinds
+}
+
+// TestGovernedOnce checks that the selector of a policy is read once, however many pods are looked at, and anew for
+// another version.
+func TestGovernedOnce(t *testing.T) {
+	g := newGoverned()
+	policy := denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "1" })
+	if g.by(policy) != g.by(policy.DeepCopy()) {
+		t.Error("it is read again")
+	}
+	other := denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "2" })
+	if g.by(policy) == g.by(other) {
+		t.Error("it is that of another version")
+	}
+	other = denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion, p.Namespace = "2", "globex|shop" })
+	if g.by(other) == g.by(denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "2" })) {
+		t.Error("it is that of another space")
+	}
+}

@@ -73,6 +73,7 @@ type syncer struct {
 	making     *idleSince
 	holds      *holds
 	surplus    *surplus
+	governed   *governed
 	orphans    *guard
 	losses     *guard
 	events     *hostEvents
@@ -140,7 +141,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
-		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), askRanges: make(chan struct{}, 1),
+		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), governed: newGoverned(), askRanges: make(chan struct{}, 1),
 	}
 	if err := s.setIsolation(o); err != nil {
 		return nil, err
