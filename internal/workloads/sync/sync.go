@@ -74,6 +74,7 @@ type syncer struct {
 	holds      *holds
 	surplus    *surplus
 	governed   *governed
+	spending   *spending
 	orphans    *guard
 	losses     *guard
 	events     *hostEvents
@@ -141,7 +142,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
-		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), governed: newGoverned(), askRanges: make(chan struct{}, 1),
+		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), governed: newGoverned(), spending: newSpending(clock.RealClock{}), askRanges: make(chan struct{}, 1),
 	}
 	if err := s.setIsolation(o); err != nil {
 		return nil, err
