@@ -98,6 +98,14 @@ var workloadsTable = []mutant{
 		"internal/workloads/network/policy.go", `if from := peers(rule.From, home, ranges); len(from) > 0 {`, `if from := peers(rule.From, home, ranges); from != nil || len(rule.From) > 0 {`},
 	{"a range is without the cluster's", by("internal/workloads/network", "TestReached"),
 		"internal/workloads/network/ranges.go", `	for _, p := range merge(slices.Concat(r.inside, except)) {`, `	for _, p := range merge(except) {`},
+	{"what is off limits is outside for no pod", by("internal/workloads/network", "TestNever"),
+		"internal/workloads/network/ranges.go", `slices.Concat(never, configured, found)`, `slices.Concat(configured, found)`},
+	{"NAT64 leads to nothing inside", by("internal/workloads/network", "TestNever"),
+		"internal/workloads/network/ranges.go", `			inside = append(inside, by)`, `			_ = by`},
+	{"what is off limits is reached by no webhook", by("internal/server/egress", "TestCheck"),
+		"internal/server/egress/egress.go", ` isOffLimits(ip),`, ``},
+	{"an address that embeds another is that one for webhooks", by("internal/server/egress", "TestCheck"),
+		"internal/server/egress/egress.go", `offlimits.Embedded(parsed.Addr())`, `parsed.Addr().Unmap()`},
 	{"an exception that nobody reads is not left out", by("internal/workloads/network", "TestReached"),
 		"internal/workloads/network/ranges.go", `		p, err := netip.ParsePrefix(text)
 		if err != nil || p.Addr().Is4In6() {
@@ -122,12 +130,33 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/isolation.go", `	case canary.Unenforced:
 		return canary.ErrUnenforced`, `	case canary.Unenforced:
 		return nil`},
+	{"the ranges of pods that nodes tell are inside", by("internal/workloads/sync", "TestToldRanges"),
+		"internal/workloads/sync/ranges.go", `append([]string{node.Spec.PodCIDR}, node.Spec.PodCIDRs...)`, `[]string(nil)`},
+	{"the network of a pod of a space is inside", by("internal/workloads/sync", "TestSeenNetworks"),
+		"internal/workloads/sync/ranges.go", `slices.Concat(found, s.seenNetworks)`, `found`},
+	{"a canary has an address that somebody has told", by("internal/workloads/sync", "TestCanaryOutside"),
+		"internal/workloads/sync/ranges.go", `outside(s.told, pod)`, `outside(s.ranges, pod)`},
+	{"the addresses of canaries are looked at", by("internal/workloads/sync", "TestCanaries"),
+		"internal/workloads/sync/isolation.go", `	if err := s.allInside(listener, dialer); err != nil {`, `	if err := s.allInside(); err != nil {`},
+	{"no pod begins on a host whose ranges nobody knows", by("internal/workloads/sync", "TestCanaryOutside"),
+		"internal/workloads/sync/isolation.go", `		i.why = err.Error()`, `		i.why = ""`},
+	{"an address of a pod is looked at when it is there", by("internal/workloads/sync", "TestSeesAddresses"),
+		"internal/workloads/sync/watch.go", `	s.seeAddresses(obj.(*corev1.Pod))`, ``},
 	{"a connection that must not be made is noticed", by("internal/workloads/canary", "TestDial"),
 		"internal/workloads/canary/canary.go", `			return ErrUnenforced
 		}
 	}`, `			return nil
 		}
 	}`},
+	{"a connection that is late is no proof of anything", by("internal/workloads/canary", "TestLate"),
+		"internal/workloads/canary/canary.go", `			err = errSeldom`, `			err = ErrUnenforced`},
+	{"a network that carries nothing denies nothing", by("internal/workloads/canary", "TestLate"),
+		"internal/workloads/canary/canary.go", `	if !connects(allowed) {
+		return ErrUnconnected
+	}
+	return nil`, `	return nil`},
+	{"pods of spaces do not keep the canaries waiting", by("internal/workloads/network", "TestCanaryPriority"),
+		"internal/workloads/network/canary.go", `			PriorityClassName: CanaryPriorityClass,`, ``},
 	{"no pod is made before the guards", by("internal/workloads/sync", "TestGuards|TestForeignGuard"),
 		"internal/workloads/sync/namespaces.go", `	return found.UID, s.ensureGuards(ctx, home)`, `	return found.UID, nil`},
 	{"somebody else's policy is not taken for the guard", by("internal/workloads/sync", "TestForeignGuard|TestPolicies"),
@@ -136,10 +165,20 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/host.go", `	annotations[hashAnnotation] = network.Hash(&policy.Spec)`, `	if annotations[hashAnnotation] == "" {
 		annotations[hashAnnotation] = network.Hash(&policy.Spec)
 	}`},
+	{"pods are looked at for each version of a policy", by("internal/workloads/sync", "TestLooksOnce"),
+		"internal/workloads/sync/governed.go", `ok && kept.(governedVersion).version == policy.ResourceVersion {`, `ok {`},
+	{"what a policy governs is not that of another space's", by("internal/workloads/sync", "TestGovernedOnce"),
+		"internal/workloads/sync/governed.go", `	return governedKey{policy.Namespace, policy.Name, policy.UID}`, `	return governedKey{"", policy.Name, policy.UID}`},
+	{"a pod that begins on the host is not too large", by("internal/workloads/sync", "TestLargePods"),
+		"internal/workloads/sync/spending.go", `n > maxPodBytes {`, `n < 0 {`},
+	{"a host does not store large pods anew as often as a tenant likes", by("internal/workloads/sync", "TestPacedChanges"),
+		"internal/workloads/sync/update.go", `sizeOf(wanted)); wait > 0 {`, `sizeOf(wanted)); false {`},
+	{"what a tenant has changed on a host is no other's", by("internal/workloads/sync", "TestSpending"),
+		"internal/workloads/sync/spending.go", `		s.of[i.tenant] = of`, `		s.of[i.tenant], s.of["globex"] = of, of`},
 	{"labels follow policies", by("internal/workloads/sync", "TestPolicyBeforeLabels"),
-		"internal/workloads/sync/policies.go", `	if err == nil || isDenied(err) {`, `	if true {`},
+		"internal/workloads/sync/policies.go", `	if (err == nil || isDenied(err)) && `, `	if true && `},
 	{"a policy that a host refuses closes its pods", by("internal/workloads/sync", "TestPolicyBeforeLabels"),
-		"internal/workloads/sync/policies.go", `	if err == nil || isDenied(err) {`, `	if err == nil {`},
+		"internal/workloads/sync/policies.go", `	if (err == nil || isDenied(err)) && `, `	if err == nil && `},
 	{"more policies than a host gets close all pods", by("internal/workloads/sync", "TestOpen$"),
 		"internal/workloads/sync/policies.go", `	if len(policies) > network.MaxPolicies {`, `	if false {`},
 	{"the isolation of tenants is what there is without a flag", by("internal/workloads/sync", "TestValidate"),

@@ -16,14 +16,15 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/offlimits"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // Options are the restrictions of tenants' webhooks.
 type Options struct {
-	// Denied networks are not reached by webhooks of tenants, under any name. Loopback and
-	// link-local addresses, those of the server's machine, and Hosts are denied, too.
+	// Denied networks are not reached by webhooks of tenants, under any name. What is off
+	// limits, the addresses of the server's machine, and Hosts are denied, too.
 	Denied []net.IPNet
 	// Allowed are exceptions from Denied.
 	Allowed []net.IPNet
@@ -33,37 +34,11 @@ type Options struct {
 	Selected bool
 }
 
-// alwaysDenied are the networks that are denied without configuration.
-var alwaysDenied = []net.IPNet{
-	network("127.0.0.0/8"), network("::1/128"),
-	network("0.0.0.0/8"), network("::/128"), // this machine, too
-	network("169.254.0.0/16"), network("fe80::/10"), // metadata services of clouds have credentials
-	network("fd00:ec2::254/128"), // the same over IPv6
-	network("64:ff9b:1::/48"),    // translated to IPv4 as each network likes (RFC 8215)
-}
-
-// embedding are the networks in which an IPv6 address embeds an IPv4 address at some
-// byte: NAT64 (RFC 6052), 6to4 (RFC 3056) and IPv4-compatible addresses (RFC 4291).
-// Go treats ::ffff:0:0/96 as IPv4 itself.
-var embedding = map[netip.Prefix]int{
-	netip.MustParsePrefix("64:ff9b::/96"): 12,
-	netip.MustParsePrefix("2002::/16"):    2,
-	netip.MustParsePrefix("::/96"):        12,
-}
-
-func network(cidr string) net.IPNet {
-	_, n, err := net.ParseCIDR(cidr)
-	if err != nil {
-		panic(err) // of a constant
-	}
-	return *n
-}
-
 // AddFlags adds the flags.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IPNetSliceVar(&o.Denied, "tenant-webhook-denied-cidrs", o.Denied,
 		"Networks that no webhook of a tenant may be in, compared with the address that is connected to. "+
-			"Loopback and link-local addresses are denied anyway, as are those of the server's machine and of etcd. "+
+			"Loopback, link-local and multicast addresses, and those of the metadata of clouds, are denied anyway, as are those of the server's machine and of etcd. "+
 			"Add those of your infrastructure, such as the networks of nodes. "+
 			"Webhooks of the system space are not affected. Has no effect where an egress selector or a proxy connects.")
 	fs.IPNetSliceVar(&o.Allowed, "tenant-webhook-allowed-cidrs", o.Allowed,
@@ -196,28 +171,21 @@ func (o Options) check(address string, denied []netip.Addr) error {
 	if err != nil || parsed.Addr().Zone() != "" {
 		return errDenied
 	}
-	ip := embedded(parsed.Addr().Unmap())
+	ip := offlimits.Embedded(parsed.Addr())
 	switch {
 	case isIn(o.Allowed, ip):
 		return nil
-	case slices.Contains(denied, ip), isIn(alwaysDenied, ip), isIn(o.Denied, ip):
+	case slices.Contains(denied, ip), isOffLimits(ip), isIn(o.Denied, ip):
 		return errDenied
 	default:
 		return nil
 	}
 }
 
-// embedded returns the IPv4 address that ip embeds, or ip itself.
-func embedded(ip netip.Addr) netip.Addr {
-	for network, at := range embedding {
-		if network.Contains(ip) && ip != netip.IPv6Loopback() {
-			bytes := ip.As16()
-			return netip.AddrFrom4([4]byte(bytes[at : at+4]))
-		}
-	}
-	return ip
-}
-
 func isIn(networks []net.IPNet, ip netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n net.IPNet) bool { return n.Contains(ip.AsSlice()) })
+}
+
+func isOffLimits(ip netip.Addr) bool {
+	return slices.ContainsFunc(offlimits.Networks, func(n netip.Prefix) bool { return n.Contains(ip) })
 }

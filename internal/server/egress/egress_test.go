@@ -46,6 +46,15 @@ func TestCheck(t *testing.T) {
 		"[fe80::1]:443":                true,
 		"[fd00:ec2::254]:443":          true,
 		"[fd00:ec2::253]:443":          false,
+		"[fd00:ec2::23]:443":           true,
+		"[fd20:ce::254]:443":           true,
+		"168.63.129.16:443":            true,
+		"[64:ff9b::a83f:8110]:443":     true, // the same by NAT64
+		"100.100.100.200:443":          true,
+		"100.100.100.201:443":          false,
+		"192.0.0.192:443":              true,
+		"224.0.0.1:443":                true,
+		"[ff02::1]:443":                true,
 		"[2002:7f00:1::1]:443":         true,
 		"[2002:a9fe:a9fe::1]:443":      true,
 		"[2002:c000:209::]:443":        true,
@@ -240,4 +249,12 @@ func TestWhatIsNoSecret(t *testing.T) {
 	if _, err := (opaque{next: failing{context.Canceled}}).RoundTrip(req); !errors.Is(err, errUnreachable) {
 		t.Errorf("the connection has gone: %v", err)
 	}
+}
+
+func network(cidr string) net.IPNet {
+	_, n, err := net.ParseCIDR(cidr)
+	if err != nil {
+		panic(err) // of a constant
+	}
+	return *n
 }

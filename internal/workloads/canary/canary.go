@@ -27,6 +27,8 @@ var (
 	ErrUnenforced = errors.New("the host cluster does not enforce network policies")
 	// ErrUnconnected is that the connection was not made that must be.
 	ErrUnconnected = errors.New("the canaries do not reach each other")
+	// errSeldom is that nothing was wrong in the last round, and something in those before it, or that there were few.
+	errSeldom = fmt.Errorf("%w often enough in a row", ErrUnconnected)
 	// ErrHidden is that the host hides the addresses of pods on the way to Services.
 	ErrHidden = errors.New("the host cluster hides the addresses of pods from DNS")
 )
@@ -100,21 +102,23 @@ func Connects(ctx context.Context, address string) bool {
 }
 
 // Dial returns nil once a connection to the first address can be made, and none to the others, some times in a row. If
-// that is not so before ctx ends, it returns ErrUnenforced or ErrUnconnected, whatever was the last.
+// that is not so before ctx ends, it returns what the last round has shown: ErrUnenforced if a connection was made that
+// must not be, and else ErrUnconnected, by which nothing is known.
 func Dial(ctx context.Context, allowed string, denied []string) error {
-	return dial(ctx, allowed, denied, pause)
+	// A round comes to its end: one that was interrupted would look as if nothing could be reached.
+	whole := context.WithoutCancel(ctx)
+	return dial(ctx, func(address string) bool { return Connects(whole, address) }, allowed, denied, pause)
 }
 
-func dial(ctx context.Context, allowed string, denied []string, pause time.Duration) error {
+func dial(ctx context.Context, connects func(address string) bool, allowed string, denied []string, pause time.Duration) error {
 	enforced := 0
 	for {
-		var err error
-		// A round comes to its end: one that was interrupted would look as if nothing could be reached.
-		if err = round(context.WithoutCancel(ctx), allowed, denied); err == nil {
+		err := round(connects, allowed, denied)
+		if err == nil {
 			if enforced++; enforced == rounds {
 				return nil
 			}
-			err = ErrUnenforced // not often enough yet
+			err = errSeldom
 		} else {
 			enforced = 0
 		}
@@ -150,14 +154,19 @@ func Seen(ctx context.Context, address string) error {
 	return ErrHidden
 }
 
-func round(ctx context.Context, allowed string, denied []string) error {
-	if !Connects(ctx, allowed) {
+// round reaches the allowed address before and after the others: that one of these is not reached says something only
+// while the network carries connections.
+func round(connects func(address string) bool, allowed string, denied []string) error {
+	if !connects(allowed) {
 		return ErrUnconnected
 	}
 	for _, address := range denied {
-		if Connects(ctx, address) {
+		if connects(address) {
 			return ErrUnenforced
 		}
+	}
+	if !connects(allowed) {
+		return ErrUnconnected
 	}
 	return nil
 }

@@ -41,7 +41,41 @@ func TestDial(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			if err := dial(ctx, tc.allowed, tc.denied, time.Millisecond); !errors.Is(err, tc.want) {
+			connects := func(address string) bool { return Connects(context.WithoutCancel(ctx), address) }
+			if err := dial(ctx, connects, tc.allowed, tc.denied, time.Millisecond); !errors.Is(err, tc.want) {
+				t.Errorf("got %v, want %v", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestLate checks that a network which carries connections only sometimes is not taken for one without policies, nor
+// for one with policies.
+func TestLate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		// reached is whether each connection is made, one after the other. Then ctx ends.
+		reached []bool
+		want    error
+	}{
+		"one good round":                         {reached: []bool{true, false, true}, want: ErrUnconnected},
+		"one after a bad one":                    {reached: []bool{false, true, false, true}, want: ErrUnconnected},
+		"nothing after it":                       {reached: []bool{true, false, false}, want: ErrUnconnected},
+		"nothing after it, a third time":         {reached: []bool{true, false, true, true, false, true, true, false, false}, want: ErrUnconnected},
+		"what must not be after two good rounds": {reached: []bool{true, false, true, true, false, true, true, true}, want: ErrUnenforced},
+		"three good rounds":                      {reached: []bool{true, false, true, true, false, true, true, false, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			i := 0
+			err := dial(ctx, func(string) bool {
+				reached := tc.reached[i]
+				if i++; i == len(tc.reached) {
+					cancel()
+				}
+				return reached
+			}, "allowed", []string{"denied"}, time.Microsecond)
+			if !errors.Is(err, tc.want) || tc.want != nil && ExitCode(err) != ExitCode(tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
 		})

@@ -29,6 +29,10 @@ const (
 	portNoEgress
 )
 
+// CanaryPriorityClass is the PriorityClass of the host that the canaries have. They come before pods of spaces, with
+// which a tenant could fill the nodes otherwise until nobody knows whether the host enforces policies.
+const CanaryPriorityClass = "tenantry-workloads-canaries"
+
 // CanaryNames are the names of the canaries.
 var CanaryNames = []string{canaryListener, canaryDialer}
 
@@ -100,7 +104,8 @@ func canaryPod(namespace, installation, name, image string, args []string) *core
 	return &corev1.Pod{
 		ObjectMeta: canaryMeta(namespace, installation, name),
 		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
+			PriorityClassName: CanaryPriorityClass,
+			RestartPolicy:     corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
 			TerminationGracePeriodSeconds: new(int64(1)), ActiveDeadlineSeconds: new(int64(600)), DNSPolicy: corev1.DNSDefault,
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

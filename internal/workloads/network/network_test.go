@@ -1,17 +1,23 @@
 package network
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/netip"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -147,6 +153,13 @@ func matches(t *testing.T, s *metav1.LabelSelector, set labels.Set) bool {
 	return selector.Matches(set)
 }
 
+func governed(policies []*networkingv1.NetworkPolicy) (all []*Governed) {
+	for _, policy := range policies {
+		all = append(all, GovernedBy(policy))
+	}
+	return all
+}
+
 // reached returns whom a pod of the space reaches, and is reached by, with so many policies of the space.
 func reached(t *testing.T, policies []*networkingv1.NetworkPolicy, direction networkingv1.PolicyType) string {
 	t.Helper()
@@ -159,7 +172,7 @@ func reached(t *testing.T, policies []*networkingv1.NetworkPolicy, direction net
 		}
 		host = append(host, made)
 	}
-	open := OpenOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: web.labels}}, policies)
+	open := OpenOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: web.labels}}, governed(policies))
 	var found []string
 	for _, name := range []string{"sibling", "cousin", "foreign", "system", "node", "service", "cloud", "outside", "other", "six", "inside6", "link6"} {
 		if admits(t, host, web, open, direction, all[name], 80) {
@@ -335,7 +348,7 @@ func TestOpenOf(t *testing.T) {
 		"what has not our label":       {policies: []*networkingv1.NetworkPolicy{policy(expression(OpenIngressLabel, metav1.LabelSelectorOpDoesNotExist), "Ingress")}, want: Open{Egress: true}},
 		"a selector that nobody reads": {policies: []*networkingv1.NetworkPolicy{policy(expression("a", "?"), "Ingress", "Egress")}},
 	} {
-		if got := OpenOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: app}}, tc.policies); got != tc.want {
+		if got := OpenOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: app}}, governed(tc.policies)); got != tc.want {
 			t.Errorf("%s: got %v, want %v", name, got, tc.want)
 		}
 	}
@@ -365,18 +378,19 @@ func TestGuards(t *testing.T) {
 	}
 }
 
+// TestRanges checks which ranges there are beside those that are off limits for everybody.
 func TestRanges(t *testing.T) {
 	for name, tc := range map[string]struct {
 		configured, found []string
 		want              string
 	}{
-		"what is private":          {want: "[10.0.0.0/8 100.64.0.0/10 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16 fc00::/7 fe80::/10]"},
-		"what is configured":       {configured: []string{"10.244.0.0/16", "10.244.7.0/24"}, want: "[10.244.0.0/16 169.254.0.0/16 fd00:ec2::254/128 fe80::/10]"},
-		"and what is found":        {configured: []string{"10.244.0.0/16"}, found: []string{"8.8.8.8"}, want: "[8.8.8.8/32 10.244.0.0/16 169.254.0.0/16 fd00:ec2::254/128 fe80::/10]"},
-		"neighbours":               {configured: []string{"10.0.3.0/24", "10.0.1.0/24", "10.0.2.0/24", "10.0.0.0/24"}, want: "[10.0.0.0/22 169.254.0.0/16 fd00:ec2::254/128 fe80::/10]"},
-		"no neighbours":            {configured: []string{"10.0.1.0/24", "10.0.2.0/24"}, want: "[10.0.1.0/24 10.0.2.0/24 169.254.0.0/16 fd00:ec2::254/128 fe80::/10]"},
-		"IPv4 in the form of IPv6": {configured: []string{"::ffff:10.1.0.0/112", "::ffff:10.2.0.1"}, want: "[10.1.0.0/16 10.2.0.1/32 169.254.0.0/16 fd00:ec2::254/128 fe80::/10]"},
-		"everything":               {configured: []string{"0.0.0.0/1", "128.0.0.0/1"}, want: "[0.0.0.0/0 fd00:ec2::254/128 fe80::/10]"},
+		"what is private":          {want: "[10.0.0.0/8 100.64.0.0/10 172.16.0.0/12 192.168.0.0/16 224.0.0.0/3 fc00::/7]"},
+		"what is configured":       {configured: []string{"10.244.0.0/16", "10.244.7.0/24"}, want: "[10.244.0.0/16]"},
+		"and what is found":        {configured: []string{"10.244.0.0/16"}, found: []string{"8.8.8.8"}, want: "[8.8.8.8/32 10.244.0.0/16]"},
+		"neighbours":               {configured: []string{"10.0.3.0/24", "10.0.1.0/24", "10.0.2.0/24", "10.0.0.0/24"}, want: "[10.0.0.0/22]"},
+		"no neighbours":            {configured: []string{"10.0.1.0/24", "10.0.2.0/24"}, want: "[10.0.1.0/24 10.0.2.0/24]"},
+		"IPv4 in the form of IPv6": {configured: []string{"::ffff:10.1.0.0/112", "::ffff:10.2.0.1"}, want: "[10.1.0.0/16 10.2.0.1/32]"},
+		"everything":               {configured: []string{"0.0.0.0/1", "128.0.0.0/1"}, want: "[0.0.0.0/0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			configured, err := Parse(tc.configured)
@@ -388,7 +402,7 @@ func TestRanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			ranges := NewRanges(configured, found)
-			if got := ranges.String(); got != tc.want {
+			if got := fmt.Sprint(ranges.own()); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 			if !ranges.Equal(NewRanges(configured, found)) || ranges.Equal(NewRanges(prefixes("1.0.0.0/8"), nil)) {
@@ -405,6 +419,35 @@ func TestRanges(t *testing.T) {
 	for _, text := range []string{"", "10.0.0.0/33", "10.0.0.0/8/8", "fe80::1%eth0", "name"} {
 		if _, err := Parse([]string{text}); err == nil {
 			t.Errorf("%q is a range", text)
+		}
+	}
+}
+
+// own returns the ranges without those that are off limits for everybody, and by which NAT64 leads to others.
+func (r Ranges) own() []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(r.inside), func(p netip.Prefix) bool {
+		return slices.ContainsFunc(append(prefixes("64:ff9b::/96"), never...), func(n netip.Prefix) bool { return contains(n, p) })
+	})
+}
+
+// TestNever checks that what is off limits is nobody's outside, whatever is configured.
+func TestNever(t *testing.T) {
+	addresses := map[string]string{
+		"metadata": "169.254.169.254", "AWS": "fd00:ec2::254", "EKS": "fd00:ec2::23", "Azure": "168.63.129.16", "Alibaba": "100.100.100.200", "Google": "fd20:ce::254",
+		"Oracle": "192.0.0.192", "loopback": "127.0.0.1", "loopback of IPv6": "::1", "this": "0.0.0.0", "multicast": "224.0.0.1", "multicast of IPv6": "ff02::1",
+		"metadata by NAT64": "64:ff9b::a9fe:a9fe", "the cluster by NAT64": "64:ff9b::a00:1", "another NAT64": "64:ff9b:1::1", "6to4": "2002:a00:1::1", "compatible": "::10.0.0.1",
+	}
+	for name, ranges := range map[string]Ranges{"by default": NewRanges(nil, nil), "configured": NewRanges(prefixes("10.0.0.0/8"), nil)} {
+		for what, address := range addresses {
+			p := netip.PrefixFrom(netip.MustParseAddr(address), netip.MustParseAddr(address).BitLen())
+			if block := ranges.outsideOf(&networkingv1.IPBlock{CIDR: p.String()}); block != nil || !ranges.Has(p.Addr()) {
+				t.Errorf("%s: %s is outside: %v", name, what, block)
+			}
+		}
+		for _, address := range []string{"8.8.8.8", "64:ff9b::808:808", "2600:1f14::7"} {
+			if ranges.Has(netip.MustParseAddr(address)) {
+				t.Errorf("%s: %s is not outside", name, address)
+			}
 		}
 	}
 }
@@ -445,6 +488,32 @@ func TestCanaryPolicies(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("port %d: in and out are %v, want %v", port, got, want)
+		}
+	}
+}
+
+// TestCanaryPriority checks that the canaries come before pods of spaces on a host that has config/workloads.
+func TestCanaryPriority(t *testing.T) {
+	file, err := os.Open("../../../config/workloads/priorityclass.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	values := map[string]int32{}
+	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
+	for {
+		var class schedulingv1.PriorityClass
+		if err := decoder.Decode(&class); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		values[class.Name] = class.Value
+	}
+	pods := []*corev1.Pod{CanaryListener("tn-canaries", "i", "image"), CanaryDialer("tn-canaries", "i", "image", netip.MustParseAddr("10.0.0.1"), "")}
+	for _, pod := range pods {
+		if value, ok := values[pod.Spec.PriorityClassName]; !ok || value <= values["tenantry-workloads"] {
+			t.Errorf("%s has the class %q, of %v", pod.Name, pod.Spec.PriorityClassName, values)
 		}
 	}
 }

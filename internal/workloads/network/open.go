@@ -20,16 +20,29 @@ const (
 // Open is in which directions no policy of its tenant governs a pod.
 type Open struct{ Ingress, Egress bool }
 
-// OpenOf returns it for a pod, by the policies of its namespace in the space. A policy whose selector cannot be read
-// governs all pods.
-func OpenOf(pod *corev1.Pod, policies []*networkingv1.NetworkPolicy) Open {
+// Governed is which pods a policy governs, and in which directions.
+type Governed struct {
+	selector labels.Selector
+	types    []networkingv1.PolicyType
+}
+
+// GovernedBy returns it. A policy whose selector cannot be read governs all pods.
+func GovernedBy(policy *networkingv1.NetworkPolicy) *Governed {
+	selector, err := metav1.LabelSelectorAsSelector(podSelector(&policy.Spec.PodSelector))
+	if err != nil {
+		selector = labels.Everything()
+	}
+	return &Governed{selector, typesOf(policy)}
+}
+
+// OpenOf returns in which directions a pod is open, by what the policies of its namespace in the space govern.
+func OpenOf(pod *corev1.Pod, all []*Governed) Open {
 	o := Open{Ingress: true, Egress: true}
-	for _, policy := range policies {
-		selector, err := metav1.LabelSelectorAsSelector(podSelector(&policy.Spec.PodSelector))
-		if err == nil && !selector.Matches(labels.Set(pod.Labels)) {
+	for _, governed := range all {
+		if !governed.selector.Matches(labels.Set(pod.Labels)) {
 			continue
 		}
-		for _, direction := range typesOf(policy) {
+		for _, direction := range governed.types {
 			switch direction {
 			case networkingv1.PolicyTypeIngress:
 				o.Ingress = false

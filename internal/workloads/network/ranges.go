@@ -7,14 +7,16 @@ import (
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/tenantry/tenantry/internal/offlimits"
 )
 
 // private are the ranges that are not the outside unless somebody says what is the cluster's: most clusters have
 // their pods, Services and nodes in them, and nodes that join have addresses there before anybody knows of them.
-var private = prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+var private = prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "240.0.0.0/4", "fc00::/7")
 
-// never are ranges that are no outside for anybody: what is on the link of a node, such as the metadata of clouds.
-var never = prefixes("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128")
+// never are ranges that are no outside for anybody.
+var never = slices.Concat(offlimits.Networks, offlimits.Obsolete)
 
 // everywhere are all addresses.
 var everywhere = prefixes("0.0.0.0/0", "::/0")
@@ -39,7 +41,30 @@ func NewRanges(configured, found []netip.Prefix) Ranges {
 	if len(configured) == 0 {
 		configured = private
 	}
-	return Ranges{merge(slices.Concat(never, configured, found))}
+	inside := merge(slices.Concat(never, configured, found))
+	for _, p := range slices.Clone(inside) { // NAT64 leads there, too
+		if by, ok := offlimits.NAT64(p); ok {
+			inside = append(inside, by)
+		}
+	}
+	return Ranges{merge(inside)}
+}
+
+// Has reports whether an address is in the ranges.
+func (r Ranges) Has(address netip.Addr) bool {
+	address = address.Unmap()
+	return slices.ContainsFunc(r.inside, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// Around returns the network that an address is taken to be in, where nothing tells it: 256 addresses of IPv4, a /64 of
+// IPv6. Hosts give addresses to their pods in blocks.
+func Around(address netip.Addr) netip.Prefix {
+	address = address.Unmap()
+	bits := 64
+	if address.Is4() {
+		bits = 24
+	}
+	return netip.PrefixFrom(address.WithZone(""), bits).Masked()
 }
 
 // Contains reports whether an address is not outside.

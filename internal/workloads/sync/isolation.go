@@ -74,6 +74,8 @@ func (i *isolation) note(err error) (changed bool) {
 		i.why, i.proven = "", i.clock.Now()
 	case errors.Is(err, canary.ErrUnenforced):
 		i.why = unenforced
+	case errors.As(err, new(errOutside)):
+		i.why = err.Error()
 	case before != "" || i.clock.Since(i.proven) > provenFor:
 		i.why = untested
 	}
@@ -117,7 +119,8 @@ func (s *syncer) enqueueWaiting() {
 	}
 }
 
-// test runs the canaries once. It returns nil if the host enforces policies, and canary.ErrUnenforced if it does not.
+// test runs the canaries once. It returns nil if the host enforces policies, canary.ErrUnenforced if it does not, and
+// errOutside if a pod has an address that policies would take for outside of it.
 func (s *syncer) test(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()
@@ -140,6 +143,12 @@ func (s *syncer) test(ctx context.Context) error {
 		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Terminated != nil
 	})
 	if err != nil {
+		return err
+	}
+	if err := s.findRanges(ctx); err != nil { // the node of a canary may be new
+		return err
+	}
+	if err := s.allInside(listener, dialer); err != nil {
 		return err
 	}
 	switch code := dialer.Status.ContainerStatuses[0].State.Terminated.ExitCode; code {

@@ -98,7 +98,11 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	if s.isHeld(pod, creation, creationOf(pod, s.translated(pod, translate.Home{Namespace: home}, open))) {
+	wanted := s.translated(pod, translate.Home{Namespace: home}, open)
+	if why := tooLarge(wanted); why != "" {
+		return s.refuse(ctx, pod, why)
+	}
+	if s.isHeld(pod, creation, creationOf(pod, wanted)) {
 		return nil
 	}
 	if err := s.surplus.allow(home.Tenant); err != nil {

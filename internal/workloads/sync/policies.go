@@ -32,8 +32,15 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 	if has, ok := namespaceOf(namespace); !ok || has != home {
 		return nil
 	}
-	err = s.ensurePolicy(ctx, home, i)
-	if err == nil || isDenied(err) {
+	policy, err := s.policies.NetworkPolicies(i.namespace).Get(i.name)
+	if apierrors.IsNotFound(err) {
+		policy, err = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	err = s.ensurePolicy(ctx, home, i, policy)
+	if (err == nil || isDenied(err)) && (policy == nil || !s.governed.looked(policy)) {
 		s.enqueuePodsIn(i.tenant, i.namespace)
 	}
 	return err
@@ -51,13 +58,9 @@ func isDenied(err error) bool {
 
 // ensurePolicy makes or deletes the host's policy for one of a space. One that there cannot be on the host allows
 // nothing, and is an event in the space.
-func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item) error {
-	policy, err := s.policies.NetworkPolicies(i.namespace).Get(i.name)
-	if apierrors.IsNotFound(err) {
+func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item, policy *networkingv1.NetworkPolicy) error {
+	if policy == nil {
 		return s.removePolicy(ctx, home, i)
-	}
-	if err != nil {
-		return err
 	}
 	wanted, err := network.Policy(policy, home, s.currentRanges())
 	if err == nil {
@@ -169,7 +172,11 @@ func (s *syncer) openOf(pod *corev1.Pod) (network.Open, error) {
 	if len(policies) > network.MaxPolicies {
 		return network.Open{}, nil
 	}
-	return network.OpenOf(pod, policies), nil
+	governed := make([]*network.Governed, len(policies))
+	for i := range policies {
+		governed[i] = s.governed.by(policies[i])
+	}
+	return network.OpenOf(pod, governed), nil
 }
 
 // policyChanged has a policy of a space looked at, if there are pods for it.

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -278,8 +279,9 @@ var errNothing = errors.New("the canary is Pending")
 // TestCanaries checks what the canaries are asked, and what their ends mean.
 func TestCanaries(t *testing.T) {
 	for name, tc := range map[string]struct {
-		code int32
-		want error
+		code    int32
+		address string
+		want    error
 		// hidden is whether pods have no DNS of their space then.
 		hidden bool
 	}{
@@ -288,17 +290,20 @@ func TestCanaries(t *testing.T) {
 		"not enforced":   {code: canary.Unenforced, want: canary.ErrUnenforced},
 		"not there":      {code: canary.Unconnected, want: canary.ErrUnconnected},
 		"something else": {code: 1, want: errors.New("--workloads-image")},
+		"outside":        {code: canary.Enforced, address: "11.0.0.9", want: errors.New("addresses such as 11.0.0.9")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
+			w.withNode("node", corev1.NodeSpec{})
 			w.image = "localhost/tenantry:1"
+			address := cmp.Or(tc.address, "10.0.0.9")
 			w.onHost.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				pod := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
 				pod.UID = "u"
-				pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.9"}
+				pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address}
 				if slices.Contains(pod.Spec.Containers[0].Args, "dial") {
 					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: tc.code}}}}
-					if want := []string{"canary", "dial", "--dns", "10.43.0.10:53", "10.0.0.9:8080", "10.0.0.9:8081", "10.0.0.9:8082"}; !slices.Equal(pod.Spec.Containers[0].Args, want) {
+					if want := []string{"canary", "dial", "--dns", "10.43.0.10:53", address + ":8080", address + ":8081", address + ":8082"}; !slices.Equal(pod.Spec.Containers[0].Args, want) {
 						t.Errorf("it does %v", pod.Spec.Containers[0].Args)
 					}
 				}
@@ -316,5 +321,76 @@ func TestCanaries(t *testing.T) {
 				t.Errorf("pods are left: %v, %v", left.Items, err)
 			}
 		})
+	}
+}
+
+// TestLooksOnce checks that pods are looked at once for each version of a policy, and what labels of a namespace have
+// looked at.
+func TestLooksOnce(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(nil), denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "1" }))
+	for _, step := range []struct {
+		what   string
+		policy *networkingv1.NetworkPolicy
+		pods   bool
+	}{
+		{what: "a new policy", pods: true},
+		{what: "the same one"},
+		{what: "another version of it", pods: true, policy: denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "2" })},
+		{what: "that one"},
+		{what: "another one of its name", pods: true, policy: denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion, p.UID = "2", "e" })},
+	} {
+		if step.policy != nil {
+			w.see(step.policy)
+		}
+		if err := w.syncPolicy(t.Context(), item{policyItem, "acme", "acme|shop", "deny"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.taken(); slices.Contains(got, podItem) != step.pods {
+			t.Errorf("%s: %v is looked at", step.what, got)
+		}
+	}
+	before, now := hostSpace(), hostSpace()
+	now.ResourceVersion, now.Labels["x"] = "2", "y"
+	w.hostNamespaceUpdated(before, now)
+	if got := w.taken(); !slices.Equal(got, []kind{hostNamespaceItem}) {
+		t.Errorf("after a label on the host %v is looked at", got)
+	}
+	delete(before.Annotations, boundAnnotation)
+	w.hostNamespaceUpdated(before, now)
+	if got := w.taken(); !slices.Contains(got, policyItem) {
+		t.Errorf("after the syncer has its rights %v is looked at", got)
+	}
+	space, labelled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n", Labels: map[string]string{"a": "b"}}}
+	w.namespaceUpdated(space, labelled)
+	if got := w.taken(); !slices.Equal(got, []kind{hostNamespaceItem}) {
+		t.Errorf("after a label in the space %v is looked at", got)
+	}
+}
+
+// taken takes what is in the queue out of it, and returns what that is about.
+func (w *world) taken() (kinds []kind) {
+	for w.queue.Len() > 0 {
+		i, _ := w.queue.Get()
+		kinds = append(kinds, i.kind)
+		w.queue.finished(i, 0)
+	}
+	return kinds
+}
+
+// TestGovernedOnce checks that the selector of a policy is read once, however many pods are looked at, and anew for
+// another version.
+func TestGovernedOnce(t *testing.T) {
+	g := newGoverned()
+	policy := denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "1" })
+	if g.by(policy) != g.by(policy.DeepCopy()) {
+		t.Error("it is read again")
+	}
+	other := denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "2" })
+	if g.by(policy) == g.by(other) {
+		t.Error("it is that of another version")
+	}
+	other = denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion, p.Namespace = "2", "globex|shop" })
+	if g.by(other) == g.by(denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "2" })) {
+		t.Error("it is that of another space")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,8 +19,23 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
-// rangesPeriod is how often the ranges of the host's Services are read.
-const rangesPeriod = 10 * time.Minute
+const (
+	// rangesPeriod is how often the ranges of the host's Services are read.
+	rangesPeriod = 10 * time.Minute
+	// maxSeenNetworks is how many networks may be inside because pods have addresses there: each is an exception of
+	// policies. With more of them, no pod begins.
+	maxSeenNetworks = 64
+)
+
+// errOutside is that pods of the host have addresses that are no cluster's as far as anybody has told. What it says is
+// for all spaces.
+type errOutside string
+
+// Error implements error.
+func (e errOutside) Error() string {
+	return string(e) + ", so policies would take other tenants' pods for what is outside of the cluster: whoever administers Tenantry is to name " +
+		"all ranges of the host's pods, Services and nodes with --network-isolation-cluster-cidrs"
+}
 
 // newHostNodes returns an informer of the host's nodes, of which it keeps the addresses, and what the system space has of them.
 func newHostNodes(client kubernetes.Interface) cache.SharedIndexInformer {
@@ -45,22 +61,15 @@ func (s *syncer) currentRanges() network.Ranges {
 
 // watchRanges has nodes tell of ranges, and returns when these are known.
 func (s *syncer) watchRanges(ctx context.Context) error {
-	changed := make(chan struct{}, 1)
-	signal := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
 	_, err := s.hostNodes.AddEventHandler(handler{
-		changed: func(any) { signal() },
+		changed: func(any) { s.rangesChanged() },
 		updated: func(before, now any) {
 			a, b := before.(*corev1.Node), now.(*corev1.Node)
 			if !equality.Semantic.DeepEqual(a.Spec, b.Spec) || !equality.Semantic.DeepEqual(a.Status.Addresses, b.Status.Addresses) {
-				signal()
+				s.rangesChanged()
 			}
 		},
-		gone: func(any, bool) { signal() },
+		gone: func(any, bool) { s.rangesChanged() },
 	})
 	if err != nil {
 		return fmt.Errorf("watching the host's nodes: %w", err)
@@ -78,14 +87,88 @@ func (s *syncer) watchRanges(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return
-			case <-changed:
+			case <-s.askRanges:
 			case <-ticker.C:
 			}
 			if err := s.findRanges(ctx); err != nil && ctx.Err() == nil {
 				klog.FromContext(ctx).Error(err, "Looking for the ranges of addresses of the host cluster; those that were known stay")
+				time.AfterFunc(retryTest, s.rangesChanged)
 			}
 		}
 	}()
+	return nil
+}
+
+// rangesChanged has the host asked for its ranges.
+func (s *syncer) rangesChanged() {
+	select {
+	case s.askRanges <- struct{}{}:
+	default: // it will be already
+	}
+}
+
+// addressesOf returns the addresses of a pod on the host.
+func addressesOf(host *corev1.Pod) []netip.Addr {
+	var all []netip.Addr
+	for _, ip := range append([]corev1.PodIP{{IP: host.Status.PodIP}}, host.Status.PodIPs...) {
+		if address, err := netip.ParseAddr(ip.IP); err == nil {
+			all = append(all, address)
+		}
+	}
+	return all
+}
+
+// seeAddresses has the ranges looked for if a pod of the host has an address outside of them.
+func (s *syncer) seeAddresses(host *corev1.Pod) {
+	s.rangesMu.RLock()
+	defer s.rangesMu.RUnlock()
+	if len(outside(s.ranges, host)) > 0 && len(s.seenNetworks) < maxSeenNetworks {
+		s.rangesChanged()
+	}
+}
+
+// outside returns the addresses of a pod of the host that are not in some ranges.
+func outside(ranges network.Ranges, host *corev1.Pod) []netip.Addr {
+	return slices.DeleteFunc(addressesOf(host), ranges.Has)
+}
+
+// seeNetworks takes the networks for inside in which pods of spaces have addresses that nobody has told. They stay so:
+// another pod may have such an address tomorrow. The ranges are locked.
+func (s *syncer) seeNetworks(ctx context.Context, told network.Ranges) {
+	for _, obj := range s.hostState.pods.GetIndexer().List() {
+		host := obj.(*corev1.Pod)
+		if _, _, ok := sourceOf(host); !ok {
+			continue // a canary, by which it is noticed that the host has not told
+		}
+		for _, address := range outside(told, host) {
+			around := network.Around(address)
+			if slices.Contains(s.seenNetworks, around) || len(s.seenNetworks) >= maxSeenNetworks {
+				continue
+			}
+			s.seenNetworks = append(s.seenNetworks, around)
+			klog.FromContext(ctx).Error(nil, "A pod on the host cluster has an address that nobody has told; its network is not outside from now on. Name all ranges of pods with --network-isolation-cluster-cidrs",
+				"pod", klog.KObj(host), "address", address, "network", around)
+		}
+	}
+}
+
+// allInside returns an error if the canaries have an address that nobody has told, or more pods of spaces have than
+// networks can be seen.
+func (s *syncer) allInside(canaries ...*corev1.Pod) error {
+	s.rangesMu.RLock()
+	defer s.rangesMu.RUnlock()
+	for _, pod := range canaries {
+		if out := outside(s.told, pod); len(out) > 0 {
+			return errOutside(fmt.Sprintf("pods of the host cluster have addresses such as %s, which are in no range that its nodes, its ServiceCIDRs or --network-isolation-cluster-cidrs tell", out[0]))
+		}
+	}
+	for _, obj := range s.hostState.pods.GetIndexer().List() {
+		host := obj.(*corev1.Pod)
+		if _, _, ok := sourceOf(host); !ok || len(outside(s.ranges, host)) == 0 {
+			continue
+		}
+		return errOutside(fmt.Sprintf("pods of the host cluster have addresses in more than %d networks that nobody has told", maxSeenNetworks))
+	}
 	return nil
 }
 
@@ -95,11 +178,13 @@ func (s *syncer) findRanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.rangesMu.Lock() // before nodes are read: who reads them later has the last word
 	for _, obj := range s.hostNodes.GetIndexer().List() {
 		found = append(found, rangesOf(obj.(*corev1.Node))...)
 	}
-	now := network.NewRanges(s.clusterRanges, found)
-	s.rangesMu.Lock()
+	s.told = network.NewRanges(s.clusterRanges, found)
+	s.seeNetworks(ctx, s.told)
+	now := network.NewRanges(s.clusterRanges, slices.Concat(found, s.seenNetworks))
 	same := s.ranges.Equal(now)
 	s.ranges = now
 	s.rangesMu.Unlock()

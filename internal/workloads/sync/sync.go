@@ -73,6 +73,8 @@ type syncer struct {
 	making     *idleSince
 	holds      *holds
 	surplus    *surplus
+	governed   *governed
+	spending   *spending
 	orphans    *guard
 	losses     *guard
 	events     *hostEvents
@@ -86,8 +88,14 @@ type syncer struct {
 	reachable network.Reachable
 	// clusterRanges are those that somebody says are the host's.
 	clusterRanges []netip.Prefix
-	rangesMu      sync.RWMutex
-	ranges        network.Ranges
+	// askRanges has the host asked for its ranges once more.
+	askRanges chan struct{}
+	rangesMu  sync.RWMutex
+	ranges    network.Ranges
+	// told are the ranges without seenNetworks, which are inside because pods of spaces have addresses there: at most
+	// maxSeenNetworks.
+	told         network.Ranges
+	seenNetworks []netip.Prefix
 }
 
 // Run runs the syncer until ctx ends. It waits until no other one runs, and ends with an error if that cannot be
@@ -134,7 +142,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
-		holds: newHolds(clock.RealClock{}), surplus: newSurplus(),
+		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), governed: newGoverned(), spending: newSpending(clock.RealClock{}), askRanges: make(chan struct{}, 1),
 	}
 	if err := s.setIsolation(o); err != nil {
 		return nil, err

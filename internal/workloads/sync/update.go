@@ -84,6 +84,10 @@ func (s *syncer) update(ctx context.Context, pod, host *corev1.Pod) error {
 	if s.isHeld(pod, change, what) {
 		return nil
 	}
+	if wait := s.spending.wait(itemOf(pod), sizeOf(wanted)); wait > 0 {
+		s.queue.AddAfter(itemOf(pod), wait)
+		return nil
+	}
 	patch, err := json.Marshal(patchOf(wanted, host))
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{s.hostState.claims, handler{changed: s.hostClaimChanged, gone: s.hostClaimGone}},
 		{policies.Informer(), handler{changed: s.policyChanged, gone: s.policyGone}},
 		{s.hostState.policies, handler{changed: s.hostPolicyChanged, gone: func(obj any, _ bool) { s.hostPolicyChanged(obj) }}},
-		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, gone: func(obj any, _ bool) { s.hostNamespaceChanged(obj) }}},
+		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, updated: s.hostNamespaceUpdated, gone: func(obj any, _ bool) { s.hostNamespaceChanged(obj) }}},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
 		if err != nil {
@@ -229,6 +229,7 @@ func (s *syncer) tenantGone(obj any, seen bool) {
 }
 
 func (s *syncer) hostPodChanged(obj any) {
+	s.seeAddresses(obj.(*corev1.Pod))
 	n, name, ok := sourceOf(obj.(*corev1.Pod))
 	if !ok {
 		return
@@ -259,7 +260,22 @@ func (s *syncer) hostPodGone(obj any, _ bool) {
 }
 
 func (s *syncer) hostNamespaceChanged(obj any) {
-	s.enqueueNamespaces([]*corev1.Namespace{obj.(*corev1.Namespace)})
+	namespace := obj.(*corev1.Namespace)
+	if of, ok := namespaceOf(namespace); ok {
+		s.enqueuePolicies(of)
+	}
+	s.enqueueNamespaces([]*corev1.Namespace{namespace})
+}
+
+// hostNamespaceUpdated has policies looked at if they can be there now: nothing else of a namespace changes them.
+func (s *syncer) hostNamespaceUpdated(before, obj any) {
+	was, now := before.(*corev1.Namespace), obj.(*corev1.Namespace)
+	of, _ := namespaceOf(was)
+	if is, _ := namespaceOf(now); is != of || isReady(was) != isReady(now) {
+		s.hostNamespaceChanged(now)
+		return
+	}
+	s.enqueueNamespaces([]*corev1.Namespace{now})
 }
 
 func (s *syncer) enqueueNamespaces(all []*corev1.Namespace) {
@@ -267,17 +283,14 @@ func (s *syncer) enqueueNamespaces(all []*corev1.Namespace) {
 		if namespace.Name == names.Canaries(s.installation) {
 			continue
 		}
-		of, ok := namespaceOf(namespace)
-		if ok {
-			s.enqueuePolicies(of)
-		}
+		of, _ := namespaceOf(namespace)
 		s.queue.Add(item{kind: hostNamespaceItem, tenant: of.Tenant, name: namespace.Name})
 	}
 }
 
-// enqueueHostNamespaces has all namespaces of the host looked at.
+// enqueueHostNamespaces has all namespaces of the host looked at, and all policies.
 func (s *syncer) enqueueHostNamespaces() {
 	for _, obj := range s.hostState.namespaces.GetIndexer().List() {
-		s.enqueueNamespaces([]*corev1.Namespace{obj.(*corev1.Namespace)})
+		s.hostNamespaceChanged(obj)
 	}
 }

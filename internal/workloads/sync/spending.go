@@ -1,0 +1,97 @@
+package sync
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+const (
+	// maxPodBytes is how large a pod may be when it begins on the host, in bytes as a host stores it: each of its changes, and of its
+	// status by a kubelet, is stored whole there.
+	maxPodBytes = 128 << 10
+	// changedBytes is how many bytes of pods are changed on the host for a tenant in a second, and changedAtOnce how many
+	// there may be before that holds. They are some 40 MB in the five minutes after which a host's etcd forgets them.
+	changedBytes  = 128 << 10
+	changedAtOnce = 4 << 20
+)
+
+// tooLarge returns why a pod cannot begin on the host, empty if it can.
+func tooLarge(host *corev1.Pod) string {
+	if n := sizeOf(host); n > maxPodBytes {
+		return fmt.Sprintf("it has %d bytes on the host cluster, and may have %d: large values of its environment, commands, arguments and annotations belong into ConfigMaps and Secrets",
+			n, maxPodBytes)
+	}
+	return ""
+}
+
+// sizeOf returns how large the host's pod is, in bytes as it stores it, without its status.
+func sizeOf(host *corev1.Pod) int {
+	written, err := host.Marshal()
+	if err != nil {
+		return maxPodBytes + 1 // it cannot be sent, either
+	}
+	return len(written)
+}
+
+// spending has changes of the host's pods wait whose tenant changes many bytes: one small write in a space, such as that
+// of a policy, changes all pods of a namespace, and a host stores each of them whole. It knows tenants that have changed
+// something of late.
+type spending struct {
+	clock clock.PassiveClock
+
+	mu sync.Mutex
+	of map[tenant.Name]*spent
+}
+
+// spent is what has been spent for a tenant.
+type spent struct {
+	limiter *rate.Limiter
+	// due is when a change may be made that waits and has been counted.
+	due map[item]time.Time
+}
+
+func newSpending(c clock.PassiveClock) *spending {
+	return &spending{clock: c, of: map[tenant.Name]*spent{}}
+}
+
+// wait counts a change of so many bytes, and returns for how long it is to wait until it is asked for again. Those of a
+// tenant come in the order in which they were first asked for.
+func (s *spending) wait(i item, bytes int) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	of := s.of[i.tenant]
+	if of == nil {
+		s.forget(now)
+		of = &spent{rate.NewLimiter(changedBytes, changedAtOnce), map[item]time.Time{}}
+		s.of[i.tenant] = of
+	}
+	if due, ok := of.due[i]; ok {
+		if wait := due.Sub(now); wait > 0 {
+			return wait
+		}
+		delete(of.due, i)
+		return 0
+	}
+	wait := of.limiter.ReserveN(now, min(bytes, changedAtOnce)).DelayFrom(now)
+	if wait > 0 {
+		of.due[i] = now.Add(wait)
+	}
+	return wait
+}
+
+// forget forgets tenants for which nothing counts any more, with changes that they had and did not make.
+func (s *spending) forget(now time.Time) {
+	for n, of := range s.of {
+		if of.limiter.TokensAt(now) >= changedAtOnce {
+			delete(s.of, n)
+		}
+	}
+}

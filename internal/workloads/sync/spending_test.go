@@ -1,0 +1,93 @@
+package sync
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+// TestSpending checks how long changes wait, and that tenants do not wait for each other.
+func TestSpending(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	s := newSpending(clock)
+	pod := func(n int) item { return item{podItem, "acme", "acme|shop", fmt.Sprint("web-", n)} }
+	if wait := s.wait(pod(0), changedAtOnce); wait != 0 {
+		t.Fatalf("the first waits for %v", wait)
+	}
+	for i := 1; i < 4; i++ {
+		if wait := s.wait(pod(i), changedBytes); wait != time.Duration(i)*time.Second {
+			t.Errorf("%d waits for %v", i, wait)
+		}
+	}
+	if wait := s.wait(item{podItem, "globex", "globex|shop", "web-0"}, changedBytes); wait != 0 {
+		t.Errorf("another tenant waits for %v", wait)
+	}
+	clock.Step(1500 * time.Millisecond)
+	for i, want := range []time.Duration{1: 0, 2: 500 * time.Millisecond, 3: 1500 * time.Millisecond} {
+		if wait := s.wait(pod(i), changedBytes); i > 0 && wait != want {
+			t.Errorf("%d waits for %v, want %v", i, wait, want)
+		}
+	}
+	clock.Step(1500 * time.Millisecond)
+	if wait := s.wait(pod(2), changedBytes); wait != 0 {
+		t.Errorf("it waits for %v when it may be made", wait)
+	}
+	clock.Step(time.Hour)
+	s.wait(item{podItem, "initech", "initech|shop", "web-0"}, 1)
+	if len(s.of) != 1 {
+		t.Errorf("of %d tenants it is known what they spent", len(s.of))
+	}
+}
+
+// TestPacedChanges checks that changes of many bytes of the host's pods wait.
+func TestPacedChanges(t *testing.T) {
+	changed := func(p *corev1.Pod) { bound(p); p.Labels = map[string]string{"a": "b"} }
+	w := newWorld(t, hostSpace(), spacePod(changed), hostPod(spacePod(bound), onNode))
+	w.spending.wait(item{podItem, "acme", "acme|shop", "other"}, changedAtOnce)
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(did(w.onHost), "patch pods") {
+		t.Error("it is changed at once")
+	}
+	w.clock.Step(time.Second)
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(did(w.onHost), "patch pods") {
+		t.Errorf("it is not changed: %v", did(w.onHost))
+	}
+}
+
+// TestLargePods checks that a pod does not begin on the host which would be too large there.
+func TestLargePods(t *testing.T) {
+	for name, tc := range map[string]struct {
+		bytes int
+		runs  bool
+	}{"a large one": {bytes: maxPodBytes - 4096, runs: true}, "one too large": {bytes: maxPodBytes}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, hostSpace(), spacePod(func(p *corev1.Pod) {
+				p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LARGE", Value: strings.Repeat("x", tc.bytes)}}
+			}))
+			if err := w.look(); err != nil {
+				t.Fatal(err)
+			}
+			if runs := slices.Contains(did(w.onHost), "create pods"); runs != tc.runs {
+				t.Errorf("it begins: %v", runs)
+			}
+			now, err := w.space.CoreV1().Pods("acme|shop").Get(t.Context(), "web-0", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if told := strings.Contains(fmt.Sprint(now.Status.Conditions), "may have 131072"); told == tc.runs {
+				t.Errorf("its conditions are %v", now.Status.Conditions)
+			}
+		})
+	}
+}
