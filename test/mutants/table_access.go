@@ -56,7 +56,7 @@ var accessTable = []mutant{
 		"internal/server/policy.go", `		Namespaces:  b.namespace,
 `, ``},
 	{"which namespace a request was authorized for", bySpec("test/integration/users", "answered late"),
-		"internal/server/chain.go", `handler = filters.WithNamespace(handler, a.lives, generic.LongRunningFunc, generic.Serializer)`, `_ = filters.WithNamespace`},
+		"internal/server/chain.go", `handler = filters.WithNamespace(handler, a.lives, lasting, generic.Serializer)`, `_ = filters.WithNamespace`},
 	{"watches end with their namespace", bySpec("test/integration/users", "answered late"),
 		"internal/server/base.go", `b.lives.Handler())`, `(&filters.NamespaceWatch{}).Handler())`},
 	{"Users that are being deleted are denied", bySpec("test/integration/users", "being deleted"),

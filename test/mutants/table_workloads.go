@@ -74,8 +74,6 @@ var workloadsTable = []mutant{
 		"internal/workloads/translate/pod.go", `		capabilities.Drop = append(capabilities.Drop, netRaw)`, ``},
 	{"no pod preempts", by("internal/workloads/translate", "TestPod$"),
 		"internal/workloads/translate/pod.go", `= PriorityClass, nil, nil`, `= spec.PriorityClassName, spec.Priority, spec.PreemptionPolicy`},
-	{"the host's names are not told", by("internal/workloads/translate", "TestDNS"),
-		"internal/workloads/translate/pod.go", `		spec.DNSPolicy = corev1.DNSDefault`, ``},
 	{"a namespace that is made again is another one", by("internal/workloads/names", "TestHost$"),
 		"internal/workloads/names/names.go", `Digest(n.Installation, string(n.TenantUID), string(n.UID))`, `Digest(n.Installation, string(n.TenantUID), n.Name)`},
 	{"spaces refuse what a host must not get", by("internal/server/admission/spacepolicy", "TestWorkloads"),

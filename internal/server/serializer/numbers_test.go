@@ -10,7 +10,7 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
+	k8sserializer "k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -80,7 +80,7 @@ func TestLimitsWithoutValue(t *testing.T) {
 	if err := v1alpha1.AddToScheme(types); err != nil {
 		t.Fatal(err)
 	}
-	wrapped := Wrap(runtimeserializer.NewCodecFactory(types), Links{})
+	wrapped := Wrap(k8sserializer.NewCodecFactory(types), Links{})
 	for name, tc := range map[string]struct{ body, message string }{
 		"a Tenant":           {`{"apiVersion":"tenantry.io/v1alpha1","kind":"Tenant","spec":{"quota":{"services":5,"pods":null}}}`, "spec.quota[pods]: it has no value"},
 		"a Tenant with 0":    {`{"apiVersion":"tenantry.io/v1alpha1","kind":"Tenant","spec":{"quota":{"pods":0}}}`, ""},
