@@ -51,6 +51,8 @@ const WantedAnnotation = Prefix + "wanted"
 
 const (
 	hostPrefix  = "tn-"
+	tokenPrefix = "tnt-" // no copy is called so
+	tokenLen    = 26
 	tenantLen   = 20
 	spaceLen    = 26
 	digestLen   = 10
@@ -126,6 +128,9 @@ func Copy(name string) string {
 	}
 	return longPrefix + strings.TrimRight(name[:longNameLen], "-.") + "-" + Digest(name)
 }
+
+// Tokens returns the name on the host of the Secret with the tokens of a pod. No other one has it, and no copy.
+func Tokens(pod types.UID) string { return tokenPrefix + Digest(string(pod))[:tokenLen] }
 
 // cut returns the beginning of a name.
 func cut(name string, most int) string {

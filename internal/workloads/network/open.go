@@ -25,7 +25,7 @@ type Open struct{ Ingress, Egress bool }
 func OpenOf(pod *corev1.Pod, policies []*networkingv1.NetworkPolicy) Open {
 	o := Open{Ingress: true, Egress: true}
 	for _, policy := range policies {
-		selector, err := metav1.LabelSelectorAsSelector(podSelector(&policy.Spec.PodSelector))
+		selector, err := metav1.LabelSelectorAsSelector(PodSelector(&policy.Spec.PodSelector))
 		if err == nil && !selector.Matches(labels.Set(pod.Labels)) {
 			continue
 		}

@@ -42,9 +42,11 @@ func (s *syncer) refuse(ctx context.Context, pod *corev1.Pod, why string) error 
 	if err := s.patchStatus(ctx, pod, status, why); err != nil {
 		return fmt.Errorf("writing why the pod does not run: %w", err)
 	}
-	return s.tellAbout(ctx, corev1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}, reasonRefused, why)
+	return s.tellAbout(ctx, podReference(pod), reasonRefused, why)
+}
+
+func podReference(pod *corev1.Pod) corev1.ObjectReference {
+	return corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 }
 
 // tellAbout makes an event about an object in its space. The same one is made once.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/workloads/network"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // Isolation says how tenants' pods are kept apart on the network of the host.
@@ -46,6 +47,9 @@ type Options struct {
 	ClusterCIDRs []string
 	// AllowCIDRs are ranges of addresses that all pods reach, whatever policies say.
 	AllowCIDRs []string
+	// APIAddress is the IP address and port by which pods reach the API of their spaces. The serving certificate has the
+	// address. If it is empty, pods do not reach the API.
+	APIAddress string
 	// TestPeriod is how often it is tested whether the host enforces network policies. Zero is DefaultTestPeriod.
 	TestPeriod time.Duration
 	// TrustLocalImages leaves pull policies as they are, see translate.Options.
@@ -60,6 +64,11 @@ type Options struct {
 	LeaderElection bool
 }
 
+// APIAddressHelp is the help for --workloads-api-address.
+const APIAddressHelp = "IP address and port by which pods on the host cluster reach the API of their spaces, such as 192.0.2.7:6443: that of the servers, or of something before them. " +
+	"Pods have it in KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, and network policies let them reach it. The serving certificate must have the address. " +
+	"If empty, pods do not reach the API."
+
 // AddFlags adds the flags that say how pods run on the host.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.NetworkIsolation, "network-isolation", o.NetworkIsolation,
@@ -72,6 +81,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"What the host's nodes and ServiceCIDRs tell is added, and the addresses of links.")
 	fs.StringSliceVar(&o.AllowCIDRs, "network-isolation-allow-cidrs", o.AllowCIDRs,
 		"Ranges of addresses that all pods of spaces reach, whatever policies say, such as those of Tenantry's servers and of name servers.")
+	fs.StringVar(&o.APIAddress, "workloads-api-address", o.APIAddress, APIAddressHelp)
 	fs.BoolVar(&o.TrustLocalImages, "trust-local-images", o.TrustLocalImages,
 		"Leave the pull policies of images as pods have them. For hosts whose kubelets verify that a pod may pull an image that is on the node already "+
 			"(imagePullCredentialsVerificationPolicy). Otherwise images are always pulled.")
@@ -99,6 +109,9 @@ func (o *Options) Validate() error {
 		if _, err := network.Parse(ranges); err != nil {
 			return fmt.Errorf("--network-isolation-%s-cidrs: %w", flag, err)
 		}
+	}
+	if _, err := translate.ParseAPI(o.APIAddress); err != nil {
+		return fmt.Errorf("--workloads-api-address: %w", err)
 	}
 	if o.OrphanLimit < 0 {
 		return fmt.Errorf("--orphan-limit is %d, and must not be negative", o.OrphanLimit)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -73,7 +74,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	}
 	core := s.informers.Core().V1()
 	s.podIndexer, s.pods, s.namespaces = core.Pods().Informer().GetIndexer(), core.Pods().Lister(), core.Namespaces().Lister()
-	s.policies = s.informers.Networking().V1().NetworkPolicies().Lister()
+	s.policies, s.budgets = s.informers.Networking().V1().NetworkPolicies().Lister(), s.informers.Policy().V1().PodDisruptionBudgets().Lister()
 	s.ranges, s.reachable = network.NewRanges(nil, nil), network.Reachable{Namespace: hostNamespaceOfOurs}
 	s.services = core.Services().Lister()
 	s.configMaps, s.secrets = core.ConfigMaps().Lister(), core.Secrets().Lister()
@@ -145,6 +146,14 @@ func (w *world) see(o runtime.Object) {
 			return
 		}
 		w.cache(w.informers.Networking().V1().NetworkPolicies().Informer(), o)
+	case *policyv1.PodDisruptionBudget:
+		if isHost {
+			o = o.DeepCopy()
+			slimBudget(o)
+			w.cache(w.hostState.budgets, o)
+			return
+		}
+		w.cache(w.informers.Policy().V1().PodDisruptionBudgets().Informer(), o)
 	case *corev1.ConfigMap:
 		w.cache(core.ConfigMaps().Informer(), o)
 	case *corev1.Secret:

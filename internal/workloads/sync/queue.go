@@ -19,6 +19,7 @@ const (
 	hostNamespaceItem
 	eventItem
 	policyItem
+	budgetItem
 	serviceItem
 	// wantedItem is a namespace of a space for which a server wants the host's.
 	wantedItem

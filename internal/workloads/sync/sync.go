@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	networkinglisters "k8s.io/client-go/listers/networking/v1"
+	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -54,6 +55,7 @@ type syncer struct {
 	configMaps corelisters.ConfigMapLister
 	secrets    corelisters.SecretLister
 	policies   networkinglisters.NetworkPolicyLister
+	budgets    policylisters.PodDisruptionBudgetLister
 	tenants    cache.SharedIndexInformer
 	hostState  *hostState
 	hostNodes  cache.SharedIndexInformer
@@ -123,8 +125,12 @@ func asSyncer(config *rest.Config) *rest.Config {
 }
 
 func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFactory) (*syncer, error) {
+	api, err := translate.ParseAPI(o.APIAddress)
+	if err != nil {
+		return nil, err
+	}
 	s := &syncer{
-		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
+		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
 		holds: newHolds(clock.RealClock{}), surplus: newSurplus(),
@@ -142,9 +148,8 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 	s.podIndexer, s.pods = core.Pods().Informer().GetIndexer(), core.Pods().Lister()
 	s.services = core.Services().Lister()
 	s.namespaces, s.configMaps, s.secrets = core.Namespaces().Lister(), core.ConfigMaps().Lister(), core.Secrets().Lister()
-	s.policies = s.informers.Networking().V1().NetworkPolicies().Lister()
+	s.policies, s.budgets = s.informers.Networking().V1().NetworkPolicies().Lister(), s.informers.Policy().V1().PodDisruptionBudgets().Lister()
 	s.hostNodes = newHostNodes(s.host)
-	var err error
 	if s.tenants, err = newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope())); err != nil {
 		return nil, err
 	}
@@ -157,7 +162,7 @@ func (s *syncer) setIsolation(o Options) (err error) {
 	if s.clusterRanges, err = network.Parse(o.ClusterCIDRs); err != nil {
 		return err
 	}
-	s.reachable = network.Reachable{Namespace: hostNamespaceOfOurs}
+	s.reachable = network.Reachable{Namespace: hostNamespaceOfOurs, API: s.options.API}
 	if s.reachable.Addresses, err = network.Parse(o.AllowCIDRs); err != nil {
 		return err
 	}
@@ -287,6 +292,8 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 		return s.syncEvent(ctx, i)
 	case policyItem:
 		return s.syncPolicy(ctx, i)
+	case budgetItem:
+		return s.syncBudget(ctx, i)
 	case serviceItem:
 		return s.syncService(ctx, i)
 	case wantedItem:

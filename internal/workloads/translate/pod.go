@@ -2,6 +2,7 @@ package translate
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -36,6 +37,8 @@ type Options struct {
 	// TrustLocalImages leaves the pull policy of images as it is. Otherwise it is Always: who names an
 	// image must be able to pull it, although another tenant's pod has put it on the node.
 	TrustLocalImages bool
+	// API is where pods reach the API of their space. If it is the zero value, they do not.
+	API netip.AddrPort
 }
 
 // Home is where a pod is to be on the host.
@@ -64,6 +67,7 @@ func (o Options) Pod(pod *corev1.Pod, home Home) *corev1.Pod {
 	}
 	maps.Copy(host.Annotations, home.MarksOf(pod.Name, pod.UID))
 	o.changeSpec(spec)
+	fromSecret(spec, pod.UID) // last, because its name is no copy's
 	host.Spec = *spec
 	return host
 }
@@ -95,7 +99,6 @@ func (o Options) changeSpec(spec *corev1.PodSpec) {
 		// The host's DNS knows the Services of all tenants, and none of this space.
 		spec.DNSPolicy = corev1.DNSDefault
 	}
-	dropTokens(spec)
 	dropMatchedKeys(spec)
 	for i := range spec.ImagePullSecrets {
 		rename(&spec.ImagePullSecrets[i].Name)
@@ -104,20 +107,6 @@ func (o Options) changeSpec(spec *corev1.PodSpec) {
 		o.changeVolume(&spec.Volumes[i])
 	}
 	eachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) { o.changeContainer(c) })
-}
-
-// dropTokens takes away the volumes with tokens that upstream's admission has added.
-func dropTokens(spec *corev1.PodSpec) {
-	gone := map[string]bool{}
-	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {
-		if isTokenVolume(&v) {
-			gone[v.Name] = true
-		}
-		return gone[v.Name]
-	})
-	eachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) {
-		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return gone[m.Name] })
-	})
 }
 
 // dropMatchedKeys takes away keys of labels that the space's server has made part of the selectors

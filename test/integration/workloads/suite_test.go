@@ -52,6 +52,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		o.Workloads.Image = "localhost/tenantry:1"
 		o.Workloads.TestPeriod = time.Second
 		o.Workloads.OrphanLimit = 50
+		o.Workloads.APIAddress = fmt.Sprintf("127.0.0.1:%d", o.Port)
 	})
 	host = tenantry.Client(tenant.System)
 	apply(ctx, "../../../config/workloads")
