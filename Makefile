@@ -122,9 +122,11 @@ e2e-node: ## Test the operator on a cluster of one real node, which is built, st
 	@install -D -m 644 -t bin/node/olm/crds $$(go list -C test/node/olm -m -f '{{.Dir}}' github.com/operator-framework/api)/crds/operators.coreos.com_*.yaml
 	go build -o bin/node/pause ./test/node/pause
 	@go run -C tools/image . -o ../../bin/node/pause.tar -name localhost/pause:1 $(ARCHITECTURES)=../../bin/node/pause
+	go build -o bin/node/client ./test/node/client
+	@go run -C tools/image . -o ../../bin/node/client.tar -name localhost/client:1 $(ARCHITECTURES)=../../bin/node/client
 	go test -c -tags node -o bin/node/node.test ./test/node
 	go test -c -tags e2e -o bin/node/e2e.test ./test/e2e
-	cd test/node && ./node.sh ../../bin/node ../../bin/node/pause.tar ../../dist/tenantry-image.tar -- bash -c \
+	cd test/node && ./node.sh ../../bin/node ../../bin/node/pause.tar ../../bin/node/client.tar ../../dist/tenantry-image.tar -- bash -c \
 		'../../bin/node/node.test --ginkgo.v --ginkgo.focus="$(FOCUS)" && { [[ -n "$(FOCUS)" ]] || ../e2e/host.sh ../../bin/node/e2e.test --ginkgo.v; }'
 
 e2e-node-packages: ## Install what e2e-node needs, on Debian, as root.

@@ -93,13 +93,12 @@ func newConfigs(opts CompletedOptions, b *base, s *stores, p *policy) (*configs,
 			return spacepolicy.CheckContent(content.Values, content.Objects, definition)
 		},
 	})
-	c.installStorage(b, s, p)
+	c.installStorage(b, s, p, defaultObjects(s.lookup.Terminating, opts.podsAPI))
 	return c, nil
 }
 
-// installStorage puts the storage of spaces below every resource.
-func (c *configs) installStorage(b *base, s *stores, p *policy) {
-	defaults := defaultObjects(s.lookup.Terminating)
+// installStorage puts the storage of spaces, which show the defaults, below every resource.
+func (c *configs) installStorage(b *base, s *stores, p *policy, defaults map[schema.GroupResource]*storage.Defaults) {
 	defaults[customResourceDefinitions] = c.crds.Defaults()
 	guarded := func(upstream generic.RESTOptionsGetter) *storage.RESTOptionsGetter {
 		options := s.over(upstream)

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,12 +21,12 @@ import (
 )
 
 // defaultObjects are the objects that every space has without storing them,
-// unless it is being emptied.
-func defaultObjects(terminating func(tenant.Name) bool) map[schema.GroupResource]*storage.Defaults {
+// unless it is being emptied. api is where pods reach the server, if they do.
+func defaultObjects(terminating func(tenant.Name) bool, api netip.AddrPort) map[schema.GroupResource]*storage.Defaults {
 	// The Service of the API server, which serves all spaces, and its addresses.
 	service := &storage.Defaults{
 		Keys:     keys(metav1.NamespaceDefault + "/kubernetes"),
-		Adapt:    withoutAnnotations,
+		Adapt:    apiService(api),
 		Replaced: storage.Never,
 		Hidden:   terminating,
 	}
@@ -63,13 +64,25 @@ func defaultClusterRole(name string, obj runtime.Object) (bool, error) {
 	return true, nil
 }
 
-// withoutAnnotations shows an object of the system space, if there is one, but
-// for what the platform may have noted on it.
-func withoutAnnotations(_ string, obj runtime.Object) (bool, error) {
-	accessor, err := meta.Accessor(obj)
-	if err != nil {
-		return false, err
+// apiService shows the Service of the API server, or its addresses, if the system space has them, but for what the
+// platform may have noted there. The Service has the address by which pods reach the server: the system space's is in no
+// range of theirs.
+func apiService(api netip.AddrPort) func(string, runtime.Object) (bool, error) {
+	return func(_ string, obj runtime.Object) (bool, error) {
+		accessor, err := meta.Accessor(obj)
+		if err != nil {
+			return false, err
+		}
+		accessor.SetAnnotations(nil)
+		if service, ok := obj.(*core.Service); ok && api.IsValid() && len(service.Spec.Ports) > 0 {
+			service.Spec.ClusterIP, service.Spec.ClusterIPs = api.Addr().String(), []string{api.Addr().String()}
+			service.Spec.IPFamilies = []core.IPFamily{core.IPv4Protocol}
+			if api.Addr().Is6() {
+				service.Spec.IPFamilies = []core.IPFamily{core.IPv6Protocol}
+			}
+			service.Spec.Ports = slices.Clone(service.Spec.Ports) // the cache's
+			service.Spec.Ports[0].Port = int32(api.Port())
+		}
+		return accessor.GetResourceVersion() != "", nil
 	}
-	accessor.SetAnnotations(nil)
-	return accessor.GetResourceVersion() != "", nil
 }

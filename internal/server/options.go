@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -26,6 +28,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/signing"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // Options are the flags of the API server: upstream's, and those of tenancy.
@@ -65,6 +68,9 @@ type Options struct {
 	// spaces on a host cluster, which something else runs there. Empty (the default) is for pods that do
 	// not run.
 	HostKubeconfig string
+	// WorkloadsAPIAddress is the IP address and port by which pods on that cluster reach the API, which the Service
+	// kubernetes of every space shows. If it is empty, that has an address of the system space.
+	WorkloadsAPIAddress string
 	// EtcdClaim names this control plane in the etcds that it stores in, see etcdstore.Claim:
 	// the server does not start where another one is. Empty (the default) looks at nothing.
 	EtcdClaim string
@@ -125,6 +131,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.HostKubeconfig, "host-kubeconfig", o.HostKubeconfig,
 		"Kubeconfig of the host cluster that runs the pods of spaces, for its ServiceAccount connect (config/workloads): by it logs are read, commands run in pods, and Services made. "+
 			"What such a cluster must not get is refused in spaces. If empty, pods do not run, and stay pending. It needs \"tenantry syncer\" as well.")
+	fs.StringVar(&o.WorkloadsAPIAddress, "workloads-api-address", o.WorkloadsAPIAddress,
+		"IP address and port by which pods on the host cluster reach the API of their spaces, as \"tenantry syncer\" has it: the Service kubernetes of every space has it.")
 	fs.StringSliceVar(&o.SearchServers.Servers, "search-servers", nil,
 		"URLs of \"tenantry search\", https://HOST:PORT, which answer the searches of this server's users (tenantry find). They know it by --proxy-client-cert-file. Without one there are no searches.")
 	fs.StringVar(&o.SearchServers.CAFile, "search-ca-file", "", "Bundle of the authorities of the certificates of --search-servers.")
@@ -182,8 +190,9 @@ type CompletedOptions struct {
 	searchOnly     bool
 	// tokenKeys are those of service accounts, nil with an external signer.
 	tokenKeys *authentication.TokenKeys
-	// host is nil if pods do not run.
-	host *rest.Config
+	// host is nil if pods do not run, and podsAPI is where they reach the server.
+	host    *rest.Config
+	podsAPI netip.AddrPort
 }
 
 // Complete fills in defaults that depend on other options.
@@ -206,6 +215,11 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 			return completed, fmt.Errorf("reading --host-kubeconfig: %w", err)
 		}
 		o.Kube.AllowPrivileged = true // each Tenant's Pod Security level decides
+		if completed.podsAPI, err = translate.ParseAPI(o.WorkloadsAPIAddress); err != nil {
+			return completed, fmt.Errorf("--workloads-api-address: %w", err)
+		}
+	} else if o.WorkloadsAPIAddress != "" {
+		return completed, errors.New("--workloads-api-address is for --host-kubeconfig, which is missing")
 	}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -19,17 +20,20 @@ func (o CompletedOptions) reach(selected bool) egress.Options {
 	if o.rawStorage == nil { // otherwise etcd is in this process
 		etcd = etcdServers(o.kube.Etcd.StorageConfig.Transport.ServerList, o.kube.Etcd.EtcdServersOverrides)
 	}
-	reach.Hosts = append(slices.Clone(reach.Hosts), platformHosts(o.kube.GenericServerRunOptions.AdvertiseAddress, etcd)...)
+	reach.Hosts = append(slices.Clone(reach.Hosts), platformHosts(o.kube.GenericServerRunOptions.AdvertiseAddress, o.podsAPI, etcd)...)
 	return reach
 }
 
 // platformHosts returns where the platform is: the address of this server, if it is
-// known, those of etcd, and the API server of the cluster that this server runs in, if
+// known, that by which pods reach it, those of etcd, and the API server of the cluster that this server runs in, if
 // it does.
-func platformHosts(advertised net.IP, etcd []string) []string {
+func platformHosts(advertised net.IP, api netip.AddrPort, etcd []string) []string {
 	var hosts []string
 	if advertised != nil {
 		hosts = append(hosts, advertised.String())
+	}
+	if api.IsValid() {
+		hosts = append(hosts, api.Addr().String())
 	}
 	hosts = append(hosts, hostsOf(etcd)...)
 	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); host != "" {

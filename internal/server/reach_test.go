@@ -2,6 +2,7 @@ package server
 
 import (
 	"net"
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,12 +18,12 @@ func TestHostsOf(t *testing.T) {
 func TestPlatformHosts(t *testing.T) {
 	etcd := etcdServers([]string{"https://192.0.2.2:2379"}, []string{"/events#https://192.0.2.3:2379;https://192.0.2.4:2379"})
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-	want := []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "10.96.0.1"}
-	if diff := cmp.Diff(want, platformHosts(net.ParseIP("192.0.2.1"), etcd)); diff != "" {
+	want := []string{"192.0.2.1", "192.0.2.9", "192.0.2.2", "192.0.2.3", "192.0.2.4", "10.96.0.1"}
+	if diff := cmp.Diff(want, platformHosts(net.ParseIP("192.0.2.1"), netip.MustParseAddrPort("192.0.2.9:443"), etcd)); diff != "" {
 		t.Error(diff)
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	if got := platformHosts(nil, nil); len(got) != 0 {
+	if got := platformHosts(nil, netip.AddrPort{}, nil); len(got) != 0 {
 		t.Errorf("got %v where nothing is known", got)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -110,6 +109,10 @@ func Run(ctx context.Context, o Options, ready func(Running) error) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
+	var err error
+	if o.Workloads.APIAddress, err = o.podsAPI(); err != nil {
+		return err
+	}
 	address, err := o.checkAddress()
 	if err != nil {
 		return err
@@ -162,7 +165,7 @@ func (o Options) keys(dir string) (*pki.PKI, error) {
 	if o.PKIDir != "" {
 		return pki.Load(o.PKIDir)
 	}
-	keys, err := pki.Ensure(dir, append(slices.Clone(o.TLSNames), o.BindAddress)...)
+	keys, err := pki.Ensure(dir, o.certifiedHosts()...)
 	return keys, statedir.Explain(dir, err)
 }
 
@@ -295,6 +298,7 @@ func (o Options) checkAddress() (string, error) {
 
 func (o Options) newServer(ctx context.Context, keys *pki.PKI, store *etcd.Server) (*server.Server, error) {
 	options, kube := o.Server, o.Server.Kube
+	options.WorkloadsAPIAddress = o.Workloads.APIAddress
 	options.EtcdClient = store.Client
 	options.RawStorage = store.Storage
 	if o.WrapStorage != nil {

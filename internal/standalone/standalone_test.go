@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +85,36 @@ func TestCheckAddress(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 			expectError(t, err, tc.fail)
+		})
+	}
+}
+
+// TestPodsAPI checks where pods reach the server, and that its certificate has the address.
+func TestPodsAPI(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"a loopback address":     {func(o *Options) { o.AdvertiseAddress = "192.0.2.1" }, ""},
+		"the address of a route": {func(o *Options) { o.BindAddress, o.AdvertiseAddress = "0.0.0.0", "192.0.2.1" }, "192.0.2.1:6443"},
+		"the address":            {func(o *Options) { o.BindAddress = "192.0.2.2" }, "192.0.2.2:6443"},
+		"of IPv6":                {func(o *Options) { o.BindAddress, o.AdvertiseAddress = "::", "2001:db8::1" }, "[2001:db8::1]:6443"},
+		"no route":               {func(o *Options) { o.BindAddress, o.AdvertiseAddress = "0.0.0.0", "127.0.0.1" }, ""},
+		"what is said":           {func(o *Options) { o.Workloads.APIAddress = "192.0.2.3:443" }, "192.0.2.3:443"},
+		"no pods":                {func(o *Options) { o.Server.HostKubeconfig, o.BindAddress = "", "192.0.2.2" }, ""},
+		"somebody's certificate": {func(o *Options) { o.BindAddress, o.PKIDir = "192.0.2.2", "/pki" }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := NewOptions()
+			o.Port, o.Server.HostKubeconfig = 6443, "/host"
+			tc.change(&o)
+			var err error
+			if o.Workloads.APIAddress, err = o.podsAPI(); err != nil || o.Workloads.APIAddress != tc.want {
+				t.Errorf("got %q, %v, want %q", o.Workloads.APIAddress, err, tc.want)
+			}
+			if host, _, err := net.SplitHostPort(tc.want); err == nil && !slices.Contains(o.certifiedHosts(), host) {
+				t.Errorf("the certificate is for %v", o.certifiedHosts())
+			}
 		})
 	}
 }

@@ -141,6 +141,10 @@ var _ = Describe("workloads on a network with policies", Ordered, func() {
 		Expect(reaches("globex", "one", address("globex", "two"), address("acme", "one"), address("acme", "closed"))).To(BeEmpty())
 	})
 
+	It("ask their space", func() {
+		tenantry.asksItsSpace("acme", "globex")
+	})
+
 	It("have the policies of their space", func() {
 		apply("acme", denyIngress)
 		Expect(reaches("acme", "one", address("acme", "two"), address("acme", "closed"))).To(BeEmpty())

@@ -11,9 +11,11 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -33,7 +35,7 @@ func (s *standalone) binary() string {
 // start runs it, and waits until it answers.
 func (s *standalone) start() {
 	GinkgoHelper()
-	s.process = exec.Command(s.binary(), "up", "--dir", s.dir, "--secure-port", "7443", "--host-kubeconfig", s.hostKubeconfig,
+	s.process = exec.Command(s.binary(), "up", "--dir", s.dir, "--bind-address", os.Getenv("NODE"), "--secure-port", "7443", "--host-kubeconfig", s.hostKubeconfig,
 		s.isolation, "--trust-local-images")
 	s.process.Stdout, s.process.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(s.process.Start()).To(Succeed())
@@ -159,6 +161,51 @@ kind: PersistentVolumeClaim
 metadata: {name: NAME}
 spec: {storageClassName: of-spaces, accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Mi}}, VOLUME}
 `
+
+const clientDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: client}
+spec:
+  selector: {matchLabels: {app: client}}
+  template:
+    metadata: {labels: {app: client}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      containers:
+      - {name: c, image: "localhost/client:1", imagePullPolicy: IfNotPresent, args: ["-stay"]}
+`
+
+// asksItsSpace checks that a pod of a tenant reaches the API of its space, by nothing but what every pod has, and that
+// nobody else takes its token.
+func (s *standalone) asksItsSpace(tenant, other string) {
+	GinkgoHelper()
+	as := s.as(tenant)
+	file := filepath.Join(s.dir, "client.yaml")
+	Expect(os.WriteFile(file, []byte(clientDeployment), 0o600)).To(Succeed())
+	must(append(as, "apply", "-f", file)...)
+	must(append(as, "create", "rolebinding", "client", "--clusterrole=view", "--serviceaccount=default:default")...)
+	must(append(as, "rollout", "status", "deployment/client", "--timeout=3m")...)
+	ask := func(path string) string {
+		out, _ := kubectl(append(as, "exec", "deployment/client", "--", "/tenantry", path)...)
+		return out
+	}
+	const pods = "/api/v1/namespaces/default/pods"
+	Eventually(ask).WithArguments(pods).Should(And(HavePrefix("200 "), ContainSubstring(`"tenant":"`+tenant+`"`)))
+	Expect(ask(pods)).NotTo(ContainSubstring(`"tenant":"` + other + `"`))
+	Expect(ask("/api/v1/namespaces/kube-system/secrets")).To(HavePrefix("403 "))
+	Expect(ask("/tenants/" + other + pods)).To(HavePrefix("403 "))
+	Expect(ask("/tenants/system" + pods)).To(HavePrefix("403 "))
+	out, err := kubectl("get", "pods", "--token", s.tokenIn(tenant))
+	Expect(err).To(HaveOccurred())
+	Expect(out).To(ContainSubstring("Unauthorized"), "the host")
+}
+
+// tokenIn returns the token that a tenant's client has.
+func (s *standalone) tokenIn(tenant string) string {
+	GinkgoHelper()
+	return must(append(s.as(tenant), "exec", "deployment/client", "--", "/tenantry", "-token")...)
+}
 
 var _ = Describe("workloads on a real node", Ordered, func() {
 	var tenantry *standalone
@@ -323,6 +370,12 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		Eventually(func() string { return must("get", "pv", "of-spaces", "-o", "jsonpath={.status.phase}") }).Should(Equal("Released"), "its content is nobody else's")
 	})
 
+	It("ask their space, and no other and no host, by what every pod has", func() {
+		tenantry.asksItsSpace("acme", "globex")
+		Expect(must("get", "pods", "-A", "-l", "app=client", "-o", `jsonpath={.items[0].spec.containers[0].env[?(@.name=="SAID_SERVICE_HOST")].value}`)).
+			To(Equal(must(append(tenantry.as("acme"), "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)))
+	})
+
 	It("are refused with the field and the rule", func() {
 		for field, patch := range map[string]string{
 			"spec.template.spec.hostNetwork":                     `{"hostNetwork":true}`,
@@ -349,16 +402,74 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		Eventually(output("acme", "logs", "deployment/web")).Should(Equal("hello from acme in default"))
 		must(append(tenantry.as("acme"), "scale", "deployment/web", "--replicas=2")...)
 		must(append(tenantry.as("acme"), "rollout", "status", "deployment/web", "--timeout=3m")...)
-		Expect(strings.Fields(uids())).To(And(HaveLen(5), ContainElements(strings.Fields(before))))
+		Expect(strings.Fields(uids())).To(And(HaveLen(6), ContainElements(strings.Fields(before))))
+	})
+
+	It("have another token in time, without a restart", func() {
+		started := func() string {
+			return must(append(tenantry.as("acme"), "get", "pods", "-l", "app=client", "-o", "jsonpath={.items[*].metadata.uid} {.items[*].status.containerStatuses[*].containerID}")...)
+		}
+		before, token := started(), tenantry.tokenIn("acme")
+		Expect(tenantry.process.Process.Signal(syscall.SIGTERM)).To(Succeed())
+		_ = tenantry.process.Wait()
+		// As if so much time had gone.
+		for line := range strings.FieldsSeq(must("get", "secrets", "-A", "-l", "workloads.tenantry.io/installation", "-o",
+			`jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}/{.metadata.annotations.workloads\.tenantry\.io/name}{"\n"}{end}`)) {
+			if secret := strings.Split(line, "/"); strings.HasPrefix(secret[1], "tnt-") && strings.HasPrefix(secret[2], "client-") {
+				must("annotate", "secret", "--overwrite", "-n", secret[0], secret[1], "workloads.tenantry.io/renew=2000-01-01T00:00:00Z")
+			}
+		}
+		tenantry.start()
+		Eventually(func() string { return tenantry.tokenIn("acme") }).WithTimeout(4 * time.Minute).ShouldNot(Equal(token))
+		Expect(started()).To(Equal(before))
+		Expect(must(append(tenantry.as("acme"), "exec", "deployment/client", "--", "/tenantry", "/api/v1/namespaces/default/pods")...)).To(HavePrefix("200 "))
+	})
+
+	It("are evicted from the node as their tenant's budget allows, and replaced", func() {
+		as := tenantry.as("acme")
+		must(append(as, "scale", "deployment/web", "--replicas=1")...)
+		must(append(as, "create", "poddisruptionbudget", "web", "--selector=app=web", "--max-unavailable=0")...)
+		onHost := func() string {
+			return must("get", "poddisruptionbudgets", "-A", "-l", "workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].spec.minAvailable}/{.items[*].status.currentHealthy}")
+		}
+		Eventually(onHost).Should(Equal("1/1"))
+		drain := func() (string, error) {
+			return kubectl("drain", "node", "--pod-selector=app=web", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=10s")
+		}
+		DeferCleanup(func() { must("uncordon", "node") })
+		before := must(append(as, "get", "pods", "-l", "app=web", "-o", "name")...)
+		out, err := drain()
+		Expect(err).To(HaveOccurred())
+		Expect(out).To(ContainSubstring("would violate the pod's disruption budget"))
+		Expect(must(append(as, "get", "pods", "-l", "app=web", "-o", "name")...)).To(Equal(before))
+		must(append(as, "delete", "poddisruptionbudget", "web")...)
+		Eventually(onHost).Should(Equal("/"))
+
+		watching := exec.Command("kubectl", append(as, "get", before, "--watch", "-o", `jsonpath={.status.conditions[?(@.type=="DisruptionTarget")].reason}{"\n"}`)...)
+		seen := gbytes.NewBuffer()
+		watching.Stdout = seen
+		Expect(watching.Start()).To(Succeed())
+		DeferCleanup(func() {
+			_ = watching.Process.Kill()
+			_ = watching.Wait()
+		})
+		Eventually(func() error {
+			_, err := drain()
+			return err
+		}).Should(Succeed())
+		Eventually(seen).Should(gbytes.Say("EvictionByEvictionAPI"))
+		must("uncordon", "node")
+		must(append(as, "rollout", "status", "deployment/web", "--timeout=3m")...)
+		Expect(must(append(as, "get", "pods", "-l", "app=web", "-o", "name")...)).NotTo(Equal(before))
 	})
 
 	It("are gone from the host when they are deleted", func() {
 		for _, tenant := range []string{"acme", "globex"} {
-			must(append(tenantry.as(tenant), "delete", "deployment/web", "deployment/said", "service/said")...)
+			must(append(tenantry.as(tenant), "delete", "--ignore-not-found", "deployment/web", "deployment/said", "deployment/client", "service/said")...)
 			Eventually(output(tenant, "get", "pods", "-o", "name")).Should(BeEmpty())
 		}
 		Eventually(func() string {
-			return must("get", "pods,services", "-A", "-l", "workloads.tenantry.io/installation", "-o", "name")
+			return must("get", "pods,services,secrets", "-A", "-l", "workloads.tenantry.io/installation", "-o", "name")
 		}).Should(BeEmpty())
 	})
 })

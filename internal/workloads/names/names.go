@@ -66,6 +66,8 @@ const WantedAnnotation = Prefix + "wanted"
 
 const (
 	hostPrefix  = "tn-"
+	tokenPrefix = "tnt-" // no copy is called so
+	tokenLen    = 26
 	tenantLen   = 20
 	spaceLen    = 26
 	digestLen   = 10
@@ -144,6 +146,9 @@ func Copy(name string) string {
 
 // Volume returns the name, in a space, of the volume that is bound to a claim with a UID there.
 func Volume(claim types.UID) string { return "pvc-" + string(claim) }
+
+// Tokens returns the name on the host of the Secret with the tokens of a pod. No other one has it, and no copy.
+func Tokens(pod types.UID) string { return tokenPrefix + Digest(string(pod))[:tokenLen] }
 
 // cut returns the beginning of a name.
 func cut(name string, most int) string {

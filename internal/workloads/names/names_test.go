@@ -82,3 +82,10 @@ func TestCopy(t *testing.T) {
 		seen[got] = name
 	}
 }
+
+func TestTokens(t *testing.T) {
+	one, other := Tokens("5b7c1a3e-2f0d-4f4e-9c57-0d1f5a9e6b42"), Tokens("5b7c1a3e-2f0d-4f4e-9c57-0d1f5a9e6b43")
+	if one == other || len(validation.IsDNS1123Subdomain(one)) > 0 || strings.HasPrefix(one, copyPrefix) || strings.HasPrefix(one, longPrefix) {
+		t.Errorf("got %q and %q", one, other)
+	}
+}

@@ -40,6 +40,8 @@ type Reachable struct {
 	Namespace string
 	// Addresses are ranges of Tenantry's API, or of whatever else is for all tenants.
 	Addresses []netip.Prefix
+	// API is where the API of all spaces is, the zero value if pods do not reach it.
+	API netip.AddrPort
 }
 
 // Guards returns the policies that a namespace of the host has, whatever policies are in the space.
@@ -87,6 +89,13 @@ func (r Reachable) dns() networkingv1.NetworkPolicyEgressRule {
 // rules returns the rules of what is reachable.
 func (r Reachable) rules() []networkingv1.NetworkPolicyEgressRule {
 	rules := []networkingv1.NetworkPolicyEgressRule{r.dns()}
+	if r.API.IsValid() {
+		addr := r.API.Addr()
+		rules = append(rules, networkingv1.NetworkPolicyEgressRule{
+			To:    []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: netip.PrefixFrom(addr, addr.BitLen()).String()}}},
+			Ports: []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(int32(r.API.Port())))}},
+		})
+	}
 	var addresses []networkingv1.NetworkPolicyPeer
 	for _, p := range merge(r.Addresses) {
 		addresses = append(addresses, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: p.String()}})

@@ -361,6 +361,12 @@ func TestOpenOf(t *testing.T) {
 
 // TestGuards checks what every pod reaches, and that it is no more.
 func TestGuards(t *testing.T) {
+	api := Guards(web.home, NewRanges(nil, nil), Reachable{Namespace: "ours", API: netip.MustParseAddrPort("192.168.1.4:6443")})
+	for port, want := range map[int32]bool{6443: true, 22: false} {
+		if got := admits(t, api, web, Open{}, networkingv1.PolicyTypeEgress, node, port); got != want {
+			t.Errorf("port %d of the API is reached: %v", port, got)
+		}
+	}
 	guards := Guards(web.home, NewRanges(nil, nil), Reachable{Namespace: "ours", Addresses: prefixes("192.168.1.4/32")})
 	closed := func(peer on, port int32) bool {
 		return admits(t, guards, web, Open{}, networkingv1.PolicyTypeEgress, peer, port)

@@ -28,7 +28,7 @@ type Governed struct {
 
 // GovernedBy returns it. A policy whose selector cannot be read governs all pods.
 func GovernedBy(policy *networkingv1.NetworkPolicy) *Governed {
-	selector, err := metav1.LabelSelectorAsSelector(podSelector(&policy.Spec.PodSelector))
+	selector, err := metav1.LabelSelectorAsSelector(PodSelector(&policy.Spec.PodSelector))
 	if err != nil {
 		selector = labels.Everything()
 	}

@@ -29,7 +29,7 @@ func Policy(policy *networkingv1.NetworkPolicy, home names.Namespace, ranges Ran
 			Name: names.Copy(policy.Name), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
 			Annotations: home.MarksOf(policy.Name, policy.UID),
 		},
-		Spec: networkingv1.NetworkPolicySpec{PodSelector: *podSelector(&policy.Spec.PodSelector), PolicyTypes: typesOf(policy)},
+		Spec: networkingv1.NetworkPolicySpec{PodSelector: *PodSelector(&policy.Spec.PodSelector), PolicyTypes: typesOf(policy)},
 	}
 	for _, rule := range policy.Spec.Ingress {
 		if from := peers(rule.From, home, ranges); len(from) > 0 {
@@ -88,7 +88,7 @@ func peer(of *networkingv1.NetworkPolicyPeer, home names.Namespace, ranges Range
 		return p, false // says nothing, and the API has none of these
 	}
 	if of.PodSelector != nil {
-		p.PodSelector = podSelector(of.PodSelector)
+		p.PodSelector = PodSelector(of.PodSelector)
 	}
 	return p, true
 }
@@ -130,11 +130,11 @@ func sizeOf(s *metav1.LabelSelector) int {
 	return n
 }
 
-// Hash returns the hash of what a policy does.
-func Hash(spec *networkingv1.NetworkPolicySpec) string {
+// Hash returns the hash of a spec: of what a policy does.
+func Hash(spec any) string {
 	written, err := json.Marshal(spec)
 	if err != nil {
-		return err.Error() // selectors, ranges and ports have none
+		return err.Error() // selectors, ranges, ports and numbers have none
 	}
 	sum := sha256.Sum256(written)
 	return hex.EncodeToString(sum[:8])

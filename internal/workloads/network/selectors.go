@@ -50,9 +50,9 @@ func namespaceSelector(of *metav1.LabelSelector, home names.Namespace) *metav1.L
 	return s
 }
 
-// podSelector returns a selector of the host's pods for one of a space's. Labels of the platform are on the host's pods
+// PodSelector returns a selector of the host's pods for one of a space's. Labels of the platform are on the host's pods
 // alone.
-func podSelector(of *metav1.LabelSelector) *metav1.LabelSelector {
+func PodSelector(of *metav1.LabelSelector) *metav1.LabelSelector {
 	return withKeys(of, func(key string) string {
 		if strings.HasPrefix(key, names.Prefix) {
 			return absentPrefix + names.Digest(key)

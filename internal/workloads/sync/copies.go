@@ -32,7 +32,8 @@ type copiesIn struct {
 	// read is whether have is what there is.
 	read bool
 	// have are the versions of the sources of which there are copies, and the UIDs of these.
-	have map[reference]copied
+	have   map[reference]copied
+	tokens tokenSecrets
 }
 
 type copied struct {
@@ -73,11 +74,8 @@ func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, ref refer
 	in := s.copies.of(home.Host())
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if !in.read {
-		if err := s.readCopies(ctx, home, in); err != nil {
-			return err
-		}
-		in.read = true
+	if err := s.ensureRead(ctx, home, in); err != nil {
+		return err
 	}
 	has := in.have[ref]
 	if s.references.has(ref) {
@@ -99,10 +97,14 @@ func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, ref refer
 	return s.removeCopy(ctx, home, in, ref, has)
 }
 
-// readCopies reads which copies there are in a namespace of the host, and has those looked at that no
-// pod names.
-func (s *syncer) readCopies(ctx context.Context, home names.Namespace, in *copiesIn) error {
+// ensureRead reads which copies, and Secrets with tokens, there are in a namespace of the host, if that is not known, and
+// has copies looked at that no pod names. The lock is held.
+func (s *syncer) ensureRead(ctx context.Context, home names.Namespace, in *copiesIn) error {
+	if in.read {
+		return nil
+	}
 	in.have = map[reference]copied{}
+	in.tokens.reset()
 	options := metav1.ListOptions{LabelSelector: labels.Set{names.InstallationLabel: s.installation}.String()}
 	for kind, resource := range copiedResources {
 		list, err := s.hostMetadata.Resource(resource).Namespace(home.Host()).List(ctx, options)
@@ -113,7 +115,7 @@ func (s *syncer) readCopies(ctx context.Context, home names.Namespace, in *copie
 			o := &list.Items[i]
 			of, complete := names.Of(o.Labels, o.Annotations)
 			name := o.Annotations[names.NameAnnotation]
-			if !complete || of != home || o.Name != names.Copy(name) {
+			if !complete || of != home || kind == secretItem && in.tokens.note(o) || o.Name != names.Copy(name) {
 				continue // it is reported when its name is needed
 			}
 			ref := reference{kind, home.Flat().String(), name}
@@ -123,6 +125,7 @@ func (s *syncer) readCopies(ctx context.Context, home names.Namespace, in *copie
 			}
 		}
 	}
+	in.read = true
 	return nil
 }
 

@@ -47,9 +47,11 @@ func (s *syncer) unscheduled(ctx context.Context, pod *corev1.Pod, reason, why s
 	if err := s.patchStatus(ctx, pod, status, why); err != nil {
 		return fmt.Errorf("writing why the pod does not run: %w", err)
 	}
-	return s.tellAbout(ctx, corev1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}, reason, why)
+	return s.tellAbout(ctx, podReference(pod), reason, why)
+}
+
+func podReference(pod *corev1.Pod) corev1.ObjectReference {
+	return corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 }
 
 // tellAbout makes an event about an object in its space. The same one is made once.

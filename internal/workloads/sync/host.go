@@ -3,10 +3,10 @@ package sync
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
-	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
 const (
@@ -27,7 +26,7 @@ const (
 
 // hostState is what the syncer knows of the host: what has the label of the installation.
 type hostState struct {
-	pods, services, claims, namespaces, policies cache.SharedIndexInformer
+	pods, services, claims, namespaces, policies, budgets cache.SharedIndexInformer
 }
 
 func newHostState(client kubernetes.Interface, installation string) (*hostState, error) {
@@ -37,7 +36,7 @@ func newHostState(client kubernetes.Interface, installation string) (*hostState,
 		}))
 	core := factory.Core().V1()
 	h := &hostState{pods: core.Pods().Informer(), services: core.Services().Informer(), claims: core.PersistentVolumeClaims().Informer(), namespaces: core.Namespaces().Informer(),
-		policies: factory.Networking().V1().NetworkPolicies().Informer()}
+		policies: factory.Networking().V1().NetworkPolicies().Informer(), budgets: factory.Policy().V1().PodDisruptionBudgets().Informer()}
 	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims} {
 		if err := informer.AddIndexers(cache.Indexers{bySource: objectSource}); err != nil {
 			return nil, fmt.Errorf("indexing the host's objects: %w", err)
@@ -51,12 +50,12 @@ func newHostState(client kubernetes.Interface, installation string) (*hostState,
 
 // run runs the informers until ctx ends, and returns when they know what there is.
 func (h *hostState) run(ctx context.Context) bool {
-	go h.pods.RunWithContext(ctx)
-	go h.services.RunWithContext(ctx)
-	go h.claims.RunWithContext(ctx)
-	go h.namespaces.RunWithContext(ctx)
-	go h.policies.RunWithContext(ctx)
-	return cache.WaitForCacheSync(ctx.Done(), h.pods.HasSynced, h.services.HasSynced, h.claims.HasSynced, h.namespaces.HasSynced, h.policies.HasSynced)
+	var synced []cache.InformerSynced
+	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims, h.namespaces, h.policies, h.budgets} {
+		go informer.RunWithContext(ctx)
+		synced = append(synced, informer.HasSynced)
+	}
+	return cache.WaitForCacheSync(ctx.Done(), synced...)
 }
 
 // objects returns how many pods and Services there are.
@@ -91,21 +90,28 @@ func (h *hostState) namespacesOfTenant(n tenant.Name) ([]*corev1.Namespace, erro
 
 // namespace returns a namespace of the host, nil if there is none with the installation's label.
 func (h *hostState) namespace(name string) (*corev1.Namespace, error) {
-	found, exists, err := h.namespaces.GetIndexer().GetByKey(name)
-	if err != nil || !exists {
-		return nil, err
-	}
-	return found.(*corev1.Namespace), nil
+	return keyed[corev1.Namespace](h.namespaces, name)
 }
 
 // policy returns a policy of the host, nil if there is none with the installation's label. In the place of its spec it
 // has that one's hash.
 func (h *hostState) policy(namespace, name string) (*networkingv1.NetworkPolicy, error) {
-	found, exists, err := h.policies.GetIndexer().GetByKey(namespace + "/" + name)
+	return keyed[networkingv1.NetworkPolicy](h.policies, namespace+"/"+name)
+}
+
+// budget returns a budget of the host, nil if there is none with the installation's label. In the place of its spec it
+// has that one's hash.
+func (h *hostState) budget(namespace, name string) (*policyv1.PodDisruptionBudget, error) {
+	return keyed[policyv1.PodDisruptionBudget](h.budgets, namespace+"/"+name)
+}
+
+// keyed returns an object of a cache, nil if there is none.
+func keyed[T any](informer cache.SharedIndexInformer, key string) (*T, error) {
+	found, exists, err := informer.GetIndexer().GetByKey(key)
 	if err != nil || !exists {
 		return nil, err
 	}
-	return found.(*networkingv1.NetworkPolicy), nil
+	return found.(*T), nil
 }
 
 func indexed[T any](informer cache.SharedIndexInformer, index, value string) ([]T, error) {
@@ -180,17 +186,20 @@ func slim(obj any) (any, error) {
 		o.ManagedFields = nil
 	case *networkingv1.NetworkPolicy:
 		slimPolicy(o)
+	case *policyv1.PodDisruptionBudget:
+		slimBudget(o)
 	}
 	return obj, nil
 }
 
-// slimPolicy puts the hash of a policy in the place of its spec. It is not that which was written: somebody may have
-// changed it.
+// slimPolicy puts the hash of a policy in the place of its spec.
 func slimPolicy(policy *networkingv1.NetworkPolicy) {
-	annotations := maps.Clone(policy.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[hashAnnotation] = network.Hash(&policy.Spec)
-	policy.Annotations, policy.ManagedFields, policy.Spec = annotations, nil, networkingv1.NetworkPolicySpec{}
+	noteHash(policy, &policy.Spec)
+	policy.Spec = networkingv1.NetworkPolicySpec{}
+}
+
+// slimBudget puts the hash of a budget in the place of its spec.
+func slimBudget(budget *policyv1.PodDisruptionBudget) {
+	noteHash(budget, &budget.Spec)
+	budget.Spec, budget.Status = policyv1.PodDisruptionBudgetSpec{}, policyv1.PodDisruptionBudgetStatus{}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/workloads/network"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // Isolation says how tenants' pods are kept apart on the network of the host.
@@ -47,6 +48,9 @@ type Options struct {
 	ClusterCIDRs []string
 	// AllowCIDRs are ranges of addresses that all pods reach, whatever policies say.
 	AllowCIDRs []string
+	// APIAddress is the IP address and port by which pods reach the API of their spaces. The serving certificate has the
+	// address. If it is empty, pods do not reach the API.
+	APIAddress string
 	// TestPeriod is how often it is tested whether the host enforces network policies. Zero is DefaultTestPeriod.
 	TestPeriod time.Duration
 	// DNSService is the NAMESPACE/NAME of the Service of the host at which pods of spaces ask for names. If it is empty,
@@ -64,6 +68,11 @@ type Options struct {
 	LeaderElection bool
 }
 
+// APIAddressHelp is the help for --workloads-api-address.
+const APIAddressHelp = "IP address and port by which pods on the host cluster reach the API of their spaces, such as 192.0.2.7:6443: that of the servers, or of something before them. " +
+	"Pods have it in KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, and network policies let them reach it. The serving certificate must have the address. " +
+	"If empty, pods do not reach the API."
+
 // AddFlags adds the flags that say how pods run on the host.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.NetworkIsolation, "network-isolation", o.NetworkIsolation,
@@ -79,6 +88,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.DNSService, "dns-service", DefaultDNSService,
 		"NAMESPACE/NAME of the Service of \"tenantry dns\" on the host cluster, at whose address pods of spaces ask for names. If it is empty, or not there when a pod begins, the pod asks the "+
 			"name servers of its node, which know no names of spaces.")
+	fs.StringVar(&o.APIAddress, "workloads-api-address", o.APIAddress, APIAddressHelp)
 	fs.BoolVar(&o.TrustLocalImages, "trust-local-images", o.TrustLocalImages,
 		"Leave the pull policies of images as pods have them. For hosts whose kubelets verify that a pod may pull an image that is on the node already "+
 			"(imagePullCredentialsVerificationPolicy). Otherwise images are always pulled.")
@@ -109,6 +119,9 @@ func (o *Options) Validate() error {
 	}
 	if _, name, ok := strings.Cut(o.DNSService, "/"); o.DNSService != "" && (!ok || name == "" || strings.Contains(name, "/")) {
 		return fmt.Errorf("--dns-service is %q, and must be NAMESPACE/NAME, such as %s, or empty", o.DNSService, DefaultDNSService)
+	}
+	if _, err := translate.ParseAPI(o.APIAddress); err != nil {
+		return fmt.Errorf("--workloads-api-address: %w", err)
 	}
 	if o.OrphanLimit < 0 {
 		return fmt.Errorf("--orphan-limit is %d, and must not be negative", o.OrphanLimit)

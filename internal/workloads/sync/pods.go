@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
@@ -120,7 +121,15 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 			return err
 		}
 	}
-	return s.create(ctx, pod, translate.Home{Namespace: home, HostUID: hostUID})
+	tokens, err := s.mint(ctx, pod)
+	if isTold(err) {
+		why := err.Error() + "; make what is missing, or set automountServiceAccountToken: false"
+		return errors.Join(s.refuse(ctx, pod, why), err) // tried again, because no event of this pod says that it is there
+	}
+	if err != nil {
+		return err
+	}
+	return s.create(ctx, pod, translate.Home{Namespace: home, HostUID: hostUID}, tokens)
 }
 
 // creationOf says what is created for a pod: of another one, or a changed one, the host may think differently.
@@ -128,18 +137,23 @@ func creationOf(pod, wanted *corev1.Pod) string {
 	return string(pod.UID) + wanted.Annotations[hashAnnotation]
 }
 
-// create creates the host's pod. Another one of its name is the predecessor's, whose end brings this
+// create creates the host's pod, with its tokens. Another one of its name is the predecessor's, whose end brings this
 // one back, or nobody's.
-func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Home) error {
+func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Home, tokens minted) error {
 	open, err := s.openOf(pod)
 	if err != nil {
 		return err
 	}
+	services, err := s.services.Services(pod.Namespace).List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("reading the Services of %q: %w", pod.Namespace, err)
+	}
 	wanted := s.translated(pod, home, open)
-	_, err = s.host.CoreV1().Pods(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+	s.options.SetVariables(wanted, pod, services)
+	there, err := s.host.CoreV1().Pods(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		there, err := s.host.CoreV1().Pods(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
+		there, err = s.host.CoreV1().Pods(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("reading the host's pod: %w", err)
 		}
@@ -149,12 +163,14 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 		if uidOf(there) != pod.UID {
 			return fmt.Errorf("the pod of this name that there was before is still on the host")
 		}
-		return nil
 	case isRefused(err):
 		s.hold(pod, creation, creationOf(pod, wanted))
 		return errors.Join(s.refuse(ctx, pod, "the host cluster does not take it: "+translate.Text(err.Error(), pod, home.Namespace)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's pod: %w", err)
+	}
+	if err := s.putTokens(ctx, home.Namespace, pod, there.UID, tokens); err != nil {
+		return err
 	}
 	return s.tellDNS(ctx, pod, wanted)
 }
@@ -202,7 +218,7 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	return s.update(ctx, pod, host)
+	return errors.Join(s.update(ctx, pod, host), s.ensureTokens(ctx, pod, host))
 }
 
 func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
@@ -253,7 +269,7 @@ func (s *syncer) end(ctx context.Context, pod, host *corev1.Pod) error {
 	if statusErr := s.putStatus(ctx, pod, host); !apierrors.IsNotFound(statusErr) {
 		err = errors.Join(err, statusErr)
 	}
-	return err
+	return errors.Join(err, s.ensureTokens(ctx, pod, host)) // it may take an hour
 }
 
 // endHost has a pod of the host end within a grace period, in seconds, also if it has a longer one already.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -161,6 +162,14 @@ func (w *world) see(o runtime.Object) {
 		w.cache(core.Nodes().Informer(), o)
 	case *storagev1.StorageClass:
 		w.cache(w.informers.Storage().V1().StorageClasses().Informer(), o)
+	case *policyv1.PodDisruptionBudget:
+		if isHost {
+			o = o.DeepCopy()
+			slimBudget(o)
+			w.cache(w.hostState.budgets, o)
+			return
+		}
+		w.cache(w.informers.Policy().V1().PodDisruptionBudgets().Informer(), o)
 	case *corev1.ConfigMap:
 		w.cache(core.ConfigMaps().Informer(), o)
 	case *corev1.Secret:

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -21,16 +20,9 @@ import (
 // syncPolicy makes the host's policy for one of a space what that asks for. The labels of pods follow when it is
 // written: a pod that has just become governed is open until then, and not closed by a policy that is not there yet.
 func (s *syncer) syncPolicy(ctx context.Context, i item) error {
-	home, _, err := s.homeOf(tenant.Flat(i.namespace))
-	if err != nil {
-		return nil //nolint:nilerr // what was there goes with the host's namespace
-	}
-	namespace, err := s.hostState.namespace(home.Host())
-	if err != nil || namespace == nil || !isReady(namespace) {
-		return err // it comes again with the namespace
-	}
-	if has, ok := namespaceOf(namespace); !ok || has != home {
-		return nil
+	home, ready, err := s.readyHome(tenant.Flat(i.namespace))
+	if err != nil || !ready {
+		return err
 	}
 	policy, err := s.policies.NetworkPolicies(i.namespace).Get(i.name)
 	if apierrors.IsNotFound(err) {
@@ -44,6 +36,20 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 		s.enqueuePodsIn(i.tenant, i.namespace)
 	}
 	return err
+}
+
+// readyHome returns where what is in a namespace of a space is on the host, and whether the syncer writes there now: what it
+// does not write comes again with the namespace.
+func (s *syncer) readyHome(flat tenant.Flat) (home names.Namespace, ready bool, err error) {
+	if home, _, err = s.homeOf(flat); err != nil {
+		return home, false, nil //nolint:nilerr // what was there goes with the host's namespace
+	}
+	namespace, err := s.hostState.namespace(home.Host())
+	if err != nil || namespace == nil || !isReady(namespace) {
+		return home, false, err
+	}
+	has, ok := namespaceOf(namespace)
+	return home, ok && has == home, nil
 }
 
 // isReady reports whether the syncer has its rights in a namespace of the host.
@@ -110,56 +116,16 @@ func (s *syncer) putPolicy(ctx context.Context, wanted *networkingv1.NetworkPoli
 	if err != nil {
 		return err
 	}
-	hash := network.Hash(&wanted.Spec)
-	client := s.host.NetworkingV1().NetworkPolicies(wanted.Namespace)
-	if there == nil {
-		_, err := client.Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
-		if err == nil {
-			return nil
-		}
-		if !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating the host's policy %s/%s: %w", wanted.Namespace, wanted.Name, err)
-		}
-		// The cache is behind, or it is not ours.
-		if there, err = client.Get(ctx, wanted.Name, metav1.GetOptions{}); err != nil {
-			return fmt.Errorf("reading the host's policy %s/%s: %w", wanted.Namespace, wanted.Name, err)
-		}
-		slimPolicy(there)
-	}
-	if !isSame(there, wanted) {
-		return fmt.Errorf("the host's namespace %q has the policy %q already, which is not of this installation; whoever administers the host is to remove it", wanted.Namespace, wanted.Name)
-	}
-	if there.Annotations[hashAnnotation] == hash && there.Annotations[names.UIDAnnotation] == wanted.Annotations[names.UIDAnnotation] {
-		return nil
-	}
-	wanted.UID, wanted.ResourceVersion = there.UID, there.ResourceVersion
-	if _, err := client.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
-		return fmt.Errorf("changing the host's policy %s/%s: %w", wanted.Namespace, wanted.Name, err)
-	}
-	return nil
-}
-
-// isSame reports whether two policies of the host are made for the same namespace, and the same policy of it.
-func isSame(there, wanted *networkingv1.NetworkPolicy) bool {
-	has, _ := names.Of(there.Labels, there.Annotations)
-	of, _ := names.Of(wanted.Labels, wanted.Annotations)
-	return has == of && there.Annotations[names.NameAnnotation] == wanted.Annotations[names.NameAnnotation]
+	return put(ctx, s.host.NetworkingV1().NetworkPolicies(wanted.Namespace), "policy", there, wanted, slimPolicy)
 }
 
 // removePolicy deletes the host's policy for one that a space does not have any more.
 func (s *syncer) removePolicy(ctx context.Context, home names.Namespace, i item) error {
 	there, err := s.hostState.policy(home.Host(), names.Copy(i.name))
-	if err != nil || there == nil || there.DeletionTimestamp != nil {
+	if err != nil || there == nil {
 		return err
 	}
-	if has, _ := names.Of(there.Labels, there.Annotations); has != home || there.Annotations[names.NameAnnotation] != i.name {
-		return nil
-	}
-	err = s.host.NetworkingV1().NetworkPolicies(there.Namespace).Delete(ctx, there.Name, *metav1.NewPreconditionDeleteOptions(string(there.UID)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the host's policy %s/%s: %w", there.Namespace, there.Name, err)
-	}
-	return nil
+	return remove(ctx, s.host.NetworkingV1().NetworkPolicies(there.Namespace), "policy", there, home, i.name)
 }
 
 // openOf returns in which directions no policy of its space governs a pod. Where there are more policies than a host

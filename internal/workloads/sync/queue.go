@@ -19,6 +19,7 @@ const (
 	hostNamespaceItem
 	eventItem
 	policyItem
+	budgetItem
 	serviceItem
 	claimItem
 	// nodeItem is a node of the host, which the system space shows.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	networkinglisters "k8s.io/client-go/listers/networking/v1"
+	policylisters "k8s.io/client-go/listers/policy/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -60,6 +61,7 @@ type syncer struct {
 	volumes    corelisters.PersistentVolumeLister
 	classes    storagelisters.StorageClassLister
 	nodes      corelisters.NodeLister
+	budgets    policylisters.PodDisruptionBudgetLister
 	tenants    cache.SharedIndexInformer
 	hostState  *hostState
 	hostNodes  cache.SharedIndexInformer
@@ -138,8 +140,12 @@ func asSyncer(config *rest.Config) *rest.Config {
 }
 
 func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFactory) (*syncer, error) {
+	api, err := translate.ParseAPI(o.APIAddress)
+	if err != nil {
+		return nil, err
+	}
 	s := &syncer{
-		options: translate.Options{TrustLocalImages: o.TrustLocalImages}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
+		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
 		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), governed: newGoverned(), spending: newSpending(clock.RealClock{}), askRanges: make(chan struct{}, 1),
@@ -157,7 +163,6 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		return nil, err
 	}
 	s.hostNodes, s.dns = newHostNodes(s.host), newDNSService(s.host, o.DNSService)
-	var err error
 	if s.tenants, err = newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope())); err != nil {
 		return nil, err
 	}
@@ -171,7 +176,7 @@ func (s *syncer) list() error {
 	s.podIndexer, s.pods = core.Pods().Informer().GetIndexer(), core.Pods().Lister()
 	s.services = core.Services().Lister()
 	s.namespaces, s.configMaps, s.secrets = core.Namespaces().Lister(), core.ConfigMaps().Lister(), core.Secrets().Lister()
-	s.policies = s.informers.Networking().V1().NetworkPolicies().Lister()
+	s.policies, s.budgets = s.informers.Networking().V1().NetworkPolicies().Lister(), s.informers.Policy().V1().PodDisruptionBudgets().Lister()
 	s.claims, s.volumes = core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister()
 	s.classes, s.nodes = s.informers.Storage().V1().StorageClasses().Lister(), core.Nodes().Lister()
 	return errors.Join(
@@ -185,7 +190,7 @@ func (s *syncer) setIsolation(o Options) (err error) {
 	if s.clusterRanges, err = network.Parse(o.ClusterCIDRs); err != nil {
 		return err
 	}
-	s.reachable = network.Reachable{Namespace: hostNamespaceOfOurs}
+	s.reachable = network.Reachable{Namespace: hostNamespaceOfOurs, API: s.options.API}
 	if s.reachable.Addresses, err = network.Parse(o.AllowCIDRs); err != nil {
 		return err
 	}
@@ -316,6 +321,8 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 		return s.syncEvent(ctx, i)
 	case policyItem:
 		return s.syncPolicy(ctx, i)
+	case budgetItem:
+		return s.syncBudget(ctx, i)
 	case serviceItem:
 		return s.syncService(ctx, i)
 	case claimItem:

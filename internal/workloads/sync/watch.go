@@ -46,6 +46,8 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{s.hostState.claims, handler{changed: s.hostClaimChanged, gone: s.hostClaimGone}},
 		{policies.Informer(), handler{changed: s.policyChanged, gone: s.policyGone}},
 		{s.hostState.policies, handler{changed: s.hostPolicyChanged, gone: func(obj any, _ bool) { s.hostPolicyChanged(obj) }}},
+		{s.informers.Policy().V1().PodDisruptionBudgets().Informer(), handler{changed: s.budgetChanged, updated: s.budgetUpdated, gone: func(obj any, _ bool) { s.budgetChanged(obj) }}},
+		{s.hostState.budgets, handler{changed: s.hostBudgetChanged, gone: func(obj any, _ bool) { s.hostBudgetChanged(obj) }}},
 		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, updated: s.hostNamespaceUpdated, gone: func(obj any, _ bool) { s.hostNamespaceChanged(obj) }}},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
@@ -253,6 +255,7 @@ func (s *syncer) hostServiceGone(obj any, _ bool) {
 }
 
 func (s *syncer) hostPodGone(obj any, _ bool) {
+	s.copies.forgetTokens(obj.(*corev1.Pod))
 	s.hostPodChanged(obj)
 	if n, _, ok := sourceOf(obj.(*corev1.Pod)); ok { // it may have been the last one of its namespace
 		s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: n.Host()})
@@ -263,6 +266,7 @@ func (s *syncer) hostNamespaceChanged(obj any) {
 	namespace := obj.(*corev1.Namespace)
 	if of, ok := namespaceOf(namespace); ok {
 		s.enqueuePolicies(of)
+		s.enqueueBudgets(of)
 	}
 	s.enqueueNamespaces([]*corev1.Namespace{namespace})
 }

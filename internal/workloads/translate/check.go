@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// tokenVolumes is the prefix of the volumes in which upstream's admission gives a pod its token.
-const tokenVolumes = "kube-api-access-"
+// rootCA is the ConfigMap with the authority of the API, which upstream's admission has every pod read.
+const rootCA = "kube-root-ca.crt"
 
 // maxReferences is how many ConfigMaps and Secrets a pod names at most, and how many claims: each of them may be read before
 // it runs.
@@ -44,7 +44,7 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	errs := checkLabels(meta)
 	errs = append(errs, r.checkDevices(spec, path)...)
 	errs = append(errs, checkFields(reflect.ValueOf(spec).Elem(), path)...)
-	errs = append(errs, checkTokens(spec.Volumes, path.Child("volumes"))...)
+	errs = append(errs, checkTokens(spec, path)...)
 	errs = append(errs, checkFieldRefs(spec, path)...)
 	errs = append(errs, checkReferences(spec, path)...)
 	errs = append(errs, checkVolumes(spec.Volumes, path.Child("volumes"))...)
@@ -132,33 +132,11 @@ func isSet(v reflect.Value) bool {
 	return !v.IsZero()
 }
 
-// checkTokens refuses tokens of service accounts that somebody asks for. What upstream's admission
-// adds by itself is left out on the host.
-func checkTokens(volumes []corev1.Volume, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i := range volumes {
-		if volumes[i].Projected == nil || isTokenVolume(&volumes[i]) {
-			continue
-		}
-		for j, source := range volumes[i].Projected.Sources {
-			if source.ServiceAccountToken != nil {
-				errs = append(errs, field.Forbidden(path.Index(i).Child("projected", "sources").Index(j).Child("serviceAccountToken"),
-					"tokens of service accounts are not there yet for pods that run on a host cluster; use a Secret"))
-			}
-		}
-	}
-	return errs
-}
-
-// isTokenVolume reports whether a volume is the one that upstream's admission adds.
-func isTokenVolume(v *corev1.Volume) bool {
-	return v.Projected != nil && strings.HasPrefix(v.Name, tokenVolumes)
-}
-
 // checkReferences refuses references to what can be no ConfigMap or Secret: their names become parts of others.
 func checkReferences(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	read := ReferencesOf(spec)
+	delete(read.ConfigMaps, rootCA) // of which templates do not know yet
 	if named := len(read.ConfigMaps) + len(read.Secrets); named > maxReferences {
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("it names %d ConfigMaps and Secrets, and a pod that runs on a host cluster names at most %d; put what it reads into fewer of them",
 			named, maxReferences))}

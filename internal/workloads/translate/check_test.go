@@ -45,6 +45,31 @@ func projected(name string, source corev1.VolumeProjection) func(*corev1.Pod) {
 	}
 }
 
+// tokens has a pod have tokens in one volume.
+func tokens(all ...corev1.ServiceAccountTokenProjection) func(*corev1.Pod) {
+	var sources []corev1.VolumeProjection
+	for i := range all {
+		sources = append(sources, corev1.VolumeProjection{ServiceAccountToken: &all[i]})
+	}
+	return volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources}})
+}
+
+// manyTokens has a pod have so many tokens that differ, each twice.
+func manyTokens(count int) func(*corev1.Pod) {
+	var all []corev1.ServiceAccountTokenProjection
+	for i := range 2 * count {
+		all = append(all, corev1.ServiceAccountTokenProjection{Audience: "a", ExpirationSeconds: new(int64(600 + i%count)), Path: fmt.Sprint(i)})
+	}
+	return tokens(all...)
+}
+
+func both(one, other func(*corev1.Pod)) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		one(p)
+		other(p)
+	}
+}
+
 func env(path string) func(*corev1.Pod) {
 	return container(func(c *corev1.Container) {
 		c.Env = append(c.Env, corev1.EnvVar{Name: "E", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}})
@@ -118,7 +143,10 @@ func TestCheck(t *testing.T) {
 		"an ephemeral claim of labels":   {privileged, ephemeralClaim(corev1.PersistentVolumeClaimSpec{Selector: &metav1.LabelSelector{}}), "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.selector"},
 		"emptyDir":                       {change: volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}})},
 		"an image":                       {change: volume(corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "i"}})},
-		"a token":                        {privileged, projected("mine", corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}}), "spec.volumes[0].projected.sources[0].serviceAccountToken"},
+		"a token":                        {change: tokens(corev1.ServiceAccountTokenProjection{Audience: "vault", ExpirationSeconds: new(int64(600)), Path: "t"})},
+		"a token for a long name":        {privileged, tokens(corev1.ServiceAccountTokenProjection{Audience: strings.Repeat("a", 1025)}), "spec.volumes[0].projected.sources[0].serviceAccountToken.audience: Forbidden: it is longer than 1024 bytes"},
+		"too many tokens":                {privileged, manyTokens(11), "spec.volumes: Forbidden: it asks for 11 different tokens of its service account, and a pod that runs on a host cluster has at most 10"},
+		"many tokens":                    {change: manyTokens(10)},
 		"the token of every pod":         {change: projected("kube-api-access-x", corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}})},
 		"a certificate":                  {privileged, projected("mine", corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{SignerName: "s"}}), "spec.volumes[0].projected.sources[0].podCertificate"},
 		"certificates of the host":       {privileged, projected("kube-api-access-x", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Path: "p"}}), "clusterTrustBundle"},
@@ -180,6 +208,7 @@ func TestCheck(t *testing.T) {
 			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{LabelSelector: valuesOf(maxConditions)}}
 		}, "it has 501 conditions"},
 		"too many tolerations":    {privileged, func(p *corev1.Pod) { p.Spec.Tolerations = make([]corev1.Toleration, maxTolerated+1) }, "spec.tolerations: Forbidden: it has 51 tolerations"},
+		"and the authority":       {change: both(namesMany(100), projected("kube-api-access-x", corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}}}))},
 		"a privileged container":  {baseline, security(corev1.SecurityContext{Privileged: new(true)}), `spec: Forbidden: it violates the Pod Security level baseline of the Tenant: privileged`},
 		"privileged where it may": {rules: privileged, change: security(corev1.SecurityContext{Privileged: new(true)})},
 		"a capability":            {baseline, security(corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_RAW"}}}), "baseline"},

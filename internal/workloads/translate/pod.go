@@ -2,6 +2,7 @@ package translate
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -39,6 +40,8 @@ type Options struct {
 	// DNS are the addresses of the server that answers the names of spaces. If there are none, pods have the name servers
 	// of their nodes.
 	DNS []string
+	// API is where pods reach the API of their space. If it is the zero value, they do not.
+	API netip.AddrPort
 }
 
 // Home is where a pod is to be on the host.
@@ -68,6 +71,7 @@ func (o Options) Pod(pod *corev1.Pod, home Home) *corev1.Pod {
 	maps.Copy(host.Annotations, home.MarksOf(pod.Name, pod.UID))
 	nameClaims(pod, spec)
 	o.changeSpec(spec, home)
+	fromSecret(spec, pod.UID) // last, because its name is no copy's
 	host.Spec = *spec
 	return host
 }
@@ -96,7 +100,6 @@ func (o Options) changeSpec(spec *corev1.PodSpec, home Home) {
 	}
 	spec.SchedulingGates = nil // the host's pod is made when there is none left
 	o.changeDNS(spec, home.Name)
-	dropTokens(spec)
 	dropMatchedKeys(spec)
 	for i := range spec.ImagePullSecrets {
 		rename(&spec.ImagePullSecrets[i].Name)
@@ -105,20 +108,6 @@ func (o Options) changeSpec(spec *corev1.PodSpec, home Home) {
 		o.changeVolume(&spec.Volumes[i])
 	}
 	eachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) { o.changeContainer(c) })
-}
-
-// dropTokens takes away the volumes with tokens that upstream's admission has added.
-func dropTokens(spec *corev1.PodSpec) {
-	gone := map[string]bool{}
-	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {
-		if isTokenVolume(&v) {
-			gone[v.Name] = true
-		}
-		return gone[v.Name]
-	})
-	eachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) {
-		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return gone[m.Name] })
-	})
 }
 
 // dropMatchedKeys takes away keys of labels that the space's server has made part of the selectors

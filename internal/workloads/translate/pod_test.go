@@ -24,7 +24,7 @@ func TestPod(t *testing.T) {
 	pod.Spec.NodeName, pod.Spec.PriorityClassName, pod.Spec.Priority = "node", "mine", new(int32(1000000000))
 	pod.Spec.PreemptionPolicy = new(corev1.PreemptLowerPriority)
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(315360000))
-	projected("kube-api-access-x", corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}})(pod)
+	projected("kube-api-access-x", corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}})(pod)
 	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "kube-api-access-x", MountPath: "/var/run/secrets"}, {Name: "v", MountPath: "/v"}}
 	before := pod.DeepCopy()
 	got := Options{}.Pod(pod, home)
@@ -41,10 +41,16 @@ func TestPod(t *testing.T) {
 		},
 		Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{
-				Name: "c", Image: "i", ImagePullPolicy: corev1.PullAlways, VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}},
+				Name: "c", Image: "i", ImagePullPolicy: corev1.PullAlways,
+				VolumeMounts:    []corev1.VolumeMount{{Name: "kube-api-access-x", MountPath: "/var/run/secrets"}, {Name: "v", MountPath: "/v"}},
 				SecurityContext: &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"NET_RAW"}}},
 			}},
-			Volumes: []corev1.Volume{}, DNSPolicy: corev1.DNSDefault, SchedulerName: corev1.DefaultSchedulerName,
+			Volumes: []corev1.Volume{{Name: "kube-api-access-x", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{
+					LocalObjectReference: corev1.LocalObjectReference{Name: names.Tokens("p")}, Items: []corev1.KeyToPath{{Key: "token-0", Path: "token"}},
+				}}},
+			}}}},
+			DNSPolicy: corev1.DNSDefault, SchedulerName: corev1.DefaultSchedulerName,
 			AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false), PriorityClassName: PriorityClass,
 			TerminationGracePeriodSeconds: new(int64(3600)),
 		},
@@ -240,7 +246,7 @@ func TestStatus(t *testing.T) {
 			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is"},
 		},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
-			Reason: "CreateContainerConfigError", Message: `secret "tn-pull-2" not found, nor "tn-pull"`,
+			Reason: "CreateContainerConfigError", Message: `secret "tn-pull-2" not found, nor "tn-pull", nor "` + names.Tokens("p") + `"`,
 		}}}},
 	}}
 	want := corev1.PodStatus{
@@ -251,7 +257,7 @@ func TestStatus(t *testing.T) {
 			evicted,
 		},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
-			Reason: "CreateContainerConfigError", Message: `secret "pull-2" not found, nor "pull"`,
+			Reason: "CreateContainerConfigError", Message: `secret "pull-2" not found, nor "pull", nor "token of the service account"`,
 		}}}},
 	}
 	if diff := cmp.Diff(want, Status(host, pod, home.Namespace)); diff != "" {

@@ -10,8 +10,7 @@ type References struct {
 	ConfigMaps, Secrets map[string]bool
 }
 
-// ReferencesOf returns what the host's pod for a pod reads. Tokens that upstream's admission adds are
-// not among it.
+// ReferencesOf returns what the host's pod for a pod reads. Its tokens are not among it.
 func ReferencesOf(spec *corev1.PodSpec) References {
 	r := References{ConfigMaps: map[string]bool{}, Secrets: map[string]bool{}}
 	for _, secret := range spec.ImagePullSecrets {
@@ -38,7 +37,6 @@ func (r References) secret(name string) {
 
 func (r References) inVolume(v *corev1.Volume) {
 	switch {
-	case isTokenVolume(v):
 	case v.ConfigMap != nil:
 		r.configMap(v.ConfigMap.Name)
 	case v.Secret != nil:

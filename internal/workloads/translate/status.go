@@ -83,7 +83,7 @@ func Unschedulable(message string) string {
 // texts returns a function that puts the names of the space in the place of the host's in texts for
 // people.
 func texts(pod *corev1.Pod, home names.Namespace) func(string) string {
-	pairs := []string{home.Host(), home.Name}
+	pairs := []string{home.Host(), home.Name, names.Tokens(pod.UID), "token of the service account"}
 	read := ReferencesOf(&pod.Spec)
 	all := maps.Clone(read.ConfigMaps)
 	maps.Copy(all, read.Secrets)

@@ -54,6 +54,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		o.Workloads.TestPeriod = time.Second
 		o.Workloads.OrphanLimit = 50
 		o.Workloads.DNSService = sync.DefaultDNSService
+		o.Workloads.APIAddress = fmt.Sprintf("127.0.0.1:%d", o.Port)
 	})
 	host = tenantry.Client(tenant.System)
 	apply(ctx, "../../../config/workloads")

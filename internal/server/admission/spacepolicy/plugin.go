@@ -113,6 +113,9 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err := p.rules.Namespaces.check(ctx, a, n); err != nil {
 		return err
 	}
+	if err := checkSyncerToken(a, n); err != nil {
+		return err
+	}
 	if err := checkOwners(a); err != nil || n == tenant.System {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/pkg/apis/authentication"
 	"k8s.io/kubernetes/pkg/apis/core"
 	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
 
@@ -59,6 +60,19 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	}
 	if len(found) > 0 {
 		return forbidden(a, found.ToAggregate().Error())
+	}
+	return nil
+}
+
+// checkSyncerToken refuses to the syncer any token but those of pods of tenants: the server makes these for the pod's own
+// service account alone, and they end with the pod. So no mistake about a pod gives it the token of somebody else.
+func checkSyncerToken(a admission.Attributes, n tenant.Name) error {
+	request, ok := a.GetObject().(*authentication.TokenRequest)
+	if !ok || a.GetUserInfo().GetName() != tenant.Syncer {
+		return nil
+	}
+	if ref := request.Spec.BoundObjectRef; n == tenant.System || ref == nil || ref.Kind != "Pod" || ref.APIVersion != "v1" || ref.Name == "" || ref.UID == "" {
+		return forbidden(a, "the syncer makes tokens of tenants' pods alone, by their names and UIDs")
 	}
 	return nil
 }

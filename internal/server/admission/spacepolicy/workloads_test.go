@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/kubernetes/pkg/apis/apps"
+	"k8s.io/kubernetes/pkg/apis/authentication"
 	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
 
@@ -172,6 +173,40 @@ func TestWorkloads(t *testing.T) {
 				if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 					t.Errorf("where pods run %v: got %v, want %q", enabled, err, want)
 				}
+			}
+		})
+	}
+}
+
+// TestSyncerToken checks that the syncer makes tokens of pods of tenants alone.
+func TestSyncerToken(t *testing.T) {
+	syncer := &user.DefaultInfo{Name: tenant.Syncer, Extra: map[string][]string{tenant.UserExtraKey: {"system"}}}
+	of := func(ref *authentication.BoundObjectReference) *authentication.TokenRequest {
+		return &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{BoundObjectRef: ref}}
+	}
+	pod := &authentication.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}
+	for name, tc := range map[string]struct {
+		user   user.Info
+		space  tenant.Name
+		object *authentication.TokenRequest
+		fail   bool
+	}{
+		"of a pod":                     {syncer, "a", of(pod), false},
+		"of any pod of the name":       {syncer, "a", of(&authentication.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p"}), true},
+		"of a Secret":                  {syncer, "a", of(&authentication.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: "p", UID: "u"}), true},
+		"of nothing":                   {syncer, "a", of(nil), true},
+		"of a pod of the system space": {syncer, tenant.System, of(pod), true},
+		"of an administrator":          {admin, "a", of(nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := admission.NewAttributesRecord(tc.object, nil, schema.GroupVersionKind{}, "ns", "x", core.Resource("serviceaccounts").WithVersion("v1"),
+				"token", admission.Create, nil, false, tc.user)
+			plugin, err := New(nil, Rules{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := plugin.Validate(tenant.WithSpace(t.Context(), tc.space), a, nil); (err != nil) != tc.fail {
+				t.Errorf("got %v", err)
 			}
 		})
 	}

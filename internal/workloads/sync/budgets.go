@@ -1,0 +1,128 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
+)
+
+// maxBudgets is how many budgets of a namespace of a space are on the host at most.
+const maxBudgets = 200
+
+// syncBudget makes the host's budget for one of a space what that asks for, so that who drains a node of the host asks it.
+func (s *syncer) syncBudget(ctx context.Context, i item) error {
+	home, ready, err := s.readyHome(tenant.Flat(i.namespace))
+	if err != nil || !ready {
+		return err
+	}
+	there, err := s.hostState.budget(home.Host(), names.Copy(i.name))
+	if err != nil {
+		return err
+	}
+	client := s.host.PolicyV1().PodDisruptionBudgets(home.Host())
+	budget, err := s.budgets.PodDisruptionBudgets(i.namespace).Get(i.name)
+	if apierrors.IsNotFound(err) && there != nil {
+		return remove(ctx, client, "budget", there, home, i.name)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if budget.Status.ObservedGeneration != budget.Generation {
+		return nil // the space does not know yet how many are to be healthy
+	}
+	if there == nil {
+		all, err := s.hostState.budgets.GetIndexer().IndexKeys(cache.NamespaceIndex, home.Host())
+		if err != nil {
+			return fmt.Errorf("counting the host's budgets: %w", err)
+		}
+		if len(all) >= maxBudgets {
+			return s.tellOfBudget(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
+		}
+	}
+	err = put(ctx, client, "budget", there, hostBudget(budget, home), slimBudget)
+	if isRefused(err) {
+		err = errors.Join(err, s.tellOfBudget(ctx, budget, "the host cluster does not take it: "+err.Error()))
+	}
+	return err
+}
+
+// hostBudget returns the budget of the host for one of a space: with the number of pods that are to be healthy there. The
+// host knows nothing of what makes the pods, by which it would find out how many there are to be.
+func hostBudget(budget *policyv1.PodDisruptionBudget, home names.Namespace) *policyv1.PodDisruptionBudget {
+	host := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: names.Copy(budget.Name), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
+			Annotations: home.MarksOf(budget.Name, budget.UID),
+		},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: new(intstr.FromInt32(budget.Status.DesiredHealthy)), UnhealthyPodEvictionPolicy: budget.Spec.UnhealthyPodEvictionPolicy,
+		},
+	}
+	if budget.Spec.Selector != nil { // none selects nothing
+		host.Spec.Selector = network.PodSelector(budget.Spec.Selector)
+	}
+	return host
+}
+
+func (s *syncer) tellOfBudget(ctx context.Context, budget *policyv1.PodDisruptionBudget, why string) error {
+	return s.tellAbout(ctx, corev1.ObjectReference{
+		Kind: "PodDisruptionBudget", APIVersion: "policy/v1", Namespace: budget.Namespace, Name: budget.Name, UID: budget.UID, ResourceVersion: budget.ResourceVersion,
+	}, reasonRefused, why)
+}
+
+// budgetChanged has a budget of a space looked at, if there are pods for it.
+func (s *syncer) budgetChanged(obj any) {
+	budget := obj.(*policyv1.PodDisruptionBudget)
+	flat := tenant.Flat(budget.Namespace)
+	n, ok := flat.Tenant()
+	if !ok {
+		return
+	}
+	if used, err := s.hostState.namespacesOf(flat); err != nil || len(used) > 0 {
+		s.queue.Add(item{budgetItem, n, budget.Namespace, budget.Name})
+	}
+}
+
+// budgetUpdated is budgetChanged where both states are known: the number of pods that are healthy changes often, and is
+// not on the host.
+func (s *syncer) budgetUpdated(before, obj any) {
+	b, budget := before.(*policyv1.PodDisruptionBudget), obj.(*policyv1.PodDisruptionBudget)
+	if b.UID != budget.UID || b.Generation != budget.Generation || b.Status.ObservedGeneration != budget.Status.ObservedGeneration ||
+		b.Status.DesiredHealthy != budget.Status.DesiredHealthy {
+		s.budgetChanged(obj)
+	}
+}
+
+// hostBudgetChanged has what a budget of the host is made for looked at: somebody may have changed or deleted it.
+func (s *syncer) hostBudgetChanged(obj any) {
+	budget := obj.(*policyv1.PodDisruptionBudget)
+	if n, name, ok := sourceOf(budget); ok {
+		s.queue.Add(item{budgetItem, n.Tenant, n.Flat().String(), name})
+	}
+}
+
+// enqueueBudgets has all budgets of a namespace of a space looked at.
+func (s *syncer) enqueueBudgets(of names.Namespace) {
+	all, err := s.budgets.PodDisruptionBudgets(of.Flat().String()).List(labels.Everything())
+	if err != nil {
+		return
+	}
+	for _, budget := range all {
+		s.queue.Add(item{budgetItem, of.Tenant, budget.Namespace, budget.Name})
+	}
+}

@@ -1,0 +1,94 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
+)
+
+// writer is a client of one kind of objects in one namespace of the host.
+type writer[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (*T, error)
+	Create(ctx context.Context, o *T, options metav1.CreateOptions) (*T, error)
+	Update(ctx context.Context, o *T, options metav1.UpdateOptions) (*T, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}
+
+// object is a pointer to an object.
+type object[T any] interface {
+	*T
+	metav1.Object
+}
+
+// put creates an object of the host, or makes it what it is to be. there is what the cache has, or nil. slim puts the hash
+// of its spec in the place of that, as in the cache.
+func put[T any, O object[T]](ctx context.Context, client writer[T], what string, there, wanted O, slim func(O)) error {
+	at := wanted.GetNamespace() + "/" + wanted.GetName()
+	if there == nil {
+		_, err := client.Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating the host's %s %s: %w", what, at, err)
+		}
+		// The cache is behind, or it is not ours.
+		if there, err = client.Get(ctx, wanted.GetName(), metav1.GetOptions{}); err != nil {
+			return fmt.Errorf("reading the host's %s %s: %w", what, at, err)
+		}
+		slim(there)
+	}
+	if !isSame(there, wanted) {
+		return fmt.Errorf("the host's namespace %q has the %s %q already, which is not of this installation; whoever administers the host is to remove it", wanted.GetNamespace(), what, wanted.GetName())
+	}
+	asItIs := O(new(T))
+	*asItIs = *wanted
+	slim(asItIs)
+	has, wants := there.GetAnnotations(), asItIs.GetAnnotations()
+	if has[hashAnnotation] == wants[hashAnnotation] && has[names.UIDAnnotation] == wants[names.UIDAnnotation] {
+		return nil
+	}
+	wanted.SetUID(there.GetUID())
+	wanted.SetResourceVersion(there.GetResourceVersion())
+	if _, err := client.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
+		return fmt.Errorf("changing the host's %s %s: %w", what, at, err)
+	}
+	return nil
+}
+
+// isSame reports whether two objects of the host are made for the same namespace, and the same object of it.
+func isSame(there, wanted metav1.Object) bool {
+	has, _ := names.Of(there.GetLabels(), there.GetAnnotations())
+	of, _ := names.Of(wanted.GetLabels(), wanted.GetAnnotations())
+	return has == of && there.GetAnnotations()[names.NameAnnotation] == wanted.GetAnnotations()[names.NameAnnotation]
+}
+
+// remove deletes an object of the host, if it is that for an object of this name.
+func remove[T any, O object[T]](ctx context.Context, client writer[T], what string, there O, home names.Namespace, name string) error {
+	has, _ := names.Of(there.GetLabels(), there.GetAnnotations())
+	if there.GetDeletionTimestamp() != nil || has != home || there.GetAnnotations()[names.NameAnnotation] != name {
+		return nil
+	}
+	err := client.Delete(ctx, there.GetName(), *metav1.NewPreconditionDeleteOptions(string(there.GetUID())))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the host's %s %s/%s: %w", what, there.GetNamespace(), there.GetName(), err)
+	}
+	return nil
+}
+
+// noteHash notes the hash of a spec on its object. It is not that which was written: somebody may have changed it.
+func noteHash(on metav1.Object, spec any) {
+	annotations := maps.Clone(on.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[hashAnnotation] = network.Hash(spec)
+	on.SetAnnotations(annotations)
+	on.SetManagedFields(nil)
+}
