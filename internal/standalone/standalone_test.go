@@ -98,7 +98,7 @@ func TestPodsAPI(t *testing.T) {
 		"a loopback address":     {func(o *Options) { o.AdvertiseAddress = "192.0.2.1" }, ""},
 		"the address of a route": {func(o *Options) { o.BindAddress, o.AdvertiseAddress = "0.0.0.0", "192.0.2.1" }, "192.0.2.1:6443"},
 		"the address":            {func(o *Options) { o.BindAddress = "192.0.2.2" }, "192.0.2.2:6443"},
-		"of IPv6":                {func(o *Options) { o.BindAddress, o.AdvertiseAddress = "::", "2001:db8::1" }, "[2001:db8::1]:6443"},
+		"of IPv6":                {func(o *Options) { o.Workloads.APIAddress = "[2001:db8::1]:443" }, "[2001:db8::1]:443"},
 		"no route":               {func(o *Options) { o.BindAddress, o.AdvertiseAddress = "0.0.0.0", "127.0.0.1" }, ""},
 		"what is said":           {func(o *Options) { o.Workloads.APIAddress = "192.0.2.3:443" }, "192.0.2.3:443"},
 		"no pods":                {func(o *Options) { o.Server.HostKubeconfig, o.BindAddress = "", "192.0.2.2" }, ""},

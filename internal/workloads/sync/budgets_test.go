@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -143,7 +142,7 @@ func TestBudgetEvents(t *testing.T) {
 		t.Error("a namespace that is not on the host is looked at")
 	}
 	w = newWorld(t, hostSpace(), before)
-	w.enqueueNamespaces([]*corev1.Namespace{hostSpace()})
+	w.hostNamespaceChanged(hostSpace())
 	if got := w.queue.Len(); got != 2 {
 		t.Errorf("with its namespace, %d are looked at", got)
 	}
