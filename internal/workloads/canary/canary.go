@@ -124,8 +124,10 @@ func dial(ctx context.Context, connects func(address string) bool, allowed strin
 		}
 		select {
 		case <-ctx.Done():
-			return err
 		case <-time.After(pause):
+		}
+		if ctx.Err() != nil { // both may be
+			return err
 		}
 	}
 }
