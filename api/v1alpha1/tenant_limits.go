@@ -42,7 +42,7 @@ type TenantLimits struct {
 	// +optional
 	RequestLimit *RequestLimit `json:"requestLimit,omitempty"`
 	// quota is the highest of each resource that it names. A Tenant that has a quota must limit
-	// these resources, too.
+	// these resources, too, and has no extended one, requests.DOMAIN/RESOURCE, that is not here.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
 	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : !self[k].startsWith('-'))",message="a limit must not be negative"

@@ -229,7 +229,7 @@ var workloadsTable = []mutant{
 	{"a pod costs the host's scheduler so much and no more", by("internal/workloads/translate", "TestCheck$"),
 		"internal/workloads/translate/scheduling.go", `		if count > most {`, `		if false && count > most {`},
 	{"that is so of each term", by("internal/workloads/translate", "TestCheck$"),
-		"internal/workloads/translate/scheduling.go", `		d.pod(&preferred[i].PodAffinityTerm)`, ``},
+		"internal/workloads/translate/scheduling.go", `		d.pod(&preferred[i].PodAffinityTerm)`, `		_ = preferred[i]`},
 	{"no pod takes years to end", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/pods.go", `max(1, min(grace, translate.MaxGraceSeconds))`, `max(1, grace)`},
 	{"no pod takes years to end by itself", by("internal/workloads/translate", "TestPod$"),

@@ -289,10 +289,10 @@ func TestChangedOtherwise(t *testing.T) {
 	}
 }
 
-// TestAskedLast checks that the host is not asked for what admission, with its quotas, refuses.
+// TestAskedLast checks that the host is not asked for what admission refuses.
 func TestAskedLast(t *testing.T) {
 	w, m := newWorld(t), &made{}
-	ctx, no := withMade(in(t, "acme"), m), errors.New("exceeded quota")
+	ctx, no := withMade(in(t, "acme"), m), errors.New("a policy does not allow it")
 	if _, err := w.store.BeginCreate(ctx, service(nil), &metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

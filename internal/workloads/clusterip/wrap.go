@@ -110,7 +110,7 @@ func (s *services) hook(store *registry.Store) {
 	}
 }
 
-// undecided has a Service look as in a dry run, until the host has decided: quotas and webhooks are asked before.
+// undecided has a Service look as in a dry run, until the host has decided: webhooks and policies are asked before.
 var undecided = []string{metav1.DryRunAll}
 
 // isPlaced reports whether a host has chosen the addresses of a Service.
@@ -129,7 +129,7 @@ func keepPlace(service, before *core.Service) {
 	service.Annotations[names.HostUIDAnnotation] = place
 }
 
-// serviceREST is upstream's storage of Services. It asks the host when validating admission, with its quotas, has agreed, and
+// serviceREST is upstream's storage of Services. It asks the host when validating admission has agreed, and
 // takes back what the host has made or changed for what is not stored in the end. The hooks alone do not know: they are
 // called before, and where an update creates, upstream says that all is well before it stores.
 type serviceREST struct {
