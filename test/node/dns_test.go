@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/miekg/dns"
 	. "github.com/onsi/ginkgo/v2"
@@ -113,10 +112,7 @@ var _ = Describe("workloads that ask DNS", Ordered, func() {
 		tenantry = &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), isolation: "--network-isolation=Unenforced"}
 		syncerKubeconfig(tenantry.hostKubeconfig)
 		tenantry.start()
-		DeferCleanup(func() {
-			Expect(tenantry.process.Process.Signal(syscall.SIGTERM)).To(Succeed())
-			_ = tenantry.process.Wait()
-		})
+		DeferCleanup(tenantry.end)
 		must("--namespace", "tenantry-workloads", "rollout", "status", "deployment/dns", "--timeout=3m")
 	})
 

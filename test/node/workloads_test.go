@@ -45,6 +45,14 @@ func (s *standalone) start() {
 	}).Should(Succeed())
 }
 
+// end ends it, and deletes what it has made on the host: other specs look at what there is.
+func (s *standalone) end() {
+	GinkgoHelper()
+	Expect(s.process.Process.Signal(syscall.SIGTERM)).To(Succeed())
+	_ = s.process.Wait()
+	must("delete", "namespaces", "--selector=workloads.tenantry.io/installation", "--timeout=3m")
+}
+
 func (s *standalone) admin() string { return filepath.Join(s.dir, "admin.kubeconfig") }
 
 // as returns the flags of the administrator of a tenant, which is made if it is missing.
@@ -229,10 +237,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		must("label", "node", "node", "topology.kubernetes.io/zone=here")
 		DeferCleanup(func() { must("label", "node", "node", "topology.kubernetes.io/zone-") })
 		tenantry.start()
-		DeferCleanup(func() {
-			Expect(tenantry.process.Process.Signal(syscall.SIGTERM)).To(Succeed())
-			_ = tenantry.process.Wait()
-		})
+		DeferCleanup(tenantry.end)
 	})
 
 	AfterEach(func() {
