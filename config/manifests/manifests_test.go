@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -35,6 +36,27 @@ type csv struct {
 				Deployments                     []struct{ Spec appsv1.DeploymentSpec }
 			}
 		}
+	}
+}
+
+// TestNothingIsSaidTwice checks that no manifest has a key twice, of which kubectl takes the last one without a word.
+func TestNothingIsSaidTwice(t *testing.T) {
+	read := 0
+	if err := fs.WalkDir(os.DirFS(".."), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		content, err := os.ReadFile(filepath.Join("..", path))
+		for document := range strings.SplitSeq(string(content), "\n---\n") {
+			var object any
+			if strictErr := yaml.UnmarshalStrict([]byte(document), &object); strictErr != nil {
+				t.Errorf("config/%s: %v", path, strictErr)
+			}
+			read++
+		}
+		return err
+	}); err != nil || read == 0 {
+		t.Errorf("%d manifests were read: %v", read, err)
 	}
 }
 
