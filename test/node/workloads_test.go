@@ -442,7 +442,11 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			return kubectl("drain", "node", "--pod-selector=app=web", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=10s")
 		}
 		DeferCleanup(func() { must("uncordon", "node") })
-		before := must(append(as, "get", "pods", "-l", "app=web", "-o", "name")...)
+		var before string
+		Eventually(func() string {
+			before = must(append(as, "get", "pods", "-l", "app=web", "-o", "name")...)
+			return before
+		}).ShouldNot(ContainSubstring("\n"), "one is left")
 		out, err := drain()
 		Expect(err).To(HaveOccurred())
 		Expect(out).To(ContainSubstring("would violate the pod's disruption budget"))

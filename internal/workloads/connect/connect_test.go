@@ -249,6 +249,7 @@ func TestExec(t *testing.T) {
 			t.Error(err)
 			return
 		}
+		req.Body = io.NopCloser(req.Body) // as filters do
 		handler.ServeHTTP(w, req.WithContext(ctx))
 	}))
 	t.Cleanup(server.Close)
@@ -273,6 +274,9 @@ func TestExec(t *testing.T) {
 	}
 	if got.Header.Get("Authorization") != "Bearer ours" || got.Header.Get("X-Stream-Protocol-Version") != "v4" || got.Host == "evil" || got.URL.RawQuery != "command=cat&stdin=true" {
 		t.Errorf("the host got %s %s, %v", got.Host, got.URL, got.Header)
+	}
+	if len(got.TransferEncoding) > 0 {
+		t.Errorf("the host got a body %v", got.TransferEncoding)
 	}
 	fmt.Fprint(conn, "ping")
 	echo := make([]byte, 4)

@@ -99,10 +99,11 @@ var sent = []string{"Connection", "Upgrade", "X-Stream-Protocol-Version", "Sec-W
 // tokenProtocol begins a subprotocol of WebSockets that is a bearer token.
 const tokenProtocol = "base64url.bearer.authorization.k8s.io."
 
-// asOurs returns a request with nothing in its headers but what is about the stream.
+// asOurs returns a request with nothing in its headers but what is about the stream, and no body: one that filters have
+// wrapped would be sent in chunks, and their end be taken for the beginning of the stream.
 func asOurs(req *http.Request) *http.Request {
 	ours := req.Clone(req.Context())
-	ours.Header = http.Header{}
+	ours.Header, ours.Body, ours.ContentLength, ours.TransferEncoding = http.Header{}, http.NoBody, 0, nil
 	for _, name := range sent {
 		if values := req.Header.Values(name); len(values) > 0 {
 			ours.Header[name] = values
