@@ -53,6 +53,9 @@ func (x *Index) Apply(ctx context.Context, writes []Write, reached int64, behind
 		return nil, x.failed("writing the search index", err)
 	}
 	x.last = reached
+	if err := x.trim(ctx); err != nil {
+		return nil, x.failed("writing the search index", err)
+	}
 	return w.spaces, nil
 }
 
