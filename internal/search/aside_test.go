@@ -23,10 +23,9 @@ func (*labelled) Decode(_ context.Context, change *storage.StoredChange) (runtim
 	return object, change.Place, nil
 }
 
-// TestSetAside has a database that refuses an object among others. These are found, and so is that one, by its name, with a message.
-func TestSetAside(t *testing.T) {
-	f := newFixture(t)
-	f.session.stream = &labelled{}
+// refuse has the database refuse objects that are labelled as bad.
+func refuse(t *testing.T, f *fixture) {
+	t.Helper()
 	other, err := sql.Open("sqlite", "file:"+filepath.Join(f.dir, "index.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +34,13 @@ func TestSetAside(t *testing.T) {
 	if _, err := other.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON properties WHEN NEW.value = 'is=bad' BEGIN SELECT RAISE(ABORT, 'refused'); END`); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestSetAside has a database that refuses an object among others. These are found, and so is that one, by its name, with a message.
+func TestSetAside(t *testing.T) {
+	f := newFixture(t)
+	f.session.stream = &labelled{}
+	refuse(t, f)
 	for i, name := range []string{"x", "y", "bad", "z"} {
 		f.session.queue.addAll(secretIn("acme", name, int64(11+i)))
 	}

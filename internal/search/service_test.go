@@ -76,7 +76,7 @@ func newFixture(t *testing.T) *fixture {
 	f.bind(true, 3)
 	for _, namespace := range []string{"a", "b"} {
 		row := index.Row{Space: "acme", Resource: secrets, Namespace: namespace, Name: "s", Kind: "Secret"}
-		if err := database.Apply(t.Context(), []index.Write{{Key: namespace, Rows: []index.Row{row}}}, 10); err != nil {
+		if _, err := database.Apply(t.Context(), []index.Write{{Key: namespace, Rows: []index.Row{row}}}, 10); err != nil {
 			t.Fatal(err)
 		}
 	}

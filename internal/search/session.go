@@ -183,7 +183,7 @@ const askAgain = 200 * time.Millisecond
 // portion is what the index is told of a turn.
 type portion struct {
 	writes []index.Write
-	// spaces are those in which that is.
+	// spaces are those in which that is, but for custom resources that have gone.
 	spaces sets.Set[tenant.Name]
 	// last is the revision of the last change.
 	last int64
@@ -237,7 +237,9 @@ func (s *session) writesTo(ctx context.Context, w *portion, j *job) error {
 	}
 	w.last = max(w.last, j.change.Revision)
 	for k := range of {
-		w.spaces.Insert(spaceOf(j.change, &of[k]))
+		if space, known := spaceOf(j.change, &of[k]); known {
+			w.spaces.Insert(space)
+		}
 	}
 	w.writes = append(w.writes, of...)
 	return nil
@@ -261,18 +263,16 @@ func (s *session) readAgain(ctx context.Context, j *job) error {
 	return nil
 }
 
-// spaceOf returns the space in which a write changes something, index.Shared for all of them, or if nobody knows: the keys
-// of custom resources do not say it.
-func spaceOf(change *storage.StoredChange, write *index.Write) tenant.Name {
+// spaceOf returns the space in which a write changes something, index.Shared for all of them. It is not known of a custom resource that has
+// gone, whose key does not say it: the index says from where it took it.
+func spaceOf(change *storage.StoredChange, write *index.Write) (space tenant.Name, known bool) {
 	switch {
 	case write.Key != change.Key:
-		return index.Shared
+		return index.Shared, true
 	case len(write.Rows) > 0:
-		return write.Rows[0].Space
-	case change.Custom:
-		return index.Shared
+		return write.Rows[0].Space, true
 	default:
-		return change.Place.Space
+		return change.Place.Space, !change.Custom
 	}
 }
 

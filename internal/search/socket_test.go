@@ -250,7 +250,7 @@ func TestWatchEvents(t *testing.T) {
 // apply has the index as of a revision.
 func (f *socketFixture) apply(revision int64, writes ...index.Write) {
 	f.Helper()
-	if err := f.session.index.Apply(f.Context(), writes, revision); err != nil {
+	if _, err := f.session.index.Apply(f.Context(), writes, revision); err != nil {
 		f.Fatal(err)
 	}
 	f.revision.Store(revision)

@@ -37,7 +37,7 @@ func TestRelations(t *testing.T) {
 	for _, r := range []index.Row{row(deployments, "Deployment", "d", "1"), row(replicaSets, "ReplicaSet", "r", "2", ownedBy("1")), pod, service, other} {
 		writes = append(writes, index.Write{Key: r.Kind + r.Name, Rows: []index.Row{r}})
 	}
-	if err := f.session.index.Apply(t.Context(), writes, 11); err != nil {
+	if _, err := f.session.index.Apply(t.Context(), writes, 11); err != nil {
 		t.Fatal(err)
 	}
 	all := sets.New(deployments, replicaSets, pods, services, secrets)

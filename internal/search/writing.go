@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/search/index"
@@ -50,7 +51,7 @@ func (s *session) write(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.apply(ctx, s.defaultWrites()); err != nil {
+	if _, err := s.apply(ctx, s.defaultWrites()); err != nil {
 		return err
 	}
 	renew := time.NewTicker(renewal)
@@ -75,18 +76,24 @@ func (s *session) writeNext(ctx context.Context, renew <-chan time.Time) error {
 		}
 		return nil
 	}
+	return s.writeTurn(ctx, turn)
+}
+
+// writeTurn writes what was taken from the queue.
+func (s *session) writeTurn(ctx context.Context, turn []*lane) error {
 	w, err := s.writes(ctx, turn)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := s.apply(ctx, w.writes); err != nil {
+	spaces, err := s.apply(ctx, w.writes)
+	if err != nil {
 		return err
 	}
 	s.wrote = max(s.wrote, w.last)
 	s.queue.done(turn, w.share(time.Since(began)), w.weights)
 	s.move()
-	s.changed(w.spaces)
+	s.changed(w.spaces.Union(spaces))
 	return nil
 }
 
@@ -139,45 +146,49 @@ func (s *session) renew(ctx context.Context) error {
 	if _, err := s.revisions.now(ctx); err != nil { // others wait for it to say so even if nothing happens
 		klog.V(2).InfoS("Search: etcd does not say how far it is", "err", err)
 	}
-	return s.apply(ctx, nil)
+	_, err := s.apply(ctx, nil)
+	return err
 }
 
-// apply writes. If the database cannot be reached it waits, and the queue and those who search with it.
-func (s *session) apply(ctx context.Context, writes []index.Write) error {
+// apply writes, and returns the spaces in which that changes something, index.Shared for all of them. If the database cannot be reached
+// it waits, and the queue and those who search with it.
+func (s *session) apply(ctx context.Context, writes []index.Write) (sets.Set[tenant.Name], error) {
 	state := s.state()
 	s.index.SetMark(s.mark.encode())
-	err := s.applyTo(ctx, writes, &state)
+	spaces, err := s.applyTo(ctx, writes, &state)
 	for err != nil && s.index.Passing(err) && ctx.Err() == nil {
 		klog.ErrorS(err, "Search: the index cannot be written; it is tried again")
 		select {
 		case <-time.After(renewal):
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 		if err = s.lead(ctx); err == nil {
-			err = s.applyTo(ctx, writes, &state)
+			_, err = s.applyTo(ctx, writes, &state)
+			spaces = sets.New(index.Shared) // nobody knows what was written before it failed
 		}
 	}
-	return err
+	return spaces, err
 }
 
 // applyTo writes, after which the index is as far as a state says. What the database refuses is set aside.
-func (s *session) applyTo(ctx context.Context, writes []index.Write, state *index.Progress) error {
-	err := s.index.Apply(ctx, writes, state.Revision, state.Behind...)
+func (s *session) applyTo(ctx context.Context, writes []index.Write, state *index.Progress) (sets.Set[tenant.Name], error) {
+	spaces, err := s.index.Apply(ctx, writes, state.Revision, state.Behind...)
 	if err != nil && s.index.Refuses(err) {
-		if err = s.setAside(ctx, writes); err == nil {
-			err = s.index.Apply(ctx, nil, state.Revision, state.Behind...)
+		spaces = sets.New[tenant.Name]()
+		if err = s.setAside(ctx, writes, spaces); err == nil {
+			_, err = s.index.Apply(ctx, nil, state.Revision, state.Behind...)
 		}
 	}
 	if err == nil {
 		s.noted = *state
 	}
-	return err
+	return spaces, err
 }
 
 // setAside writes what the database has refused together, in ever smaller parts: one object that it does not take ends nothing for others. Of
-// that, its identity is written.
-func (s *session) setAside(ctx context.Context, writes []index.Write) error {
+// that, its identity is written. The spaces in which something changes are added to spaces.
+func (s *session) setAside(ctx context.Context, writes []index.Write, spaces sets.Set[tenant.Name]) error {
 	if len(writes) == 0 {
 		return errRefusedState
 	}
@@ -191,13 +202,14 @@ func (s *session) setAside(ctx context.Context, writes []index.Write) error {
 		parts = [][]index.Write{{writes[0].Identity()}}
 	}
 	for _, part := range parts {
-		err := s.index.Apply(ctx, part, s.noted.Revision, s.noted.Behind...)
+		in, err := s.index.Apply(ctx, part, s.noted.Revision, s.noted.Behind...)
 		if err != nil && s.index.Refuses(err) && len(writes) > 1 {
-			err = s.setAside(ctx, part)
+			err = s.setAside(ctx, part, spaces)
 		}
 		if err != nil {
 			return err
 		}
+		spaces.Insert(in.UnsortedList()...)
 	}
 	return nil
 }

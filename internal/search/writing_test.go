@@ -1,14 +1,21 @@
 package search
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/rights"
 	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // standby is a session of a process that does not write, whose stream began at revision 10.
@@ -108,4 +115,65 @@ func TestDatabaseComesBack(t *testing.T) {
 	if got := f.search(""); got != "ServiceUnavailable" {
 		t.Errorf("got %q", got)
 	}
+}
+
+// TestWoken tells those who watch the space of a custom resource that goes, which its key does not say, and nobody else.
+func TestWoken(t *testing.T) {
+	f := newFixture(t)
+	source := &placed{space: "acme"}
+	f.session.stream = source
+	var woken sets.Set[tenant.Name]
+	f.session.changed = func(spaces sets.Set[tenant.Name]) { woken = spaces }
+	write := func(deleted bool, names ...string) {
+		t.Helper()
+		turn := &lane{name: "acme"}
+		for _, name := range names {
+			turn.taken = append(turn.taken, &job{change: &storage.StoredChange{Key: name, Revision: 11, Resource: widgets, Custom: true, Deleted: deleted}})
+		}
+		if err := f.session.writeTurn(t.Context(), []*lane{turn}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := func(when string, want ...tenant.Name) {
+		t.Helper()
+		if !woken.Equal(sets.New(want...)) {
+			t.Errorf("%s: %q are told, not %q", when, sets.List(woken), want)
+		}
+	}
+	write(false, "a", "b", "c", "d")
+	told("when they come", "acme")
+	write(true, "a")
+	told("when one goes", "acme")
+	write(true, "a", "unknown")
+	told("when none goes")
+	source.space = "globex" // whose the key is when the definition has changed
+	write(false, "b")
+	told("when one moves", "acme", "globex")
+	write(true, "b", "c")
+	told("when some of two spaces go", "acme", "globex")
+	refuse(t, f)
+	turn := &lane{name: "acme", taken: []*job{
+		{change: &storage.StoredChange{Key: "d", Revision: 12, Resource: widgets, Custom: true, Deleted: true}},
+		{change: &storage.StoredChange{Key: "bad", Revision: 12, Resource: widgets, Custom: true}},
+	}}
+	if err := f.session.writeTurn(t.Context(), []*lane{turn}); err != nil {
+		t.Fatal(err)
+	}
+	told("when one goes beside one that is refused", "acme", "globex")
+}
+
+// widgets are custom resources.
+var widgets = schema.GroupResource{Group: "example.com", Resource: "widgets"}
+
+// placed is a source of objects of one space, as what is stored says.
+type placed struct {
+	stored
+	space tenant.Name
+}
+
+func (s *placed) Decode(_ context.Context, change *storage.StoredChange) (runtime.Object, storage.Place, error) {
+	object := &unstructured.Unstructured{}
+	object.SetName(change.Key)
+	object.SetLabels(map[string]string{"is": change.Key})
+	return object, storage.Place{Space: s.space, Namespace: "a", Name: change.Key}, nil
 }

@@ -213,13 +213,13 @@ func testIncomplete(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	if err := x.Reset(t.Context(), "other"); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.Apply(t.Context(), []Write{{Key: "1", Rows: []Row{row("acme", pods, "Pod", "default", "web")}}}, Building); err != nil {
+	if _, err := x.Apply(t.Context(), []Write{{Key: "1", Rows: []Row{row("acme", pods, "Pod", "default", "web")}}}, Building); err != nil {
 		t.Fatal(err)
 	}
 	if found, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Limit: 1}); !errors.Is(err, ErrIncomplete) {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if err := x.Apply(t.Context(), nil, 7); err != nil {
+	if _, err := x.Apply(t.Context(), nil, 7); err != nil {
 		t.Fatal(err)
 	}
 	found, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Limit: 1})
@@ -255,10 +255,10 @@ func TestOneWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	web := []Write{{Key: "1", Rows: []Row{row("acme", pods, "Pod", "default", "web")}}}
-	if err := first.Apply(t.Context(), web, 5); err != nil {
+	if _, err := first.Apply(t.Context(), web, 5); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Apply(t.Context(), web, 6); !errors.Is(err, ErrOvertaken) {
+	if _, err := second.Apply(t.Context(), web, 6); !errors.Is(err, ErrOvertaken) {
 		t.Errorf("who does not lead writes: %v", err)
 	}
 	// The lease of the first has passed.
@@ -266,10 +266,10 @@ func TestOneWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	lead(second, true)
-	if err := first.Apply(t.Context(), nil, 6); !errors.Is(err, ErrOvertaken) {
+	if _, err := first.Apply(t.Context(), nil, 6); !errors.Is(err, ErrOvertaken) {
 		t.Errorf("two write: %v", err)
 	}
-	if err := second.Apply(t.Context(), append(web, Write{Key: "2", Rows: []Row{row("acme", pods, "Pod", "default", "db")}}), 6); err != nil {
+	if _, err := second.Apply(t.Context(), append(web, Write{Key: "2", Rows: []Row{row("acme", pods, "Pod", "default", "db")}}), 6); err != nil {
 		t.Fatal(err)
 	}
 	if err := second.Resign(t.Context()); err != nil {
@@ -285,7 +285,7 @@ func TestOneWrites(t *testing.T) {
 	if _, err := third.write.ExecContext(t.Context(), `UPDATE state SET revision = 5`); err != nil {
 		t.Fatal(err)
 	}
-	if err := third.Apply(t.Context(), nil, 7); !errors.Is(err, ErrOvertaken) {
+	if _, err := third.Apply(t.Context(), nil, 7); !errors.Is(err, ErrOvertaken) {
 		t.Errorf("what is lost is not noticed: %v", err)
 	}
 }
@@ -297,7 +297,7 @@ func TestEmptiedWhileRead(t *testing.T) {
 	if leads, err := writer.Lead(t.Context()); err != nil || !leads {
 		t.Fatal(leads, err)
 	}
-	if err := writer.Apply(t.Context(), []Write{{Key: "1", Rows: []Row{row("acme", pods, "Pod", "default", "web")}}}, 5); err != nil {
+	if _, err := writer.Apply(t.Context(), []Write{{Key: "1", Rows: []Row{row("acme", pods, "Pod", "default", "web")}}}, 5); err != nil {
 		t.Fatal(err)
 	}
 	emptied := make(chan error, 1)

@@ -74,7 +74,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := x.last
-	if err := x.Apply(t.Context(), manyWrites(100, 5000), before+1); err == nil {
+	if _, err := x.Apply(t.Context(), manyWrites(100, 5000), before+1); err == nil {
 		t.Fatal("it fits")
 	}
 	found := selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 1000}, "")

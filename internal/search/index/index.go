@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
 	_ "modernc.org/sqlite" // the database, without cgo
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -30,6 +31,12 @@ type Index struct {
 	mark string
 	// object and area are the last ids that were given.
 	object, area int64
+	// file is that of an embedded database, empty of others.
+	file string
+	// reading is taken by each view, and by who empties the log of a file. log is of how many bytes that is done, and tried the size at which
+	// it was not possible.
+	reading    *semaphore.Weighted
+	log, tried int64
 	// broken is set when the database has said that it is no longer what was written.
 	broken atomic.Bool
 }
@@ -86,7 +93,7 @@ func fileIn(dir string) string { return filepath.Join(dir, "index.db") }
 // openFile opens an embedded database. After a failure of the machine it may lack what was written last, and no more: what it says of itself holds.
 func openFile(dir string) (*Index, error) {
 	file := "file:" + fileIn(dir) + "?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"
-	x := &Index{dialect: embedded}
+	x := &Index{dialect: embedded, file: fileIn(dir), reading: semaphore.NewWeighted(Readers), log: maxLog}
 	var err error
 	if x.write, err = sql.Open("sqlite", file+"&_pragma=cache_size(-32768)"); err != nil {
 		return x, err
@@ -192,6 +199,12 @@ func (x *Index) view(ctx context.Context, read func(tx *sql.Tx, p Progress) erro
 	options := &sql.TxOptions{ReadOnly: true}
 	if x.postgres {
 		options.Isolation = sql.LevelRepeatableRead
+	}
+	if x.reading != nil {
+		if err := x.reading.Acquire(ctx, 1); err != nil {
+			return x.failed("reading the search index", err)
+		}
+		defer x.reading.Release(1)
 	}
 	tx, err := x.read.BeginTx(ctx, options)
 	if err != nil {

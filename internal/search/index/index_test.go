@@ -30,7 +30,7 @@ var everything = &rights.Set{Whole: sets.New(configMaps, pods, deployments, clus
 
 func apply(t testing.TB, x *Index, writes ...Write) {
 	t.Helper()
-	if err := x.Apply(t.Context(), writes, x.last+1); err != nil {
+	if _, err := x.Apply(t.Context(), writes, x.last+1); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -254,7 +254,7 @@ func testWrites(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	}
 	// All or nothing: a turn of writing that is over.
 	x.epoch++
-	err := x.Apply(t.Context(), []Write{{Key: keyOf(before), Rows: []Row{before}}}, x.last+1)
+	_, err := x.Apply(t.Context(), []Write{{Key: keyOf(before), Rows: []Row{before}}}, x.last+1)
 	if !errors.Is(err, ErrOvertaken) || len(find(t, x, Selection{Visible: everything}, "")) != 1 {
 		t.Errorf("half of the writes were done: %v", err)
 	}

@@ -19,7 +19,7 @@ func TestBehind(t *testing.T) {
 			x := d.open(t)
 			behind := []Behind{{"acme", 5, true}, {"globex", 7, false}}
 			x.SetMark("m")
-			if err := x.Apply(t.Context(), nil, 9, behind...); err != nil {
+			if _, err := x.Apply(t.Context(), nil, 9, behind...); err != nil {
 				t.Fatal(err)
 			}
 			p, err := x.Progress(t.Context())
@@ -41,7 +41,7 @@ func TestBehind(t *testing.T) {
 			if p.In("initech") != 3 || p.In(tenant.System) != 3 || p.Of("initech") != 9 {
 				t.Error("what all spaces see is not missing everywhere")
 			}
-			if err := x.Apply(t.Context(), nil, 10); err != nil {
+			if _, err := x.Apply(t.Context(), nil, 10); err != nil {
 				t.Fatal(err)
 			}
 			if p, err := x.Progress(t.Context()); err != nil || len(p.Behind) > 0 || p.All() != 10 {
@@ -70,7 +70,7 @@ func TestReopen(t *testing.T) {
 	write := func(x *Index, name string, revision int64) {
 		t.Helper()
 		r := row("acme", pods, "Pod", "default", name)
-		if err := x.Apply(t.Context(), []Write{{Key: keyOf(r), Rows: []Row{r}}}, revision); err != nil {
+		if _, err := x.Apply(t.Context(), []Write{{Key: keyOf(r), Rows: []Row{r}}}, revision); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +121,7 @@ func TestRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := x.Apply(t.Context(), []Write{refuse}, x.last+1)
+			_, err := x.Apply(t.Context(), []Write{refuse}, x.last+1)
 			if err == nil || !x.Refuses(err) || x.Passing(err) {
 				t.Fatalf("it is not refused: %v", err)
 			}

@@ -5,6 +5,10 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -32,31 +36,37 @@ func (x *Index) SetMark(mark string) { x.mark = mark }
 const Building int64 = 0
 
 // Apply does writes, all or none, after which the index has everything up to a revision but for what is behind, or is still being built.
-// Queries see them when it returns. What was done already is not done again, so that it can be repeated after an error.
-func (x *Index) Apply(ctx context.Context, writes []Write, reached int64, behind ...Behind) error {
+// It returns the spaces of the rows that have come, changed or gone. Queries see them when it returns. What was done already is not done
+// again, so that it can be repeated after an error: then the spaces do not say what was done before.
+func (x *Index) Apply(ctx context.Context, writes []Write, reached int64, behind ...Behind) (sets.Set[tenant.Name], error) {
 	tx, err := x.write.BeginTx(ctx, nil)
 	if err != nil {
-		return x.failed("writing the search index", err)
+		return nil, x.failed("writing the search index", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // is no error after Commit
-	w := &writer{Index: x, tx: tx, deltas: map[int64]int64{}}
+	w := &writer{Index: x, tx: tx, deltas: map[int64]int64{}, spaces: sets.New[tenant.Name]()}
 	if err := w.apply(ctx, writes, reached, behind); err != nil {
-		return x.failed("writing the search index", err)
+		return nil, x.failed("writing the search index", err)
 	}
 	x.pending = reached // nobody may say whether it was done
 	if err := tx.Commit(); err != nil {
-		return x.failed("writing the search index", err)
+		return nil, x.failed("writing the search index", err)
 	}
 	x.last = reached
-	return nil
+	if err := x.trim(ctx); err != nil {
+		return nil, x.failed("writing the search index", err)
+	}
+	return w.spaces, nil
 }
 
 // writer is one transaction.
 type writer struct {
 	*Index
 	tx *sql.Tx
-	// deltas are by how many objects ranges grow.
+	// deltas are by how many objects ranges grow. Each range of which an object comes or goes is among them.
 	deltas map[int64]int64
+	// spaces are those of the ranges of deltas.
+	spaces sets.Set[tenant.Name]
 }
 
 // before is a row that was stored earlier.
@@ -71,6 +81,9 @@ func (w *writer) apply(ctx context.Context, writes []Write, reached int64, behin
 		return err
 	}
 	if err := w.add(ctx, added); err != nil {
+		return err
+	}
+	if err := w.concern(ctx); err != nil {
 		return err
 	}
 	if err := w.count(ctx); err != nil {
@@ -296,6 +309,19 @@ func placeColumns(places []place) []column {
 		spaces[i], resources[i], namespaces[i], kinds[i] = string(at.space), at.resource, at.namespace, at.kind
 	}
 	return []column{{`space`, spaces}, {`resource`, resources}, {`namespace`, namespaces}, {`kind`, kinds}}
+}
+
+// concern notes in which spaces something changes. Of what goes, nobody else may know it.
+func (w *writer) concern(ctx context.Context) error {
+	if len(w.deltas) == 0 {
+		return nil
+	}
+	return w.query(ctx, `SELECT DISTINCT g.space FROM `, w.join()+`ranges g ON g.id = l.id`, func(rows *sql.Rows) error {
+		var space tenant.Name
+		err := rows.Scan(&space)
+		w.spaces.Insert(space)
+		return err
+	}, column{`id`, slices.Collect(maps.Keys(w.deltas))})
 }
 
 // count notes how many objects ranges have. Those that have none go.
