@@ -8,6 +8,9 @@ var workloadsTable = []mutant{
 		"internal/workloads/connect/host.go", `!complete || of != home ||`, `!complete || of.Name != home.Name ||`},
 	{"the host gets no credentials of clients", by("internal/workloads/connect", "TestExec"),
 		"internal/workloads/connect/stream.go", `	ours.Header = http.Header{}`, ``},
+	{"a stream has no body", by("internal/workloads/connect", "TestExec"),
+		"internal/workloads/connect/stream.go", `	ours.Body, ours.ContentLength, ours.TransferEncoding = http.NoBody, 0, nil
+`, ``},
 	{"the host gets no tokens in subprotocols", by("internal/workloads/connect", "TestAsOurs"),
 		"internal/workloads/connect/stream.go", `!strings.HasPrefix(protocol, tokenProtocol)`, `protocol != ""`},
 	{"a WebSocket needs the right to create", by("internal/workloads/connect", "TestCreates"),

@@ -103,7 +103,8 @@ const tokenProtocol = "base64url.bearer.authorization.k8s.io."
 // wrapped would be sent in chunks, and their end be taken for the beginning of the stream.
 func asOurs(req *http.Request) *http.Request {
 	ours := req.Clone(req.Context())
-	ours.Header, ours.Body, ours.ContentLength, ours.TransferEncoding = http.Header{}, http.NoBody, 0, nil
+	ours.Header = http.Header{}
+	ours.Body, ours.ContentLength, ours.TransferEncoding = http.NoBody, 0, nil
 	for _, name := range sent {
 		if values := req.Header.Values(name); len(values) > 0 {
 			ours.Header[name] = values
