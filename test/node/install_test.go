@@ -73,7 +73,10 @@ func left() []string {
 func onlyDataIsLeft(tenant string) {
 	GinkgoHelper()
 	must(append(inCluster(), "get", "tenants/"+tenant)...)
-	in("delete", "controlplane", "sample")
+	Eventually(func() error { // the server hears in a moment that the policy is gone that refuses it
+		_, err := kubectl("--namespace", namespace, "delete", "controlplane", "sample")
+		return err
+	}).Should(Succeed())
 	Eventually(left).Should(ConsistOf(
 		"customresourcedefinition.apiextensions.k8s.io/controlplanes.tenantry.io",
 		"customresourcedefinition.apiextensions.k8s.io/tenants.tenantry.io", "namespace/"+namespace,
