@@ -74,11 +74,11 @@ func withSecret(ctx SpecContext, pod *corev1.Pod) *corev1.Secret {
 var _ = Describe("Tokens of pods", func() {
 	It("are those of their service accounts, and good in their space alone", func(ctx SpecContext) {
 		client := tenantry.Client(acme)
-		made, err := client.CoreV1().Pods("default").Create(ctx, plainPod("asks"), metav1.CreateOptions{})
+		made, err := client.CoreV1().Pods("default").Create(ctx, plainPod("asks-api"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		there := onHost(ctx, acme, "asks")
+		there := onHost(ctx, acme, "asks-api")
 		secret := withSecret(ctx, there)
-		Expect(secret.OwnerReferences).To(ConsistOf(metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "asks", UID: there.UID}))
+		Expect(secret.OwnerReferences).To(ConsistOf(metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "asks-api", UID: there.UID}))
 		Expect(there.Spec.ServiceAccountName).To(BeElementOf("", "default"))
 		config := inCluster(ctx, there)
 		own, err := kubernetes.NewForConfig(config)
@@ -86,12 +86,12 @@ var _ = Describe("Tokens of pods", func() {
 		_, err = own.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 		Expect(err).To(Satisfy(apierrors.IsForbidden), "it has no rights")
 		_, err = client.RbacV1().RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "asks"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+			ObjectMeta: metav1.ObjectMeta{Name: "asks-api"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "default"}},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func(g Gomega) {
-			found, err := own.CoreV1().Pods("default").Get(ctx, "asks", metav1.GetOptions{})
+			found, err := own.CoreV1().Pods("default").Get(ctx, "asks-api", metav1.GetOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(found.UID).To(Equal(made.UID))
 		}).Should(Succeed())
@@ -105,12 +105,12 @@ var _ = Describe("Tokens of pods", func() {
 		}
 
 		By("ending with the pod")
-		Expect(client.CoreV1().Pods("default").Delete(ctx, "asks", *metav1.NewDeleteOptions(0))).To(Succeed())
+		Expect(client.CoreV1().Pods("default").Delete(ctx, "asks-api", *metav1.NewDeleteOptions(0))).To(Succeed())
 		Eventually(func() error {
 			_, err := own.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 			return err
 		}).WithTimeout(suite.StartTimeout).Should(Satisfy(apierrors.IsUnauthorized))
-		Expect(host.CoreV1().Pods(there.Namespace).Delete(ctx, "asks", *metav1.NewDeleteOptions(0))).To(Or(Succeed(), Satisfy(apierrors.IsNotFound)))
+		Expect(host.CoreV1().Pods(there.Namespace).Delete(ctx, "asks-api", *metav1.NewDeleteOptions(0))).To(Or(Succeed(), Satisfy(apierrors.IsNotFound)))
 		Eventually(func() error {
 			_, err := host.CoreV1().Secrets(there.Namespace).Get(ctx, secret.Name, metav1.GetOptions{})
 			return err
