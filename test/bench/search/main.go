@@ -141,7 +141,7 @@ func (b *bench) build(ctx context.Context) error {
 	written := 0
 	var writes []index.Write
 	flush := func(revision int64) error {
-		err := b.index.Apply(ctx, writes, revision)
+		_, err := b.index.Apply(ctx, writes, revision)
 		written += len(writes)
 		writes = writes[:0]
 		return err

@@ -143,7 +143,7 @@ func (b *bench) busy(ctx context.Context) error {
 				continue
 			}
 			b.revision++
-			if failed = b.index.Apply(ctx, writes, b.revision); failed != nil {
+			if _, failed = b.index.Apply(ctx, writes, b.revision); failed != nil {
 				break
 			}
 			for _, since := range waiting {
