@@ -154,19 +154,24 @@ func (s *syncer) namespaceUpdated(before, obj any) {
 	}
 }
 
-func (s *syncer) serviceChanged(obj any) {
-	service := obj.(*corev1.Service)
-	if n, ok := tenant.Flat(service.Namespace).Tenant(); ok {
-		s.queue.Add(item{serviceItem, n, service.Namespace, service.Name})
+// enqueueObject has an object looked at if it is in the space of a tenant.
+func (s *syncer) enqueueObject(k kind, obj any) {
+	o := obj.(metav1.Object)
+	if n, ok := tenant.Flat(o.GetNamespace()).Tenant(); ok {
+		s.queue.Add(item{k, n, o.GetNamespace(), o.GetName()})
 	}
 }
 
-func (s *syncer) serviceGone(obj any, seen bool) {
-	if service := obj.(*corev1.Service); seen {
-		s.deleted.note(service.UID, false)
+// enqueueGone notes that an object was deleted, if somebody has seen that, and has it looked at.
+func (s *syncer) enqueueGone(k kind, obj any, seen bool) {
+	if seen {
+		s.deleted.note(obj.(metav1.Object).GetUID(), false)
 	}
-	s.serviceChanged(obj)
+	s.enqueueObject(k, obj)
 }
+
+func (s *syncer) serviceChanged(obj any)         { s.enqueueObject(serviceItem, obj) }
+func (s *syncer) serviceGone(obj any, seen bool) { s.enqueueGone(serviceItem, obj, seen) }
 
 func (s *syncer) namespaceChanged(obj any) {
 	namespace := obj.(*corev1.Namespace)

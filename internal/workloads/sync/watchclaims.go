@@ -43,19 +43,8 @@ func (s *syncer) enqueueClaimsOf(pod *corev1.Pod) {
 	}
 }
 
-func (s *syncer) claimChanged(obj any) {
-	claim := obj.(*corev1.PersistentVolumeClaim)
-	if n, ok := tenant.Flat(claim.Namespace).Tenant(); ok {
-		s.queue.Add(item{claimItem, n, claim.Namespace, claim.Name})
-	}
-}
-
-func (s *syncer) claimGone(obj any, seen bool) {
-	if claim := obj.(*corev1.PersistentVolumeClaim); seen {
-		s.deleted.note(claim.UID, false)
-	}
-	s.claimChanged(obj)
-}
+func (s *syncer) claimChanged(obj any)         { s.enqueueObject(claimItem, obj) }
+func (s *syncer) claimGone(obj any, seen bool) { s.enqueueGone(claimItem, obj, seen) }
 
 // volumeChanged has the claim looked at to which a volume of a space belongs.
 func (s *syncer) volumeChanged(obj any) {
