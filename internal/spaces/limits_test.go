@@ -70,7 +70,6 @@ func TestErrorsOfServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	//nolint:bodyclose // there is none
 	if _, err := defaultLimits.roundTrip(next, req, 1); !errors.Is(err, refused) {
 		t.Errorf("%v, want %v", err, refused)
 	}

@@ -1,6 +1,7 @@
 package flowcontrol
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -70,7 +71,7 @@ func TestStreamThatPanics(t *testing.T) {
 	c.config.Concurrency = Concurrency{Reads: 1}
 	func() {
 		defer func() {
-			if recover() != http.ErrAbortHandler {
+			if cause, _ := recover().(error); !errors.Is(cause, http.ErrAbortHandler) {
 				t.Error("the handler's panic is lost")
 			}
 		}()

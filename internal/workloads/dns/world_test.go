@@ -101,9 +101,9 @@ func slice(name, of string, n names.Namespace, endpoints ...string) *discoveryv1
 	}}
 	s.Labels[discoveryv1.LabelServiceName], s.Labels[corev1.IsHeadlessService] = of, ""
 	for pair := range slices.Chunk(endpoints, 2) {
-		hostname, unready := strings.CutPrefix(pair[0], "!")
-		e := discoveryv1.Endpoint{Addresses: []string{pair[1]}, Conditions: discoveryv1.EndpointConditions{Ready: new(!unready)}}
-		if hostname != "" {
+		ready := !strings.HasPrefix(pair[0], "!")
+		e := discoveryv1.Endpoint{Addresses: []string{pair[1]}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
+		if hostname := strings.TrimPrefix(pair[0], "!"); hostname != "" {
 			e.Hostname = &hostname
 		}
 		s.Endpoints = append(s.Endpoints, e)
