@@ -218,7 +218,7 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.update(ctx, pod, host), s.ensureTokens(ctx, pod, host))
+	return errors.Join(s.putGates(ctx, pod, host), s.update(ctx, pod, host), s.ensureTokens(ctx, pod, host))
 }
 
 func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {

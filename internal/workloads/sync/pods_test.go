@@ -266,6 +266,19 @@ func ending(grace int64) func(*corev1.Pod) {
 	}
 }
 
+// gate sets the condition of a readiness gate, and setGate adds the gate.
+func gate(is corev1.ConditionStatus) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: "example.com/gate", Status: is}}
+	}
+}
+
+func setGate(is corev1.ConditionStatus) func(*corev1.Pod) {
+	return both(gate(is), func(p *corev1.Pod) {
+		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
+	})
+}
+
 func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		for _, change := range changes {
@@ -326,6 +339,13 @@ func TestPods(t *testing.T) {
 		"another label": {
 			objects: []runtime.Object{hostSpace(), spacePod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), hostPod(spacePod(nil), nil)},
 			onHost:  []string{"patch pods"},
+		},
+		"a readiness gate": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, setGate(corev1.ConditionTrue))), hostPod(spacePod(setGate(corev1.ConditionTrue)), both(onNode, gate(corev1.ConditionFalse)))},
+			onHost:  []string{"patch pods/status"},
+		},
+		"a readiness gate that is the same": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, setGate(corev1.ConditionTrue))), hostPod(spacePod(setGate(corev1.ConditionTrue)), both(onNode, gate(corev1.ConditionTrue)))},
 		},
 		"a deletion": {
 			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ending(30))), hostPod(spacePod(nil), onNode)},

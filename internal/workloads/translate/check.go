@@ -48,6 +48,7 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	errs = append(errs, checkFieldRefs(spec, path)...)
 	errs = append(errs, checkReferences(spec, path)...)
 	errs = append(errs, checkVolumes(spec.Volumes, path.Child("volumes"))...)
+	errs = append(errs, checkGates(spec.ReadinessGates, path.Child("readinessGates"))...)
 	if !slices.Contains(r.schedulers(), spec.SchedulerName) && spec.SchedulerName != "" {
 		errs = append(errs, field.Forbidden(path.Child("schedulerName"), fmt.Sprintf("pods of a space may name %s; remove it",
 			strings.Join(r.schedulers(), ", "))))

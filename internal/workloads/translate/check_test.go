@@ -230,7 +230,7 @@ func TestCheck(t *testing.T) {
 		"a scheduler":                    {privileged, func(p *corev1.Pod) { p.Spec.SchedulerName = "mine" }, "spec.schedulerName: Forbidden: pods of a space may name default-scheduler"},
 		"a scheduler that is allowed":    {rules: Rules{Schedulers: []string{"mine"}}, change: func(p *corev1.Pod) { p.Spec.SchedulerName = "mine" }},
 		"a runtime":                      {privileged, func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("r") }, "spec.runtimeClassName"},
-		"a readiness gate":               {privileged, func(p *corev1.Pod) { p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "c"}} }, "spec.readinessGates"},
+		"a readiness gate of a host":     {privileged, func(p *corev1.Pod) { p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "c"}} }, "spec.readinessGates[0].conditionType"},
 		"the domain as host name":        {privileged, func(p *corev1.Pod) { p.Spec.SetHostnameAsFQDN = new(true) }, "spec.setHostnameAsFQDN"},
 		"a scheduling group":             {privileged, func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{} }, "spec.schedulingGroup"},
 		"a responder":                    {privileged, func(p *corev1.Pod) { p.Spec.EvictionResponders = []corev1.EvictionResponder{{Name: "r"}} }, "spec.evictionResponders"},

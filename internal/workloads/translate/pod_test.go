@@ -233,9 +233,11 @@ func TestDNS(t *testing.T) {
 func TestStatus(t *testing.T) {
 	pod := plain()
 	pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}, {Name: "pull-2"}}
+	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}, {ConditionType: "example.com/unset"}}
+	gate := corev1.PodCondition{Type: "example.com/gate", Status: corev1.ConditionTrue}
 	evicted := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}
 	pod.Status = corev1.PodStatus{QOSClass: corev1.PodQOSGuaranteed, NominatedNodeName: "n", Conditions: []corev1.PodCondition{
-		{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, evicted,
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, evicted, gate,
 	}}
 	host := &corev1.Pod{Status: corev1.PodStatus{
 		Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable, NominatedNodeName: "other", PodIP: "10.0.0.1", ObservedGeneration: 7,
@@ -244,6 +246,7 @@ func TestStatus(t *testing.T) {
 			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: 7,
 				Message: "0/37 nodes are available: 5 Insufficient cpu, 30 Insufficient memory, 2 node(s) had untolerated taint {secret: yes}."},
 			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is"},
+			{Type: gate.Type, Status: corev1.ConditionFalse}, {Type: "example.com/unset", Status: corev1.ConditionTrue},
 		},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 			Reason: "CreateContainerConfigError", Message: `secret "tn-pull-2" not found, nor "tn-pull", nor "` + names.Tokens("p") + `"`,
@@ -254,7 +257,7 @@ func TestStatus(t *testing.T) {
 		Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node of the host cluster can run the pod now: Insufficient cpu, Insufficient memory"},
 			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is"},
-			evicted,
+			evicted, gate,
 		},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 			Reason: "CreateContainerConfigError", Message: `secret "pull-2" not found, nor "pull", nor "token of the service account"`,

@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -242,6 +243,20 @@ var _ = Describe("The rights of the syncer", func() {
 		_, err := stolen.CoreV1().Namespaces().Patch(ctx, "kube-system", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.InstallationLabel+`":"x","pod-security.kubernetes.io/enforce":"privileged"}}}`), metav1.PatchOptions{})
 		Expect(err).To(MatchError(ContainSubstring(policy)))
 		Expect(stolen.CoreV1().Namespaces().Delete(ctx, "tenantry-workloads", metav1.DeleteOptions{})).To(MatchError(ContainSubstring(policy)))
+		_, err = tenantry.Client(acme).CoreV1().Pods("default").Create(ctx, plainPod("addressed"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		there := onHost(ctx, acme, "addressed")
+		start(ctx, there)
+		for status, want := range map[string]gomegatypes.GomegaMatcher{
+			`{"podIP":"10.0.0.99"}`:                                        MatchError(ContainSubstring(policy)),
+			`{"phase":"Succeeded"}`:                                        MatchError(ContainSubstring(policy)),
+			`{"conditions":[{"type":"Ready","status":"False"}]}`:           MatchError(ContainSubstring(policy)),
+			`{"conditions":[{"type":"DisruptionTarget","status":"True"}]}`: MatchError(ContainSubstring(policy)),
+			`{"conditions":[{"type":"example.com/a","status":"True"}]}`:    Succeed(),
+		} {
+			_, err := stolen.CoreV1().Pods(there.Namespace).Patch(ctx, there.Name, types.StrategicMergePatchType, []byte(`{"status":`+status+`}`), metav1.PatchOptions{}, "status")
+			Expect(err).To(want, status)
+		}
 		_, err = stolen.CoreV1().Secrets("").List(ctx, metav1.ListOptions{})
 		Expect(err).To(Satisfy(apierrors.IsForbidden))
 		_, err = stolen.CoreV1().Secrets("tenantry-workloads").List(ctx, metav1.ListOptions{})
