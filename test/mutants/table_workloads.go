@@ -49,6 +49,18 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/host.go", `complete && n.Host() == host.GetName()`, `complete`},
 	{"a host puts no token of its own into a copy", by("internal/workloads/sync", "TestCopies"),
 		"internal/workloads/sync/copies.go", `	return corev1.SecretTypeOpaque`, `	return of`},
+	{"copies of many bytes wait", by("internal/workloads/sync", "TestCopyOfTheSame"),
+		"internal/workloads/sync/copies.go", `size); wait > 0 {`, `size); false {`},
+	{"what is the same is not copied again", by("internal/workloads/sync", "TestCopyOfTheSame"),
+		"internal/workloads/sync/copies.go", `	if before.hash == hash {`, `	if false {`},
+	{"a worker does not wait for copies of others", by("internal/workloads/sync", "TestCopyBusy"),
+		"internal/workloads/sync/copies.go", `!known && has.uid == "" && in.absent[ref].After(since)`, `false`},
+	{"statuses that change all the time wait", by("internal/workloads/sync", "TestStatusesWait"),
+		"internal/workloads/sync/pods.go", `pod, host); wait > 0 {`, `pod, host); false {`},
+	{"a space does not learn of its own readiness gates from the host", by("internal/workloads/translate", "TestStatus"),
+		"internal/workloads/translate/status.go", `return IsGate(pod, c.Type) })`, `return false })`},
+	{"readiness gates are none of Kubernetes' own conditions", by("internal/workloads/translate", "TestCheck"),
+		"internal/workloads/translate/gates.go", `if !strings.Contains(`, `if false && !strings.Contains(`},
 	{"what no pod names is not on the host", by("internal/workloads/sync", "TestCopyFollows"),
 		"internal/workloads/sync/copies.go", `	if s.references.has(ref) {
 		version`, `	if true {

@@ -76,10 +76,12 @@ type syncer struct {
 	holds      *holds
 	surplus    *surplus
 	governed   *governed
-	spending   *spending
-	orphans    *guard
-	losses     *guard
-	events     *hostEvents
+	// spending is that of changed pods, and copying that of copies.
+	spending, copying *spending
+	statuses          *statuses
+	orphans           *guard
+	losses            *guard
+	events            *hostEvents
 
 	// isolated is nil if nobody asks whether the host enforces policies.
 	isolated   *isolation
@@ -148,7 +150,8 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
-		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), governed: newGoverned(), spending: newSpending(clock.RealClock{}), askRanges: make(chan struct{}, 1),
+		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), governed: newGoverned(), spending: newSpending(clock.RealClock{}, changedBytes, changedAtOnce),
+		copying: newSpending(clock.RealClock{}, copiedBytes, copiedAtOnce), statuses: newStatuses(clock.RealClock{}), askRanges: make(chan struct{}, 1),
 	}
 	if err := s.setIsolation(o); err != nil {
 		return nil, err
