@@ -229,6 +229,25 @@ var _ = Describe("Pods of spaces", func() {
 	})
 })
 
+var _ = Describe("The labels by which namespaces of spaces are known", func() {
+	It("are the syncer's to set", func(ctx SpecContext) {
+		planted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tn-planted", Labels: map[string]string{names.InstallationLabel: "x"}}}
+		refused := MatchError(ContainSubstring("set by the syncer alone"))
+		Eventually(func() error { // the policy holds some time after it has been made
+			_, err := host.CoreV1().Namespaces().Create(ctx, planted, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}).Should(refused)
+		_, err := host.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tn-planted"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = host.CoreV1().Namespaces().Patch(ctx, "tn-planted", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.TenantUIDLabel+`":"x"}}}`), metav1.PatchOptions{})
+		Expect(err).To(refused)
+		_, err = tenantry.Client(acme).CoreV1().Pods("default").Create(ctx, plainPod("labelled"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = host.CoreV1().Namespaces().Patch(ctx, onHost(ctx, acme, "labelled").Namespace, types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.InstallationLabel+`":null}}}`), metav1.PatchOptions{})
+		Expect(err).To(refused)
+	})
+})
+
 var _ = Describe("The rights of the syncer", func() {
 	It("do not reach beyond the namespaces of spaces", func(ctx SpecContext) {
 		config := tenantry.Config(tenant.System)
