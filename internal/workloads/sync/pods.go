@@ -114,6 +114,9 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	hostUID, err := s.ensureNamespace(ctx, home, t)
+	if errors.As(err, new(errManyNamespaces)) {
+		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone
+	}
 	if err != nil {
 		return err
 	}

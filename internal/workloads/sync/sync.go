@@ -86,6 +86,8 @@ type syncer struct {
 	// isolated is nil if nobody asks whether the host enforces policies.
 	isolated   *isolation
 	testPeriod time.Duration
+	// maxNamespaces is how many namespaces of the host a tenant has at most.
+	maxNamespaces int
 	// image is that of the canaries.
 	image string
 	// reachable is what pods of all tenants reach.
@@ -147,7 +149,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		return nil, err
 	}
 	s := &syncer{
-		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
+		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, clock: clock.RealClock{}, informers: views, connects: o.Connects, maxNamespaces: cmp.Or(o.MaxNamespaces, DefaultMaxNamespaces),
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
 		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), governed: newGoverned(), spending: newSpending(clock.RealClock{}, changedBytes, changedAtOnce),

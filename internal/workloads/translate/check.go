@@ -41,7 +41,7 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	if errs := checkScheduling(spec, path); len(errs) > 0 {
 		return errs // what follows looks at every term
 	}
-	errs := checkLabels(meta)
+	errs := append(checkLabels(meta), checkCosts(spec, path)...)
 	errs = append(errs, r.checkDevices(spec, path)...)
 	errs = append(errs, checkFields(reflect.ValueOf(spec).Elem(), path)...)
 	errs = append(errs, checkTokens(spec, path)...)
