@@ -16,6 +16,27 @@ import (
 
 var home = Home{Namespace: names.Namespace{Installation: "i", Tenant: "acme", TenantUID: "t", Name: "shop", UID: "n"}, HostUID: "h"}
 
+var runtimeDefault = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+
+// TestSeccomp checks that what a pod says about system calls stays, and that one without a kernel of Linux says nothing.
+func TestSeccomp(t *testing.T) {
+	unconfined := &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}}
+	for name, tc := range map[string]struct {
+		change func(*corev1.PodSpec)
+		want   *corev1.PodSecurityContext
+	}{
+		"nothing":    {func(*corev1.PodSpec) {}, runtimeDefault},
+		"unconfined": {func(s *corev1.PodSpec) { s.SecurityContext = unconfined }, unconfined},
+		"Windows":    {func(s *corev1.PodSpec) { s.OS = &corev1.PodOS{Name: corev1.Windows} }, nil},
+	} {
+		pod := plain()
+		tc.change(&pod.Spec)
+		if diff := cmp.Diff(tc.want, Options{}.Pod(pod, home).Spec.SecurityContext); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestPod(t *testing.T) {
 	pod := plain()
 	pod.Labels = map[string]string{"app": "web", "workloads.tenantry.io/installation": "forged"}
@@ -52,7 +73,7 @@ func TestPod(t *testing.T) {
 			}}}},
 			DNSPolicy: corev1.DNSDefault, SchedulerName: corev1.DefaultSchedulerName,
 			AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false), PriorityClassName: PriorityClass,
-			TerminationGracePeriodSeconds: new(int64(3600)),
+			TerminationGracePeriodSeconds: new(int64(3600)), SecurityContext: runtimeDefault,
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
