@@ -130,6 +130,43 @@ func TestLanes(t *testing.T) {
 	}
 }
 
+// TestWhoComesLater has a tenant whose changes have taken long, and one that comes later: what it has not used before does not
+// give it all turns.
+func TestWhoComesLater(t *testing.T) {
+	q := newQueue()
+	revision := int64(1)
+	next := func(space tenant.Name, n int) {
+		for range n {
+			revision++
+			q.addAll(secretIn(space, fmt.Sprint(revision), revision))
+		}
+	}
+	spend := func() map[tenant.Name][]int64 {
+		turn := q.take()
+		took, weights := make([]time.Duration, len(turn)), make([]int, len(turn))
+		for i, l := range turn {
+			took[i], weights[i] = time.Duration(len(l.taken))*time.Second, turnWeight // one is a turn
+		}
+		got := taken(turn)
+		q.done(turn, took, weights)
+		return got
+	}
+	next("acme", 5000)
+	for range 100 {
+		spend()
+	}
+	next("globex", 5000)
+	all := map[tenant.Name]int{}
+	for range 30 {
+		for space, revisions := range spend() {
+			all[space] += len(revisions)
+		}
+	}
+	if all["acme"] < 10 || all["globex"] == 0 {
+		t.Errorf("turns are %v", all)
+	}
+}
+
 // TestSharedFirst has what all spaces see written before anything else, and the changes of a space in their order.
 func TestSharedFirst(t *testing.T) {
 	q := newQueue()

@@ -546,3 +546,37 @@ func TestSeats(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownClients checks that so many clients without credentials wait at once, and that those refused are not counted.
+func TestUnknownClients(t *testing.T) {
+	s := &sockets{}
+	s.unknown.Store(maxUnknown)
+	for range 2 {
+		w := httptest.NewRecorder()
+		s.serve(http.NotFoundHandler(), w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, GraphQLPath, http.NoBody))
+		if w.Code != http.StatusServiceUnavailable || s.unknown.Load() != maxUnknown {
+			t.Errorf("answered %d, and %d are counted", w.Code, s.unknown.Load())
+		}
+	}
+}
+
+// TestAnotherUser checks that a connection whose credentials have become those of somebody else ends.
+func TestAnotherUser(t *testing.T) {
+	now := &caller{tenant: "acme", name: "jane"}
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { operationFrom(req.Context()).who = now })
+	c := newConnection(handler, httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody))
+	for _, want := range []int{http.StatusOK, http.StatusOK} {
+		if answer := c.look(t.Context()); answer.status != want {
+			t.Errorf("the same user: %d", answer.status)
+		}
+	}
+	for name, other := range map[string]*caller{
+		"another name": {tenant: "acme", name: "joe"}, "another tenant": {tenant: "globex", name: "jane"},
+		"another group": {tenant: "acme", name: "jane", groups: []string{"g"}}, "another life": {tenant: "acme", name: "jane", uid: "u"}, "nobody": nil,
+	} {
+		now = other
+		if answer := c.look(t.Context()); answer.status != http.StatusForbidden {
+			t.Errorf("%s: %d", name, answer.status)
+		}
+	}
+}

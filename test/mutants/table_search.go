@@ -85,6 +85,13 @@ var searchTable = []mutant{
 		"internal/search/properties/properties.go", `cause := recover(); cause != nil {`, `cause := any(nil); cause != nil {`},
 	{"requests in GraphQL are bounded before they are validated", by("internal/search/graphql", "TestRefusals"),
 		"internal/search/graphql/request.go", `if err := bound(document); err != nil {`, `if err := bound(document); false && err != nil {`},
+	{"who comes later has not all turns of the index", by("internal/search", "TestWhoComesLater"),
+		"internal/search/queue.go", `		l.spent = max(l.spent, q.now)
+`, ``},
+	{"a web socket is its user's for as long as it is", by("internal/search", "TestAnotherUser"),
+		"internal/search/renewal.go", `c.who != nil && !c.who.equals(op.who)`, `false`},
+	{"clients without credentials do not take all web sockets", by("internal/search", "TestUnknownClients"),
+		"internal/search/socket.go", `if s.unknown.Add(1) > maxUnknown {`, `if s.unknown.Add(1); false {`},
 	{"of two fragments of one name none is left unmeasured", by("internal/search/graphql", "TestRefusals"),
 		"internal/search/graphql/request.go", `if document.Fragments.ForName(fragment.Name) != fragment {`, `if document.Fragments.ForName(fragment.Name) == nil {`},
 	{"an answer has no more items than it may, however often it shows them", by("internal/search/graphql", "TestRefusals"),
