@@ -369,7 +369,42 @@ var workloadsTable = []mutant{
 	{"a flood of a tenant is not read", by("internal/workloads/dns", "TestFlood"),
 		"internal/workloads/dns/limits.go", `	return r.asked[p] <= r.most`, `	return true`},
 	{"a tenant has so many connections for DNS", by("internal/workloads/dns", "TestConnections"),
-		"internal/workloads/dns/limits.go", ` || l.open[p] >= maxConnectionsOne {`, ` {`},
+		"internal/workloads/dns/limits.go", `	if len(l.open[p]) >= maxConnectionsOne {`, `	if false {`},
+	{"a tenant with few connections for DNS takes the place of others'", by("internal/workloads/dns", "TestConnections"),
+		"internal/workloads/dns/limits.go", `		l.remove(displaced)
+`, `		return nil, false
+`},
+	{"nobody has connections for DNS that are not known to be its own", by("internal/workloads/dns", "TestStrangers|TestConnectFirst"),
+		"internal/workloads/dns/limits.go", `p.isStranger() && l.strange >= maxConnectionsOne
+`, `false
+`},
+	{"a connection for DNS is its tenant's when it asks", by("internal/workloads/dns", "TestStrangers"),
+		"internal/workloads/dns/limits.go", `ok && !c.listener.settle(c) || `, `ok && c == nil || `},
+	{"nobody has all places for questions of unknown addresses", by("internal/workloads/dns", "TestWaiting"),
+		"internal/workloads/dns/turns.go", `	if t.queued >= t.queue {
+		t.displace()`, `	if t.queued >= t.queue {
+		turn := make(chan bool, 1)
+		turn <- false
+		return turn`},
+	{"a question looks at what it names alone", by("internal/workloads/dns", "TestLooks"),
+		"internal/workloads/dns/host.go", `belowKey(service.Namespace, service.Name, name))`, `belowKey(service.Namespace, service.Name, ""))`},
+	{"a tenant has a share of the processors for DNS", by("internal/workloads/dns", "TestProcessors"),
+		"internal/workloads/dns/turns.go", `t.busy >= t.most || t.used[k] >= t.share ||`, `t.busy >= t.most ||`},
+	{"answers of DNS wait for their tenant's turn", by("internal/workloads/dns", "TestProcessors"),
+		"internal/workloads/dns/server.go", `	end, ok := s.processors.try(of)
+	if !ok {`, `	end, ok := s.processors.try(of)
+	if end == nil {
+		end, ok = func() {}, true
+	}
+	if !ok {`},
+	{"DNS answers no IPv6 in another's name", by("internal/workloads/dns", "TestIPv6"),
+		"internal/workloads/dns/server.go", `	return tcp || !address.Is6() || s.trustsIPv6`, `	return true`},
+	{"what may be in another's name counts as nobody's", by("internal/workloads/dns", "TestIPv6"),
+		"internal/workloads/dns/limits.go", `	if s.trusts(address, tcp) {`, `	if true {`},
+	{"upstreams are asked so much for a tenant", by("internal/workloads/dns", "TestSpending"),
+		"internal/workloads/dns/forward.go", `	if !f.spent.allow(of) {`, `	if false {`},
+	{"an upstream that does not know is not asked again", by("internal/workloads/dns", "TestSpending"),
+		"internal/workloads/dns/forward.go", `last, failed[upstream] = answer, true`, `last, failed[upstream] = answer, false`},
 	{"a tenant has a share of upstreams", by("internal/workloads/dns", "TestTurns"),
 		"internal/workloads/dns/turns.go", `		if t.used[k] >= t.share {`, `		if false {`},
 	{"pods do not ask the host's DNS", by("internal/workloads/translate", "TestDNS"),
