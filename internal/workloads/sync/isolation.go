@@ -30,8 +30,9 @@ const (
 	DefaultTestPeriod = 10 * time.Minute
 	// retryTest is after how long a test is repeated by which pods may not run.
 	retryTest = 10 * time.Second
-	// testTimeout is how long a test may take: images may have to be pulled.
-	testTimeout = 3*time.Minute + canary.Patience
+	// testTimeout is how long a test may take: images may have to be pulled, and there are two families of addresses, and
+	// packets.
+	testTimeout = 3*time.Minute + 3*canary.Patience
 	// testPoll is how often the canaries are looked at.
 	testPoll = 500 * time.Millisecond
 	// provenFor is how long a test counts if those after it say nothing.
