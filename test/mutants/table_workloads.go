@@ -168,7 +168,7 @@ var workloadsTable = []mutant{
 	{"canaries of IPv6 send in others' names", by("internal/workloads/sync", "TestCanaries"),
 		"internal/workloads/network/canary.go", `	if ipv6.IsValid() {`, `	if false {`},
 	{"a packet in another's name is noticed", by("internal/workloads/canary", "TestSources"),
-		"internal/workloads/canary/sources.go", `		h.what.Or(uint32(heardForged))`, `		h.what.Or(uint32(heardOwn))`},
+		"internal/workloads/canary/sources.go", `		h.forged.Store(true)`, `		h.own.Store(true)`},
 	{"that no packet has come at all says nothing", by("internal/workloads/canary", "TestSources"),
 		"internal/workloads/canary/sources.go", `		case err == nil && said&heardOwn != 0:`, `		case err == nil:`},
 	{"pods ask for names where nobody does in their name", by("internal/workloads/sync", "TestDNSFamilies"),

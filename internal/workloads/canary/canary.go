@@ -99,7 +99,7 @@ func accept(listener net.Listener, h *heard) error {
 		if err != nil {
 			return fmt.Errorf("accepting connections: %w", err)
 		}
-		_, _ = conn.Write([]byte{byte(h.what.Load())}) // an empty buffer takes it
+		_, _ = conn.Write([]byte{h.said()}) // an empty buffer takes it
 		_ = conn.Close()
 	}
 }

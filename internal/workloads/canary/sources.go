@@ -24,8 +24,8 @@ const (
 	heardForged
 )
 
-// heard are such packets. Each of them says in whose name it is sent, and whose it is.
-type heard struct{ what atomic.Uint32 }
+// heard is which packets have arrived: in the sender's own name, and in another's. Each of them says both.
+type heard struct{ own, forged atomic.Bool }
 
 // note notes a packet, and from where it has come.
 func (h *heard) note(packet string, from netip.Addr) {
@@ -33,10 +33,21 @@ func (h *heard) note(packet string, from netip.Addr) {
 	switch {
 	case name != from.WithZone("").String(): // somebody has changed it on its way
 	case name == sender:
-		h.what.Or(uint32(heardOwn))
+		h.own.Store(true)
 	default:
-		h.what.Or(uint32(heardForged))
+		h.forged.Store(true)
 	}
+}
+
+// said returns what those who connect are told.
+func (h *heard) said() (all byte) {
+	if h.own.Load() {
+		all |= heardOwn
+	}
+	if h.forged.Load() {
+		all |= heardForged
+	}
+	return all
 }
 
 // listen notes packets until conn is closed.
