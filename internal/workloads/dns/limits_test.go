@@ -265,16 +265,26 @@ func TestProcessors(t *testing.T) {
 		ends = append(ends, end)
 	}
 	if len(ends) == 0 || 4*len(ends) > s.processors.most {
-		t.Errorf("a tenant has %d of %d", len(ends), s.processors.most)
+		t.Fatalf("a tenant has %d of %d", len(ends), s.processors.most)
 	}
 	waits := ask(ofAcme)
+	queued := func() int {
+		s.processors.mu.Lock()
+		defer s.processors.mu.Unlock()
+		return s.processors.queued
+	}
+	for queued() == 0 {
+		select {
+		case m := <-waits:
+			t.Fatalf("it is answered %s beside as many as there may be", said(m))
+		case <-time.After(time.Millisecond):
+		}
+	}
 	if got := said(<-ask(ofGlobex)); got != "A 10.43.0.2" {
 		t.Errorf("another tenant is answered %s", got)
 	}
-	select {
-	case m := <-waits:
-		t.Errorf("it is answered %s beside as many as there may be", said(m))
-	default:
+	if queued() != 1 {
+		t.Error("it does not wait any more")
 	}
 	ends[0]()
 	if got := said(<-waits); got != "A 10.43.0.1" {
