@@ -183,6 +183,18 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/ranges.go", `append([]string{node.Spec.PodCIDR}, node.Spec.PodCIDRs...)`, `[]string(nil)`},
 	{"the network of a pod of a space is inside", by("internal/workloads/sync", "TestSeenNetworks"),
 		"internal/workloads/sync/ranges.go", `slices.Concat(found, s.seenNetworks)`, `found`},
+	{"a host whose pods send in others' names keeps nobody apart", by("internal/workloads/sync", "TestCanaries"),
+		"internal/workloads/sync/isolation.go", `		return canary.ErrUnchecked`, `		return nil`},
+	{"no pod begins where pods send in others' names", by("internal/workloads/sync", "TestIsolation"),
+		"internal/workloads/sync/isolation.go", `		i.why = unchecked`, `		i.why = ""`},
+	{"canaries of IPv6 send in others' names", by("internal/workloads/sync", "TestCanaries"),
+		"internal/workloads/network/canary.go", `	if ipv6.IsValid() {`, `	if false {`},
+	{"a packet in another's name is noticed", by("internal/workloads/canary", "TestSources"),
+		"internal/workloads/canary/sources.go", `		h.forged.Store(true)`, `		h.own.Store(true)`},
+	{"that no packet has come at all says nothing", by("internal/workloads/canary", "TestSources"),
+		"internal/workloads/canary/sources.go", `		case err == nil && said&heardOwn != 0:`, `		case err == nil:`},
+	{"pods ask for names where nobody does in their name", by("internal/workloads/sync", "TestDNSFamilies"),
+		"internal/workloads/sync/dns.go", `len(v4) > 0 {`, `false {`},
 	{"a canary has an address that somebody has told", by("internal/workloads/sync", "TestCanaryOutside"),
 		"internal/workloads/sync/ranges.go", `outside(s.told, pod)`, `outside(s.ranges, pod)`},
 	{"the addresses of canaries are looked at", by("internal/workloads/sync", "TestCanaries"),
@@ -391,7 +403,42 @@ var workloadsTable = []mutant{
 	{"a flood of a tenant is not read", by("internal/workloads/dns", "TestFlood"),
 		"internal/workloads/dns/limits.go", `	return r.asked[p] <= r.most`, `	return true`},
 	{"a tenant has so many connections for DNS", by("internal/workloads/dns", "TestConnections"),
-		"internal/workloads/dns/limits.go", ` || l.open[p] >= maxConnectionsOne {`, ` {`},
+		"internal/workloads/dns/limits.go", `	if len(l.open[p]) >= maxConnectionsOne {`, `	if false {`},
+	{"a tenant with few connections for DNS takes the place of others'", by("internal/workloads/dns", "TestConnections"),
+		"internal/workloads/dns/limits.go", `		l.remove(displaced)
+`, `		return nil, false
+`},
+	{"nobody has connections for DNS that are not known to be its own", by("internal/workloads/dns", "TestStrangers"),
+		"internal/workloads/dns/limits.go", `p.isStranger() && l.strange >= maxConnectionsOne
+`, `false
+`},
+	{"a connection for DNS is its tenant's when it asks", by("internal/workloads/dns", "TestStrangers"),
+		"internal/workloads/dns/limits.go", `ok && !c.listener.settle(c) || `, `ok && c == nil || `},
+	{"nobody has all places for questions of unknown addresses", by("internal/workloads/dns", "TestWaiting"),
+		"internal/workloads/dns/turns.go", `	if t.queued >= t.queue {
+		t.displace()`, `	if t.queued >= t.queue {
+		turn := make(chan bool, 1)
+		turn <- false
+		return turn`},
+	{"a question looks at what it names alone", by("internal/workloads/dns", "TestLooks"),
+		"internal/workloads/dns/host.go", `belowKey(service.Namespace, service.Name, name))`, `belowKey(service.Namespace, service.Name, ""))`},
+	{"a tenant has a share of the processors for DNS", by("internal/workloads/dns", "TestProcessors"),
+		"internal/workloads/dns/turns.go", `t.busy >= t.most || t.used[k] >= t.share ||`, `t.busy >= t.most ||`},
+	{"answers of DNS wait for their tenant's turn", by("internal/workloads/dns", "TestProcessors"),
+		"internal/workloads/dns/server.go", `	end, ok := s.processors.try(of)
+	if !ok {`, `	end, ok := s.processors.try(of)
+	if end == nil {
+		end, ok = func() {}, true
+	}
+	if !ok {`},
+	{"DNS answers no IPv6 in another's name", by("internal/workloads/dns", "TestIPv6"),
+		"internal/workloads/dns/server.go", `	return tcp || !address.Is6() || s.trustsIPv6`, `	return true`},
+	{"what may be in another's name counts as nobody's", by("internal/workloads/dns", "TestIPv6"),
+		"internal/workloads/dns/limits.go", `	if s.trusts(address, tcp) {`, `	if s.trusts(address, tcp) || true {`},
+	{"upstreams are asked so much for a tenant", by("internal/workloads/dns", "TestSpending"),
+		"internal/workloads/dns/forward.go", `	if !f.spent.allow(of) {`, `	if false {`},
+	{"an upstream that does not know is not asked again", by("internal/workloads/dns", "TestSpending"),
+		"internal/workloads/dns/forward.go", `last, failed[upstream] = answer, true`, `last, failed[upstream] = answer, false`},
 	{"a tenant has a share of upstreams", by("internal/workloads/dns", "TestTurns"),
 		"internal/workloads/dns/turns.go", `		if t.used[k] >= t.share {`, `		if false {`},
 	{"pods do not ask the host's DNS", by("internal/workloads/translate", "TestDNS"),

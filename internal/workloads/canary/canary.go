@@ -42,6 +42,7 @@ const (
 	Unenforced  = 3
 	Unconnected = 4
 	Hidden      = 5
+	Unchecked   = 6
 )
 
 // ExitCode returns the exit code of a process that ends with an error, 1 for those that are not of this package.
@@ -55,22 +56,34 @@ func ExitCode(err error) int {
 		return Unconnected
 	case errors.Is(err, ErrHidden):
 		return Hidden
+	case errors.Is(err, ErrUnchecked):
+		return Unchecked
 	default:
 		return 1
 	}
 }
 
-// Listen accepts connections on all addresses until ctx ends, and closes them.
-func Listen(ctx context.Context, addresses []string) error {
+// Listen accepts connections on all addresses until ctx ends, says what packets have arrived at one more, if that is not
+// empty, and closes them.
+func Listen(ctx context.Context, addresses []string, packets string) error {
 	var config net.ListenConfig
-	failed := make(chan error, len(addresses))
+	var h heard
+	failed := make(chan error, len(addresses)+1)
+	if packets != "" {
+		conn, err := config.ListenPacket(ctx, "udp", packets)
+		if err != nil {
+			return fmt.Errorf("listening on %s: %w", packets, err)
+		}
+		defer func() { _ = conn.Close() }()
+		go func() { failed <- h.listen(conn) }()
+	}
 	for _, address := range addresses {
 		listener, err := config.Listen(ctx, "tcp", address)
 		if err != nil {
 			return fmt.Errorf("listening on %s: %w", address, err)
 		}
 		defer func() { _ = listener.Close() }()
-		go func() { failed <- accept(listener) }()
+		go func() { failed <- accept(listener, &h) }()
 	}
 	select {
 	case <-ctx.Done():
@@ -80,12 +93,13 @@ func Listen(ctx context.Context, addresses []string) error {
 	}
 }
 
-func accept(listener net.Listener) error {
+func accept(listener net.Listener, h *heard) error {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
 			return fmt.Errorf("accepting connections: %w", err)
 		}
+		_, _ = conn.Write([]byte{h.said()}) // an empty buffer takes it
 		_ = conn.Close()
 	}
 }

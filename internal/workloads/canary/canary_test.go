@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -15,7 +16,7 @@ func TestDial(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = listener.Close() })
-		go func() { _ = accept(listener) }()
+		go func() { _ = accept(listener, &heard{}) }()
 		return listener.Addr().String()
 	}
 	open, other := serve(), serve()
@@ -94,7 +95,7 @@ func TestListen(t *testing.T) {
 	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { ended <- Listen(ctx, []string{address}) }()
+	go func() { ended <- Listen(ctx, []string{address}, "") }()
 	for !Connects(ctx, address) {
 		select {
 		case err := <-ended:
@@ -105,5 +106,69 @@ func TestListen(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSources checks that a packet in another's name is noticed, and that nothing is known where none arrives at all.
+func TestSources(t *testing.T) {
+	free, err := net.ListenPacket("udp6", "[::1]:0")
+	if err != nil {
+		t.Skipf("this machine has no IPv6: %v", err)
+	}
+	address := free.LocalAddr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	forged := 0
+	honest := func(ctx context.Context, name, sender netip.Addr, to string) error {
+		if name != sender {
+			forged++
+			return errors.New("this network checks")
+		}
+		return send(ctx, name, sender, to)
+	}
+	for name, tc := range map[string]struct {
+		send func(ctx context.Context, name, sender netip.Addr, to string) error
+		// times is how often something is sent before ctx ends, 0 if it does not end.
+		times int
+		want  error
+	}{
+		"a network that does not check": {send: send, want: ErrUnchecked},
+		"one that does":                 {send: honest},
+		"one that carries nothing":      {send: func(context.Context, netip.Addr, netip.Addr, string) error { return nil }, times: 20, want: ErrUnconnected},
+		"one that carries little":       {send: honest, times: 2 * (1 + forgedNames), want: ErrUnconnected},
+		"one that refuses":              {send: func(context.Context, netip.Addr, netip.Addr, string) error { return errors.New("no") }, times: 20, want: ErrUnconnected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error, 1)
+			listening, end := context.WithCancel(t.Context())
+			go func() { ended <- Listen(listening, []string{address}, address) }()
+			for !Connects(ctx, address) {
+				select {
+				case err := <-ended:
+					t.Fatalf("it has ended: %v", err)
+				case <-time.After(time.Millisecond):
+				}
+			}
+			sent := 0
+			err := sources(ctx, func(ctx context.Context, name, sender netip.Addr, to string) error {
+				if sent++; sent == tc.times {
+					cancel()
+				}
+				return tc.send(ctx, name, sender, to)
+			}, address, address, 10*time.Millisecond)
+			if !errors.Is(err, tc.want) || tc.want != nil && ExitCode(err) != ExitCode(tc.want) || tc.want == nil && err != nil {
+				t.Errorf("got %v, want %v", err, tc.want)
+			}
+			end()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if forged < forgedNames {
+		t.Errorf("it was sent in the names of %d others", forged)
 	}
 }

@@ -19,6 +19,8 @@ const (
 	// keptFor and noneKeptFor are how long an answer, and that there is nothing, is remembered at most.
 	keptFor     = 30 * time.Second
 	noneKeptFor = 5 * time.Second
+	// failureKeptFor is how long it is remembered that upstreams do not know.
+	failureKeptFor = time.Second
 )
 
 // question is what is asked for outside, by whom: no tenant can see what others have asked.
@@ -90,6 +92,9 @@ func (a *answers) put(q question, m *dns.Msg) {
 
 // lasting returns how long an answer is good for.
 func lasting(m *dns.Msg) time.Duration {
+	if isFailure(m.Rcode) {
+		return failureKeptFor
+	}
 	if m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
 		return 0
 	}

@@ -10,9 +10,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/time/rate"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 )
 
 const (
@@ -26,6 +29,8 @@ const (
 	attempts = 3
 	// maxQueued is how many questions of all tenants wait for their turn.
 	maxQueued = 4096
+	// maxSpending is of how many tenants that have asked upstreams within some seconds it is known how much.
+	maxSpending = 4096
 )
 
 var (
@@ -39,6 +44,7 @@ type forwarder struct {
 	// upstreams are addresses with ports.
 	upstreams []string
 	turns     *turns[tenantID]
+	spent     *spending
 	answers   *answers
 	// isInside reports whether no upstream is to know of a name.
 	isInside func(name string) bool
@@ -60,7 +66,7 @@ func (f *forwarder) ask(ctx context.Context, q question, name string, tcp bool) 
 		return nil, false, err
 	}
 	defer end()
-	m, err := f.askAll(ctx, query(q, name), tcp)
+	m, err := f.askAll(ctx, q.of, query(q, name), tcp)
 	if err != nil {
 		return nil, false, err
 	}
@@ -82,20 +88,26 @@ func query(q question, name string) *dns.Msg {
 	return m
 }
 
-// askAll asks one upstream after the other until one knows. If none does, it returns what the last one has said.
-func (f *forwarder) askAll(ctx context.Context, m *dns.Msg, tcp bool) (*dns.Msg, error) {
+// askAll asks one upstream after the other until one knows. If none does, it returns what the last one has said. One that
+// has said so is not asked again: it would say the same.
+func (f *forwarder) askAll(ctx context.Context, of tenantID, m *dns.Msg, tcp bool) (*dns.Msg, error) {
 	var last *dns.Msg
 	var errs []error
+	failed := map[string]bool{}
 	first := rand.IntN(len(f.upstreams))
 	for i := range attempts {
-		answer, err := exchange(ctx, m, f.upstreams[(first+i)%len(f.upstreams)], tcp)
+		upstream := f.upstreams[(first+i)%len(f.upstreams)]
+		if failed[upstream] {
+			continue
+		}
+		answer, err := f.exchange(ctx, of, m, upstream, tcp)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
 			errs = append(errs, err)
-		case answer.Rcode == dns.RcodeServerFailure || answer.Rcode == dns.RcodeRefused || answer.Rcode == dns.RcodeNotImplemented || answer.Rcode == dns.RcodeFormatError:
-			last = answer
+		case isFailure(answer.Rcode):
+			last, failed[upstream] = answer, true
 		default:
 			return answer, nil
 		}
@@ -106,12 +118,17 @@ func (f *forwarder) askAll(ctx context.Context, m *dns.Msg, tcp bool) (*dns.Msg,
 	return nil, fmt.Errorf("asking upstreams: %w", errors.Join(errs...))
 }
 
+// isFailure reports whether a code says that an upstream does not know, where another one may.
+func isFailure(rcode int) bool {
+	return rcode == dns.RcodeServerFailure || rcode == dns.RcodeRefused || rcode == dns.RcodeNotImplemented || rcode == dns.RcodeFormatError
+}
+
 // exchange asks one upstream, by TCP as well if the answer is too large otherwise and it is asked for. The answer has what is
 // asked for, and nothing beside that.
-func exchange(ctx context.Context, m *dns.Msg, upstream string, tcp bool) (*dns.Msg, error) {
-	answer, err := exchangeBy(ctx, "udp", m, upstream)
+func (f *forwarder) exchange(ctx context.Context, of tenantID, m *dns.Msg, upstream string, tcp bool) (*dns.Msg, error) {
+	answer, err := f.exchangeBy(ctx, of, "udp", m, upstream)
 	if err == nil && answer.Truncated && tcp {
-		answer, err = exchangeBy(ctx, "tcp", m, upstream)
+		answer, err = f.exchangeBy(ctx, of, "tcp", m, upstream)
 	}
 	if err != nil {
 		return nil, err
@@ -131,13 +148,49 @@ func exchange(ctx context.Context, m *dns.Msg, upstream string, tcp bool) (*dns.
 	return answer, nil
 }
 
-func exchangeBy(ctx context.Context, network string, m *dns.Msg, upstream string) (*dns.Msg, error) {
+func (f *forwarder) exchangeBy(ctx context.Context, of tenantID, network string, m *dns.Msg, upstream string) (*dns.Msg, error) {
+	if !f.spent.allow(of) {
+		return nil, errBusy
+	}
 	ctx, cancel := context.WithTimeout(ctx, upstreamTimeout)
 	defer cancel()
 	m.Id = dns.Id() // and a port of its own, because of the new connection
 	client := dns.Client{Net: network, UDPSize: udpSize, Timeout: upstreamTimeout}
 	answer, _, err := client.ExchangeContext(ctx, m, upstream)
 	return answer, err
+}
+
+// spending bounds what upstreams are asked for each tenant, each attempt counted: they take so much of a node, and drop
+// what is beyond that, of everybody. Who has not asked for a while is forgotten.
+type spending struct {
+	perSecond rate.Limit
+	burst     int
+	// refill is after how long there is nothing to know of who has asked.
+	refill time.Duration
+
+	mu sync.Mutex
+	of *utilcache.LRUExpireCache
+}
+
+// newSpending returns the bounds for so much a second, after a burst of two and a half times as much.
+func newSpending(perSecond int) *spending {
+	burst := perSecond*5/2 + 1
+	return &spending{
+		perSecond: rate.Limit(perSecond), burst: burst, refill: time.Duration(burst) * time.Second / time.Duration(perSecond),
+		of: utilcache.NewLRUExpireCache(maxSpending),
+	}
+}
+
+// allow counts one more question to an upstream, and reports whether it may be asked.
+func (s *spending) allow(of tenantID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, ok := s.of.Get(of)
+	if !ok {
+		found = rate.NewLimiter(s.perSecond, s.burst)
+	}
+	s.of.Add(of, found, s.refill)
+	return found.(*rate.Limiter).Allow()
 }
 
 // upstreamsOf returns the upstreams that somebody names, or those of a file such as /etc/resolv.conf if nobody does. Of

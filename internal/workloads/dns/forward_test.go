@@ -2,6 +2,7 @@ package dns
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -203,7 +204,7 @@ func TestLasting(t *testing.T) {
 		"no name":             {dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeNameError}, Ns: []dns.RR{soa}}, 3 * time.Second},
 		"an alias of no name": {dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeNameError}, Answer: []dns.RR{record("a. 1 IN CNAME b.")}, Ns: []dns.RR{soa}}, time.Second},
 		"who knows how long":  {dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeNameError}}, 0},
-		"a failure":           {dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeServerFailure}, Ns: []dns.RR{soa}}, 0},
+		"a failure":           {dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeServerFailure}, Ns: []dns.RR{soa}}, time.Second},
 	} {
 		if got := lasting(&tc.message); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
@@ -305,6 +306,61 @@ func TestTurns(t *testing.T) {
 		}
 		if turns.busy != 0 || turns.queued != 0 || len(turns.used) != 0 || len(turns.waiting) != 0 || len(turns.order) != 0 {
 			t.Errorf("something is left: %+v", turns)
+		}
+	})
+}
+
+// TestSpending checks that upstreams are asked so much for each tenant, each attempt counted, and that it is remembered that
+// they do not know.
+func TestSpending(t *testing.T) {
+	up, silent := newUpstream(t), freeAddress(t)
+	w := newWorld(t, func(o *Options) { o.Forward, o.TenantForwardRate = []string{up.address}, 1 })
+	for range 3 {
+		w.expect(ofAcme, "broken.example.", "A", "SERVFAIL")
+	}
+	if got := up.all(); len(got) != 1 {
+		t.Errorf("an upstream that does not know was asked %d times", len(got))
+	}
+	const asked = 50
+	for i := range asked {
+		w.ask(ofAcme, fmt.Sprintf("x%d.example.", i), "A")
+	}
+	if got := len(up.all()); got < 3 || got > asked/2 {
+		t.Errorf("of %d questions upstreams were asked %d", asked, got)
+	}
+	w.expect(ofGlobex, "example.com.", "A", "60 IN A 192.0.2.1")
+	w.expect(ofAcme, "web.shop.svc.cluster.local.", "A", "NXDOMAIN")
+
+	f := &forwarder{upstreams: []string{silent}, spent: newSpending(1)}
+	f.spent.burst = 2
+	for range 2 {
+		if _, err := f.askAll(t.Context(), idOf(shop), asking("example.com.", dns.TypeA), false); !errors.Is(err, errBusy) {
+			t.Errorf("attempts are not counted: %v", err)
+		}
+	}
+}
+
+// TestSpendingForgets checks that nothing is known of a tenant that has not asked for a while, and that it may ask as much as
+// any other then.
+func TestSpendingForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpending(2)
+		allowed := 0
+		for range 100 {
+			if s.allow(idOf(shop)) {
+				allowed++
+			}
+		}
+		if allowed != s.burst || !s.allow(idOf(others)) {
+			t.Errorf("%d are allowed at once, want %d", allowed, s.burst)
+		}
+		time.Sleep(time.Second)
+		if !s.allow(idOf(shop)) || !s.allow(idOf(shop)) || s.allow(idOf(shop)) {
+			t.Error("there are not two in a second")
+		}
+		time.Sleep(2 * s.refill)
+		if _, ok := s.of.Get(idOf(shop)); ok || !s.allow(idOf(shop)) {
+			t.Error("it is remembered")
 		}
 	})
 }

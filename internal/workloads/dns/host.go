@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"sync"
@@ -29,8 +27,8 @@ const (
 	byNode = "node"
 	// bySpace indexes the host's namespaces by those of spaces.
 	bySpace = "space"
-	// byService indexes slices by their Services.
-	byService = "service"
+	// byName indexes slices by what questions name: their Services, and what is below these.
+	byName = "name"
 	// byInstallation indexes the Services of Tenantry's API.
 	byInstallation = "installation"
 )
@@ -65,7 +63,7 @@ func newHostState(client kubernetes.Interface) (*hostState, error) {
 	for informer, indexers := range map[cache.SharedIndexInformer]cache.Indexers{
 		h.pods:       {byAddress: podAddresses, byNode: podNode},
 		h.services:   {byAddress: serviceAddresses, byInstallation: apiInstallation},
-		h.slices:     {byAddress: sliceAddresses, byService: sliceService},
+		h.slices:     {byAddress: sliceAddresses, byName: sliceNames},
 		h.namespaces: {bySpace: namespaceSpace},
 	} {
 		if err := informer.AddIndexers(indexers); err != nil {
@@ -116,15 +114,7 @@ func slim(obj any) (any, error) {
 		}
 		return kept, nil
 	case *discoveryv1.EndpointSlice:
-		kept := &discoveryv1.EndpointSlice{ObjectMeta: metaOf(o), Ports: o.Ports}
-		kept.Labels = map[string]string{discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName]}
-		for i := range o.Endpoints {
-			e := &o.Endpoints[i]
-			kept.Endpoints = append(kept.Endpoints, discoveryv1.Endpoint{
-				Addresses: canonical(e.Addresses), Hostname: e.Hostname, Conditions: discoveryv1.EndpointConditions{Ready: e.Conditions.Ready},
-			})
-		}
-		return kept, nil
+		return sliceOf(o), nil
 	case *corev1.Namespace:
 		kept := &corev1.Namespace{ObjectMeta: metaOf(o)}
 		kept.CreationTimestamp, kept.DeletionTimestamp = o.CreationTimestamp, o.DeletionTimestamp
@@ -176,18 +166,6 @@ func serviceAddresses(obj any) ([]string, error) {
 	return nil, nil
 }
 
-func sliceAddresses(obj any) ([]string, error) {
-	slice, ok := obj.(*discoveryv1.EndpointSlice)
-	if !ok {
-		return nil, nil
-	}
-	var texts []string
-	for i := range slice.Endpoints {
-		texts = append(texts, slice.Endpoints[i].Addresses...)
-	}
-	return canonical(texts), nil // none twice
-}
-
 // canonical returns the addresses among texts, each of them once and in one form.
 func canonical(texts []string) []string {
 	var all []string
@@ -198,14 +176,6 @@ func canonical(texts []string) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-func sliceService(obj any) ([]string, error) {
-	slice, ok := obj.(*discoveryv1.EndpointSlice)
-	if !ok {
-		return nil, nil
-	}
-	return []string{slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]}, nil
 }
 
 func apiInstallation(obj any) ([]string, error) {
@@ -297,55 +267,15 @@ func (h *hostState) api(installation string) *corev1.Service {
 	return nil
 }
 
-// endpoint is one of a headless Service that is ready.
-type endpoint struct {
-	*discoveryv1.Endpoint
-	ports []discoveryv1.EndpointPort
+// below returns the slices of a headless Service that have something of a name below it: the label of an endpoint,
+// "_name._protocol" of a port, or "_protocol". All of them have what is below nothing.
+func (h *hostState) below(service *corev1.Service, name string) []*endpointSlice {
+	return indexed[*endpointSlice](h.slices, byName, belowKey(service.Namespace, service.Name, name))
 }
 
-// hostnameOf returns the name of an endpoint with an address below its Service's.
-func (e endpoint) hostnameOf(address netip.Addr) string {
-	if e.Hostname != nil && *e.Hostname != "" {
-		return *e.Hostname
-	}
-	return dashed(address)
-}
-
-func (e endpoint) isReady(service *corev1.Service) bool {
-	return service.Spec.PublishNotReadyAddresses || e.Conditions.Ready == nil || *e.Conditions.Ready
-}
-
-// endpoints returns the endpoints of a Service that are ready, beginning with any of them.
-func (h *hostState) endpoints(service *corev1.Service) iter.Seq[endpoint] {
-	all := indexed[*discoveryv1.EndpointSlice](h.slices, byService, service.Namespace+"/"+service.Name)
-	return func(yield func(endpoint) bool) {
-		n := 0
-		for _, slice := range all {
-			n += len(slice.Endpoints)
-		}
-		if n == 0 {
-			return
-		}
-		first := rand.N(n)
-		for _, part := range [][2]int{{first, n}, {0, first}} {
-			i := 0
-			for _, slice := range all {
-				for j := range slice.Endpoints {
-					e := endpoint{&slice.Endpoints[j], slice.Ports}
-					if i >= part[0] && i < part[1] && e.isReady(service) && !yield(e) {
-						return
-					}
-					i++
-				}
-			}
-		}
-	}
-}
-
-// namesAt returns the names that an address has in a space, without the domain.
-func (h *hostState) namesAt(of tenantID, address netip.Addr) []string {
+// namesAt returns the names that an address has in a space, without the domain, and whether there are more than so many.
+func (h *hostState) namesAt(of tenantID, address netip.Addr, most int) (found []string, more bool) {
 	key := address.Unmap().String()
-	var found []string
 	for _, service := range indexed[*corev1.Service](h.services, byAddress, key) {
 		if api := h.api(of.installation); api != nil && api.Namespace == service.Namespace && api.Name == service.Name {
 			found = append(found, "kubernetes.default.svc.")
@@ -353,20 +283,22 @@ func (h *hostState) namesAt(of tenantID, address netip.Addr) []string {
 			found = append(found, service.Name+"."+owner.Name+".svc.")
 		}
 	}
-	for _, slice := range indexed[*discoveryv1.EndpointSlice](h.slices, byAddress, key) {
+	for _, slice := range indexed[*endpointSlice](h.slices, byAddress, key) {
 		owner, ok := h.owner(slice.Namespace)
-		service := h.service(slice.Namespace, slice.Labels[discoveryv1.LabelServiceName])
+		service := h.service(slice.Namespace, slice.service)
 		if !ok || idOf(owner) != of || service == nil {
 			continue
 		}
-		for i := range slice.Endpoints {
-			if e := (endpoint{&slice.Endpoints[i], nil}); e.isReady(service) && slices.Contains(e.Addresses, key) {
-				found = append(found, e.hostnameOf(address)+"."+service.Name+"."+owner.Name+".svc.")
-			}
+		for _, e := range slice.of(service).at(address.Unmap()) {
+			found = append(found, e.label+"."+service.Name+"."+owner.Name+".svc.")
+		}
+		if len(found) > most {
+			break
 		}
 	}
 	slices.Sort(found)
-	return slices.Compact(found)
+	found = slices.Compact(found)
+	return found[:min(len(found), most)], len(found) > most
 }
 
 func indexed[T any](informer cache.SharedIndexInformer, index, value string) []T {

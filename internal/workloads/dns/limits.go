@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 const (
 	// window is the time in which questions of a tenant are counted.
 	window = 100 * time.Millisecond
-	// maxConnections is how many connections by TCP there are, and maxConnectionsOne how many of one tenant.
+	// maxConnections is how many connections by TCP there are, and maxConnectionsOne how many of one tenant, or of all
+	// addresses together of which it is not known whose they are.
 	maxConnections    = 1024
 	maxConnectionsOne = 64
 	// writeTimeout is how long a client may take to read an answer by TCP.
@@ -32,6 +34,9 @@ func (s *server) partyOf(address netip.Addr) party {
 	}
 	return party{address: address}
 }
+
+// isStranger reports whether it is not known whose an address is.
+func (p party) isStranger() bool { return p.address.IsValid() }
 
 // rates counts what each party asks within a window. Beyond its limit, questions are dropped as soon as they are read, which
 // costs less than to answer them: who floods the server fills nobody's queue.
@@ -60,10 +65,14 @@ func (r *rates) allow(p party, now time.Time) bool {
 	return r.asked[p] <= r.most
 }
 
-// admits reports whether a question of a client is read.
+// admits reports whether a question of a client is read. One that may be in another's name does not count as that one's.
 func (s *server) admits(remote net.Addr) bool {
-	address, _ := addressOf(remote)
-	if s.rates.allow(s.partyOf(address), time.Now()) {
+	address, tcp := addressOf(remote)
+	p := party{address: address}
+	if s.trusts(address, tcp) {
+		p = s.partyOf(address)
+	}
+	if s.rates.allow(p, time.Now()) {
 		return true
 	}
 	countDropped()
@@ -92,20 +101,28 @@ func (r reader) ReadUDP(conn *net.UDPConn, timeout time.Duration) ([]byte, *dns.
 // ReadTCP implements dns.Reader. A client that asks more than it may has to connect again.
 func (r reader) ReadTCP(conn net.Conn, timeout time.Duration) ([]byte, error) {
 	m, err := r.Reader.ReadTCP(conn, timeout)
-	if err == nil && !r.server.admits(conn.RemoteAddr()) {
+	if err != nil {
+		return m, err
+	}
+	if c, ok := conn.(*connection); ok && !c.listener.settle(c) || !r.server.admits(conn.RemoteAddr()) {
 		return nil, errTooMany
 	}
-	return m, err
+	return m, nil
 }
 
-// listener accepts so many connections of each tenant.
+// listener accepts so many connections of each tenant, and as many of all addresses together of which it is not known whose
+// they are. When there are no more, the party with the most loses its oldest to one that has fewer.
 type listener struct {
 	net.Listener
 	server *server
 
-	mu   sync.Mutex
-	all  int
-	open map[party]int
+	mu sync.Mutex
+	// all is how many there are, and strange how many of strangers.
+	all, strange int
+	// open are those of each party, the oldest first.
+	open map[party][]*connection
+	// begun is how many there have been.
+	begun uint64
 }
 
 // Accept implements net.Listener.
@@ -116,36 +133,105 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		address, _ := addressOf(conn.RemoteAddr())
-		if end, ok := l.begin(l.server.partyOf(address)); ok {
-			return &connection{Conn: conn, end: sync.OnceFunc(end)}, nil
+		c := &connection{Conn: conn, listener: l, address: address}
+		displaced, ok := l.begin(c)
+		if displaced != nil {
+			countDropped()
+			_ = displaced.Conn.Close()
+		}
+		if ok {
+			return c, nil
 		}
 		countDropped()
 		_ = conn.Close()
 	}
 }
 
-func (l *listener) begin(p party) (end func(), ok bool) {
+// begin counts a connection, if there is a place for it. Another one may have lost its own.
+func (l *listener) begin(c *connection) (displaced *connection, ok bool) {
+	p := l.server.partyOf(c.address)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all >= maxConnections || l.open[p] >= maxConnectionsOne {
+	if len(l.open[p]) >= maxConnectionsOne {
 		return nil, false
 	}
-	l.all++
-	l.open[p]++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.all--
-		if l.open[p]--; l.open[p] == 0 {
-			delete(l.open, p)
+	strangers := p.isStranger() && l.strange >= maxConnectionsOne
+	if strangers || l.all >= maxConnections {
+		if displaced = l.oldestOfMost(strangers); displaced == nil || len(l.open[displaced.party]) <= len(l.open[p]) {
+			return nil, false
 		}
-	}, true
+		l.remove(displaced)
+	}
+	l.begun++
+	c.party, c.number = p, l.begun
+	l.add(c)
+	return displaced, true
+}
+
+// oldestOfMost returns the oldest connection of the party with the most, among strangers or all.
+func (l *listener) oldestOfMost(strangers bool) *connection {
+	var found *connection
+	most := 0
+	for p, of := range l.open {
+		if strangers && !p.isStranger() || len(of) < most || len(of) == most && found.number < of[0].number {
+			continue
+		}
+		found, most = of[0], len(of)
+	}
+	return found
+}
+
+// settle counts a connection for whose it is by now, and reports whether it may stay. A pod may have connected before the
+// host has told of its address.
+func (l *listener) settle(c *connection) bool {
+	p := l.server.partyOf(c.address)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p == c.party {
+		return true
+	}
+	if !l.remove(c) || len(l.open[p]) >= maxConnectionsOne || p.isStranger() && l.strange >= maxConnectionsOne {
+		return false
+	}
+	c.party = p
+	l.add(c)
+	return true
+}
+
+func (l *listener) add(c *connection) {
+	l.open[c.party] = append(l.open[c.party], c)
+	l.count(c.party, 1)
+}
+
+// remove takes a connection out, and reports whether it was there.
+func (l *listener) remove(c *connection) bool {
+	i := slices.Index(l.open[c.party], c)
+	if i < 0 {
+		return false
+	}
+	if l.open[c.party] = slices.Delete(l.open[c.party], i, i+1); len(l.open[c.party]) == 0 {
+		delete(l.open, c.party)
+	}
+	l.count(c.party, -1)
+	return true
+}
+
+func (l *listener) count(p party, n int) {
+	l.all += n
+	if p.isStranger() {
+		l.strange += n
+	}
 }
 
 // connection is one whose client has to read what it is sent.
 type connection struct {
 	net.Conn
-	end func()
+	listener *listener
+	address  netip.Addr
+
+	// These are the listener's.
+	party  party
+	number uint64
 }
 
 // Write implements net.Conn.
@@ -158,6 +244,8 @@ func (c *connection) Write(b []byte) (int, error) {
 
 // Close implements net.Conn.
 func (c *connection) Close() error {
-	c.end()
+	c.listener.mu.Lock()
+	c.listener.remove(c)
+	c.listener.mu.Unlock()
 	return c.Conn.Close()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -27,6 +28,8 @@ const (
 	// shutdownTimeout is how long answers that are being made have after that.
 	shutdownTimeout = 5 * time.Second
 	idleTimeout     = 5 * time.Second
+	// maxForwardRate is how much Options.TenantForwardRate is at most.
+	maxForwardRate = 1_000_000
 	// readBuffer is how many bytes of questions wait to be read: some thousand.
 	readBuffer = 4 << 20
 )
@@ -54,6 +57,11 @@ type Options struct {
 	MaxForwarded int
 	// TenantRate is how many questions a tenant has answered in a second.
 	TenantRate int
+	// TenantForwardRate is how many questions upstreams are asked for a tenant in a second, after a burst of two and a half
+	// times as many.
+	TenantForwardRate int
+	// TrustIPv6 is whether the host's network has checked the source of what arrives by UDP over IPv6.
+	TrustIPv6 bool
 	// LameDuck is how long a server that ends still answers. Zero is defaultLameDuck.
 	LameDuck time.Duration
 	// patience, if set, takes the place of defaultPatience.
@@ -65,7 +73,7 @@ type Options struct {
 // NewOptions returns the defaults.
 func NewOptions() Options {
 	return Options{
-		BindAddress: ":1053", HealthProbeBindAddress: "0", TTL: 5 * time.Second, MaxForwarded: 512, TenantRate: 5000,
+		BindAddress: ":1053", HealthProbeBindAddress: "0", TTL: 5 * time.Second, MaxForwarded: 512, TenantRate: 5000, TenantForwardRate: 200,
 	}
 }
 
@@ -82,6 +90,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.TTL, "ttl", o.TTL, "How long clients may remember names of spaces, in whole seconds.")
 	fs.IntVar(&o.MaxForwarded, "max-forwarded", o.MaxForwarded, "How many questions upstreams are asked at once. A tenant has a quarter of that at most.")
 	fs.IntVar(&o.TenantRate, "tenant-queries-per-second", o.TenantRate, "How many questions of a tenant are answered in a second. Others are dropped.")
+	fs.IntVar(&o.TenantForwardRate, "tenant-forwarded-per-second", o.TenantForwardRate,
+		"How many questions upstreams are asked for a tenant in a second, after a burst of two and a half times as many. Others fail. What is remembered is not asked.")
+	fs.BoolVar(&o.TrustIPv6, "trust-ipv6-sources", o.TrustIPv6,
+		"Answer by UDP over IPv6, and not by TCP alone. Only if the network plugin of the host cluster drops what pods send in the name of other addresses: otherwise every pod can ask in the name of another tenant's.")
 }
 
 // Validate reports what is wrong with the flags.
@@ -99,6 +111,8 @@ func (o *Options) newServer(host *hostState) (*server, error) {
 		return nil, fmt.Errorf("--max-forwarded is %d, and must be positive", o.MaxForwarded)
 	case o.TenantRate < 1:
 		return nil, fmt.Errorf("--tenant-queries-per-second is %d, and must be positive", o.TenantRate)
+	case o.TenantForwardRate < 1 || o.TenantForwardRate > maxForwardRate:
+		return nil, fmt.Errorf("--tenant-forwarded-per-second is %d, and must be between 1 and %d", o.TenantForwardRate, maxForwardRate)
 	case o.HostDomain != "" && len(validation.IsDNS1123Subdomain(o.HostDomain)) > 0:
 		return nil, fmt.Errorf("--host-cluster-domain: %q is no domain, such as %s", o.HostDomain, names.Domain)
 	}
@@ -113,12 +127,15 @@ func (o *Options) newServer(host *hostState) (*server, error) {
 	s := &server{
 		host: host, domains: []string{names.Domain + "."}, inside: network.NewRanges(nil, ranges),
 		ttl:   uint32(o.TTL / time.Second), //nolint:gosec // an hour at most
-		rates: newRates(o.TenantRate), patience: defaultPatience, waiting: make(chan struct{}, maxWaiting),
+		rates: newRates(o.TenantRate), patience: defaultPatience, waiting: newTurns[netip.Addr](0, maxWaiting),
+		processors: newProcessors(), trustsIPv6: o.TrustIPv6,
 	}
 	if o.HostDomain != "" && o.HostDomain != names.Domain {
 		s.domains = append(s.domains, o.HostDomain+".")
 	}
-	s.forward = &forwarder{upstreams: upstreams, turns: newTurns[tenantID](o.MaxForwarded, maxQueued), answers: newAnswers(), isInside: s.isInside}
+	s.forward = &forwarder{
+		upstreams: upstreams, turns: newTurns[tenantID](o.MaxForwarded, maxQueued), spent: newSpending(o.TenantForwardRate), answers: newAnswers(), isInside: s.isInside,
+	}
 	return s, nil
 }
 
@@ -178,7 +195,7 @@ func (o *Options) answer(ctx context.Context, s *server, h *health) error {
 	decorate := func(r dns.Reader) dns.Reader { return reader{r, s} }
 	servers := []*dns.Server{
 		{PacketConn: packets, Handler: s, DecorateReader: decorate, UDPSize: udpSize},
-		{Listener: &listener{Listener: connections, server: s, open: map[party]int{}}, Handler: s, DecorateReader: decorate, IdleTimeout: func() time.Duration { return idleTimeout }},
+		{Listener: &listener{Listener: connections, server: s, open: map[party][]*connection{}}, Handler: s, DecorateReader: decorate, IdleTimeout: func() time.Duration { return idleTimeout }},
 	}
 	ended := make(chan error, len(servers))
 	for _, server := range servers {

@@ -137,12 +137,15 @@ func (l lookup) inServices(labels []string) answer {
 
 // clusterIP looks for a Service with addresses of its own, or for what is below it.
 func (l lookup) clusterIP(service *corev1.Service, below []string) answer {
-	addresses := canonical(service.Spec.ClusterIPs)
+	var addresses []netip.Addr
+	for _, text := range canonical(service.Spec.ClusterIPs) {
+		addresses = append(addresses, netip.MustParseAddr(text))
+	}
 	switch len(below) {
 	case 0:
 		a := answer{exists: true}
 		for _, address := range addresses {
-			l.add(&a, netip.MustParseAddr(address))
+			l.add(&a, address)
 		}
 		return a
 	case 1:
@@ -150,7 +153,7 @@ func (l lookup) clusterIP(service *corev1.Service, below []string) answer {
 	case 2:
 		var a answer
 		for _, port := range service.Spec.Ports {
-			if port.Name == "" || below[0] != "_"+port.Name || !isProtocol(below[1], port.Protocol) {
+			if port.Name == "" || !strings.HasPrefix(below[0], "_") || below[0][1:] != port.Name || !isProtocol(below[1], port.Protocol) {
 				continue
 			}
 			a.exists = true
@@ -166,46 +169,54 @@ func (l lookup) clusterIP(service *corev1.Service, below []string) answer {
 // not there, as the specification says.
 func (l lookup) headless(service *corev1.Service, below []string) answer {
 	var a answer
-	for e := range l.host.endpoints(service) {
-		if len(a.records) > l.most {
-			a.records, a.cut = a.records[:l.most], true
-			break
+	name := strings.Join(below, ".")
+	anyFirst(l.host.below(service, name), func(slice *endpointSlice) bool {
+		of := slice.of(service)
+		switch {
+		case name == "":
+			a.exists = a.exists || of.some()
+			return l.addAll(&a, of.family(l.qtype))
+		case !strings.HasPrefix(name, "_"):
+			v4, v6 := labelled(of.v4, name), labelled(of.v6, name)
+			a.exists = a.exists || len(v4)+len(v6) > 0
+			return l.addAll(&a, endpoints{v4: v4, v6: v6}.family(l.qtype))
+		default:
+			a.exists = a.exists || of.some()
+			port, isPort := slice.ports[name]
+			return !isPort || l.qtype != dns.TypeSRV || l.addPort(&a, of.byAddress, port)
 		}
-		l.addEndpoint(&a, e, below)
-	}
+	})
 	return a
 }
 
-// addEndpoint adds what an endpoint has of a name below its Service.
-func (l lookup) addEndpoint(a *answer, e endpoint, below []string) {
-	for _, text := range e.Addresses {
-		address, err := netip.ParseAddr(text)
-		if err != nil {
-			continue
-		}
-		switch {
-		case len(below) == 0, len(below) == 1 && below[0] == e.hostnameOf(address):
-			a.exists = true
-			l.add(a, address)
-		case len(below) == 1 || len(below) == 2:
-			for _, port := range e.ports {
-				if port.Name == nil || *port.Name == "" || port.Port == nil || port.Protocol == nil || !isProtocol(below[len(below)-1], *port.Protocol) {
-					continue
-				}
-				if len(below) == 1 {
-					a.exists = true
-				} else if below[0] == "_"+*port.Name {
-					a.exists = true
-					l.addService(a, e.hostnameOf(address)+"."+l.above(2), *port.Port, []string{text})
-				}
-			}
-		}
+// addAll adds endpoints. It returns false if there are more than are of use.
+func (l lookup) addAll(a *answer, all []endpoint) bool {
+	return anyFirst(all, func(e endpoint) bool {
+		l.add(a, e.address)
+		return !l.isCut(a)
+	})
+}
+
+// addPort adds a port of endpoints. It returns false if there are more than are of use.
+func (l lookup) addPort(a *answer, all []endpoint, port int32) bool {
+	above := l.above(2)
+	return anyFirst(all, func(e endpoint) bool {
+		l.addService(a, e.label+"."+above, port, []netip.Addr{e.address})
+		return !l.isCut(a)
+	})
+}
+
+// isCut reports whether there is more than is of use, and takes that away.
+func (l lookup) isCut(a *answer) bool {
+	if a.cut = len(a.records) > l.most; a.cut {
+		a.records = a.records[:l.most]
 	}
+	return a.cut
 }
 
 // isProtocol reports whether a label stands for a protocol.
 func isProtocol(label string, protocol corev1.Protocol) bool {
-	return strings.EqualFold(label, "_"+string(protocol))
+	return strings.HasPrefix(label, "_") && strings.EqualFold(label[1:], string(protocol))
 }
 
 // above returns the name that is so many labels above the one that is asked for.
@@ -228,7 +239,7 @@ func (l lookup) address(name string, address netip.Addr) dns.RR {
 }
 
 // addService adds a port of a target, if that is asked for, and the addresses of the target.
-func (l lookup) addService(a *answer, target string, port int32, addresses []string) {
+func (l lookup) addService(a *answer, target string, port int32, addresses []netip.Addr) {
 	if l.qtype != dns.TypeSRV || !a.isNew(target+":"+strconv.Itoa(int(port))) {
 		return
 	}
@@ -237,7 +248,7 @@ func (l lookup) addService(a *answer, target string, port int32, addresses []str
 	})
 	for _, address := range addresses {
 		if len(a.extra) < maxExtra {
-			a.extra = append(a.extra, l.address(target, netip.MustParseAddr(address)))
+			a.extra = append(a.extra, l.address(target, address))
 		}
 	}
 }
@@ -267,9 +278,11 @@ func (l lookup) inPods(labels []string) answer {
 	}
 }
 
+var dashes = strings.NewReplacer(".", "-", ":", "-")
+
 // dashed returns an address as a label of a name.
 func dashed(address netip.Addr) string {
-	return strings.NewReplacer(".", "-", ":", "-").Replace(address.Unmap().StringExpanded())
+	return dashes.Replace(address.Unmap().StringExpanded())
 }
 
 // undashed returns the address that a label stands for.
@@ -308,8 +321,8 @@ func reversed(name string) (netip.Addr, bool) {
 
 // pointers are the records of an address.
 func (l lookup) pointers(address netip.Addr) answer {
-	all := l.host.namesAt(l.of, address)
-	a := answer{exists: len(all) > 0}
+	all, cut := l.host.namesAt(l.of, address, l.most)
+	a := answer{exists: len(all) > 0, cut: cut && l.qtype == dns.TypePTR}
 	for _, name := range all {
 		if l.qtype == dns.TypePTR {
 			a.records = append(a.records, &dns.PTR{Hdr: l.header(l.name, dns.TypePTR), Ptr: name + names.Domain + "."})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +13,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
-	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
@@ -21,9 +21,10 @@ const (
 	// defaultPatience is how long it may take until it is known of an address whose it is: a pod may ask before the host
 	// has told of its address, and before it has told that another one has it no longer.
 	defaultPatience = 2 * time.Second
-	// maxWaiting is how many questions wait for that, and maxWaitingOne how many from one address.
-	maxWaiting    = 1024
-	maxWaitingOne = 16
+	// maxWaiting is how many questions wait for that.
+	maxWaiting = 1024
+	// answerTimeout is how long a question may wait until it is looked at. Clients ask again after five seconds.
+	answerTimeout = 4500 * time.Millisecond
 	// mostByUDP is how many records are of use by UDP: more than fit.
 	mostByUDP = 100
 	// mostByTCP is how many records are of use by TCP: about as many as fit.
@@ -44,26 +45,46 @@ type server struct {
 	forward *forwarder
 	rates   *rates
 	// patience is how long it may take until it is known of an address whose it is.
-	patience  time.Duration
-	waiting   chan struct{}
-	waitingAt keyed.Map[netip.Addr, *waiting]
-	strangers strangers
+	patience time.Duration
+	// waiting has the questions that wait for that. None ever gets a turn: it has places, and the address with the most of
+	// them loses one when there are no more.
+	waiting *turns[netip.Addr]
+	// processors has tenants take turns at the processors.
+	processors *turns[tenantID]
+	// trustsIPv6 is whether an address of IPv6 is that of who sends, also by UDP.
+	trustsIPv6 bool
+	strangers  strangers
 }
 
-// waiting has a place for each question from one address that waits.
-type waiting struct{ places chan struct{} }
+// newProcessors returns turns at the processors: a tenant has half of them at most, or the only one, and no more of it than
+// each other tenant that waits.
+func newProcessors() *turns[tenantID] {
+	return newTurns[tenantID](max(4, 2*runtime.GOMAXPROCS(0)), maxQueued)
+}
 
 // ServeDNS implements dns.Handler.
 func (s *server) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 	defer utilruntime.HandleCrash() // one question must not end the answers to all
 	began := time.Now()
-	reply, kind := s.reply(w, r)
-	_, tcp := w.RemoteAddr().(*net.TCPAddr)
-	fit(reply, sizeOf(r, tcp))
-	if err := w.WriteMsg(reply); err != nil {
+	packed, kind := s.reply(w, r)
+	if packed == nil {
+		return
+	}
+	if _, err := w.Write(packed); err != nil {
 		klog.V(4).InfoS("Answering a question failed", "err", err)
 	}
 	observe(kind, began)
+}
+
+// pack returns an answer as it is sent, so large at most as the client reads it.
+func pack(m, r *dns.Msg, tcp bool) []byte {
+	fit(m, sizeOf(r, tcp))
+	packed, err := m.Pack()
+	if err != nil {
+		klog.V(4).InfoS("Answering a question failed", "err", err)
+		return nil
+	}
+	return packed
 }
 
 // fit makes an answer so large at most, in bytes. What is beside the records goes first, and is not missed.
@@ -87,8 +108,8 @@ func sizeOf(r *dns.Msg, tcp bool) int {
 	}
 }
 
-// reply returns the answer, and of which kind it is.
-func (s *server) reply(w dns.ResponseWriter, r *dns.Msg) (*dns.Msg, string) {
+// reply returns the answer as it is sent, and of which kind it is.
+func (s *server) reply(w dns.ResponseWriter, r *dns.Msg) ([]byte, string) {
 	m := new(dns.Msg)
 	m.SetReply(r)
 	m.RecursionAvailable = true
@@ -96,29 +117,46 @@ func (s *server) reply(w dns.ResponseWriter, r *dns.Msg) (*dns.Msg, string) {
 	if opt != nil {
 		m.SetEdns0(udpSize, opt.Do())
 	}
-	q := r.Question[0]
-	switch {
-	case opt != nil && opt.Version() != 0:
-		m.Rcode = dns.RcodeBadVers
-		return m, kindRefused
-	case r.Opcode != dns.OpcodeQuery || q.Qtype >= 128 && q.Qtype <= dns.TypeANY || q.Qtype == dns.TypeOPT:
-		m.Rcode = dns.RcodeNotImplemented // transfers, and all records at once
-		return m, kindRefused
-	case q.Qclass != dns.ClassINET:
-		m.Rcode = dns.RcodeRefused
-		return m, kindRefused
-	}
 	address, tcp := addressOf(w.RemoteAddr())
-	if s.saysAddress(m, q, address) {
-		return m, kindSpace
+	if refuses(m, r, opt) {
+		return pack(m, r, tcp), kindRefused
+	}
+	if s.saysAddress(m, r.Question[0], address) {
+		return pack(m, r, tcp), kindSpace
+	}
+	if !s.trusts(address, tcp) {
+		m.Truncated = true // then it is asked by TCP
+		return pack(m, r, tcp), kindRefused
 	}
 	asks, ok := s.whoAsks(address)
 	if !ok {
 		s.strangers.note(address, s.host.isNode(address))
 		m.Rcode = dns.RcodeServerFailure
-		return m, kindUnknown
+		return pack(m, r, tcp), kindUnknown
 	}
-	return m, s.resolve(m, r, idOf(asks), tcp)
+	return s.answer(m, r, idOf(asks), tcp)
+}
+
+// refuses reports whether a question is what nobody is answered, and notes why in the answer.
+func refuses(m, r *dns.Msg, opt *dns.OPT) bool {
+	q := r.Question[0]
+	switch {
+	case opt != nil && opt.Version() != 0:
+		m.Rcode = dns.RcodeBadVers
+	case r.Opcode != dns.OpcodeQuery || q.Qtype >= 128 && q.Qtype <= dns.TypeANY || q.Qtype == dns.TypeOPT:
+		m.Rcode = dns.RcodeNotImplemented // transfers, and all records at once
+	case q.Qclass != dns.ClassINET:
+		m.Rcode = dns.RcodeRefused
+	default:
+		return false
+	}
+	return true
+}
+
+// trusts reports whether an address is that of who sends. Linux lets everybody send by UDP over IPv6 in the name of
+// another address (IPV6_FREEBIND), without any capability. By TCP, who does so gets no answer, and has no connection.
+func (s *server) trusts(address netip.Addr, tcp bool) bool {
+	return tcp || !address.Is6() || s.trustsIPv6
 }
 
 // addressOf returns the address of a client, and whether it is connected by TCP.
@@ -138,16 +176,13 @@ func (s *server) whoAsks(address netip.Addr) (names.Namespace, bool) {
 	if n, ok := s.host.clientAt(address); ok {
 		return n, true
 	}
-	at, _, leave := s.waitingAt.Use(address, func() *waiting { return &waiting{make(chan struct{}, maxWaitingOne)} })
-	defer leave()
-	for _, places := range []chan struct{}{at.places, s.waiting} {
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-		default:
-			return names.Namespace{}, false
+	place := s.waiting.wait(address)
+	lost := false
+	defer func() {
+		if !lost {
+			s.waiting.leave(address, place)
 		}
-	}
+	}()
 	timer := time.NewTimer(s.patience)
 	defer timer.Stop()
 	for {
@@ -157,20 +192,61 @@ func (s *server) whoAsks(address netip.Addr) (names.Namespace, bool) {
 		}
 		select {
 		case <-changed:
+		case <-place:
+			lost = true
+			return names.Namespace{}, false
 		case <-timer.C:
 			return names.Namespace{}, false
 		}
 	}
 }
 
-// resolve puts what a tenant's pod is answered into a message, and returns of which kind that is.
-func (s *server) resolve(m, r *dns.Msg, of tenantID, tcp bool) string {
+// answer puts what a tenant's pod is answered into a message, and returns it as it is sent, and of which kind it is. A
+// rate counts questions, and not what they cost: so tenants take turns at the processors, but not while upstreams are asked.
+func (s *server) answer(m, r *dns.Msg, of tenantID, tcp bool) (packed []byte, kind string) {
+	outside := ""
+	err := s.inTurn(of, func() {
+		if kind, outside = s.resolve(m, r, of, tcp); outside == "" {
+			packed = pack(m, r, tcp)
+		}
+	})
+	if err == nil && outside != "" {
+		kind = s.resolveOutside(m, r, of, outside, tcp)
+		err = s.inTurn(of, func() { packed = pack(m, r, tcp) })
+	}
+	if err != nil {
+		m.Answer, m.Ns, m.Rcode = nil, nil, dns.RcodeServerFailure
+		return pack(m, r, tcp), kindOf(err)
+	}
+	return packed, kind
+}
+
+// inTurn does something when it is a tenant's turn. Its error is errBusy.
+func (s *server) inTurn(of tenantID, do func()) error {
+	end, ok := s.processors.try(of)
+	if !ok {
+		ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+		defer cancel()
+		var err error
+		if end, err = s.processors.begin(ctx, of); err != nil {
+			return err
+		}
+	}
+	defer end()
+	do()
+	return nil
+}
+
+// resolve puts what there is of a question into a message, and returns of which kind that is, or the name outside that
+// upstreams are to be asked about.
+func (s *server) resolve(m, r *dns.Msg, of tenantID, tcp bool) (kind, outside string) {
 	q := r.Question[0]
-	name, kind := q.Name, kindSpace
+	name := q.Name
+	kind = kindSpace
 	for range maxAliases {
 		a, zone, ok := s.look(of, dns.Question{Name: name, Qtype: q.Qtype, Qclass: q.Qclass}, tcp)
 		if !ok {
-			return s.resolveOutside(m, r, of, name, tcp)
+			return "", name
 		}
 		m.Authoritative = true
 		m.Answer, m.Truncated = append(m.Answer, a.records...), a.cut && !tcp
@@ -184,16 +260,16 @@ func (s *server) resolve(m, r *dns.Msg, of tenantID, tcp bool) string {
 			if len(a.records) == 0 {
 				m.Ns = []dns.RR{authority(zone, s.ttl)}
 			}
-			return kind
+			return kind, ""
 		}
 		m.Answer = append(m.Answer, &dns.CNAME{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: s.ttl}, Target: a.alias})
 		if q.Qtype == dns.TypeCNAME {
-			return kind
+			return kind, ""
 		}
 		name = a.alias
 	}
 	m.Answer, m.Rcode = nil, dns.RcodeServerFailure // names that stand for each other
-	return kindFailed
+	return kindFailed, ""
 }
 
 // look looks for a name that no upstream is to be asked about, in a zone. It reports whether that is one.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -223,12 +221,13 @@ func TestSeen(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, change := range map[string]func(*Options){
-		"--ttl":                       func(o *Options) { o.TTL = -1 },
-		"--forward":                   func(o *Options) { o.Forward = []string{"example.com"} },
-		"--cluster-cidrs":             func(o *Options) { o.ClusterCIDRs = []string{"x"} },
-		"--host-cluster-domain":       func(o *Options) { o.HostDomain = "a..b" },
-		"--max-forwarded":             func(o *Options) { o.MaxForwarded = 0 },
-		"--tenant-queries-per-second": func(o *Options) { o.TenantRate = 0 },
+		"--ttl":                         func(o *Options) { o.TTL = -1 },
+		"--forward":                     func(o *Options) { o.Forward = []string{"example.com"} },
+		"--cluster-cidrs":               func(o *Options) { o.ClusterCIDRs = []string{"x"} },
+		"--host-cluster-domain":         func(o *Options) { o.HostDomain = "a..b" },
+		"--max-forwarded":               func(o *Options) { o.MaxForwarded = 0 },
+		"--tenant-queries-per-second":   func(o *Options) { o.TenantRate = 0 },
+		"--tenant-forwarded-per-second": func(o *Options) { o.TenantForwardRate = 0 },
 	} {
 		o := NewOptions()
 		change(&o)
@@ -298,71 +297,5 @@ func TestFlood(t *testing.T) {
 		return err != nil
 	}) {
 		t.Error("any number of questions is answered by TCP")
-	}
-}
-
-// TestConnections checks that there are so many connections, so many of one tenant, and that nothing is left of them.
-func TestConnections(t *testing.T) {
-	host, err := newHostState(fake.NewClientset())
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := NewOptions()
-	s, err := o.newServer(host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	here := party{address: netip.MustParseAddr("127.0.0.1")}
-	for name, tc := range map[string]struct {
-		all, open int
-		admitted  bool
-	}{
-		"some":            {all: maxConnections - 1, open: maxConnectionsOne - 1, admitted: true},
-		"all there are":   {all: maxConnections, open: 1},
-		"all of a tenant": {all: maxConnectionsOne, open: maxConnectionsOne},
-	} {
-		t.Run(name, func(t *testing.T) {
-			connections, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			l := &listener{Listener: connections, server: s, all: tc.all, open: map[party]int{here: tc.open}}
-			accepted := make(chan net.Conn, 1)
-			go func() {
-				defer close(accepted)
-				if conn, err := l.Accept(); err == nil {
-					accepted <- conn
-				}
-			}()
-			client, err := net.Dial("tcp", connections.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = client.Close() }()
-			if err := client.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
-			if !tc.admitted {
-				if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) { // nobody else closes it
-					t.Errorf("one too many is not closed: %v", err)
-				}
-				_ = connections.Close()
-				if conn := <-accepted; conn != nil {
-					t.Error("one too many is accepted")
-				}
-				return
-			}
-			defer func() { _ = connections.Close() }()
-			conn := <-accepted
-			if l.all != tc.all+1 || l.open[here] != tc.open+1 {
-				t.Errorf("%d are counted, %d of the tenant", l.all, l.open[here])
-			}
-			for range 2 {
-				_ = conn.Close()
-			}
-			if l.all != tc.all || l.open[here] != tc.open {
-				t.Errorf("after its end %d are counted, %d of the tenant", l.all, l.open[here])
-			}
-		})
 	}
 }

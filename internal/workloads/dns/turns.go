@@ -29,9 +29,24 @@ func newTurns[K comparable](most, queue int) *turns[K] {
 	return &turns[K]{most: most, share: max(1, most/4), queue: queue, used: map[K]int{}, waiting: map[K][]chan bool{}}
 }
 
+// try returns what is to be called at the end of a turn, if there is one without a wait.
+func (t *turns[K]) try(k K) (end func(), ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy >= t.most || t.used[k] >= t.share || len(t.waiting[k]) > 0 {
+		return nil, false
+	}
+	t.busy++
+	t.used[k]++
+	return func() { t.end(k) }, true
+}
+
 // begin waits for a turn, and returns what is to be called at its end. Its error is errBusy, because ctx has ended or too
 // many wait: then one less of the party waits that has the most.
 func (t *turns[K]) begin(ctx context.Context, k K) (end func(), err error) {
+	if end, ok := t.try(k); ok {
+		return end, nil
+	}
 	turn := t.wait(k)
 	select {
 	case granted := <-turn:

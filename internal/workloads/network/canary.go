@@ -16,7 +16,8 @@ import (
 
 // The canaries are two pods in a namespace of their own: one listens on three ports, one connects. A policy of the
 // one that listens lets in what comes to two of them, and a policy of the one that connects lets out what goes to two
-// of them. So one connection must work, and each of the others is stopped by one policy alone.
+// of them. So one connection must work, and each of the others is stopped by one policy alone. Packets by UDP come in from
+// everywhere, at a port of their own: one that is sent in another's name is to be stopped by the network, and by no policy.
 const (
 	canaryLabel    = names.Prefix + "canary"
 	canaryListener = "listener"
@@ -27,6 +28,7 @@ const (
 	portOpen int32 = 8080 + iota
 	portNoIngress
 	portNoEgress
+	portPackets
 )
 
 // CanaryPriorityClass is the PriorityClass of the host that the canaries have. They come before pods of spaces, with
@@ -49,13 +51,16 @@ func CanaryPolicies(namespace, installation string, reachable Reachable) []*netw
 		policy(canaryListener, networkingv1.NetworkPolicySpec{
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{{
-				From: []networkingv1.NetworkPolicyPeer{{PodSelector: canary(canaryDialer)}}, Ports: tcp(portOpen, portNoEgress),
+				From: []networkingv1.NetworkPolicyPeer{{PodSelector: canary(canaryDialer)}}, Ports: ports(corev1.ProtocolTCP, portOpen, portNoEgress),
+			}, {
+				From:  []networkingv1.NetworkPolicyPeer{{PodSelector: canary(canaryDialer)}, {IPBlock: &networkingv1.IPBlock{CIDR: "::/0"}}},
+				Ports: ports(corev1.ProtocolUDP, portPackets),
 			}},
 		}),
 		policy(canaryDialer, networkingv1.NetworkPolicySpec{
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
 			Egress: []networkingv1.NetworkPolicyEgressRule{{
-				To: []networkingv1.NetworkPolicyPeer{{PodSelector: canary(canaryListener)}}, Ports: tcp(portOpen, portNoIngress),
+				To: []networkingv1.NetworkPolicyPeer{{PodSelector: canary(canaryListener)}}, Ports: slices.Concat(ports(corev1.ProtocolTCP, portOpen, portNoIngress), ports(corev1.ProtocolUDP, portPackets)),
 			}, reachable.dns()},
 		}),
 	}
@@ -69,10 +74,10 @@ func canaryMeta(namespace, installation, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{canaryLabel: name, names.InstallationLabel: installation}}
 }
 
-func tcp(ports ...int32) []networkingv1.NetworkPolicyPort {
+func ports(protocol corev1.Protocol, of ...int32) []networkingv1.NetworkPolicyPort {
 	var all []networkingv1.NetworkPolicyPort
-	for _, port := range ports {
-		all = append(all, networkingv1.NetworkPolicyPort{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(port))})
+	for _, port := range of {
+		all = append(all, networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: new(intstr.FromInt32(port))})
 	}
 	return all
 }
@@ -80,19 +85,23 @@ func tcp(ports ...int32) []networkingv1.NetworkPolicyPort {
 // CanaryListener returns the pod that listens. image is Tenantry's. The port that is reached is the last one to be
 // opened: that none of the others is then is not because it is not there yet.
 func CanaryListener(namespace, installation, image string) *corev1.Pod {
-	args := []string{"canary", "listen"}
+	args := []string{"canary", "listen", "--packets", ":" + strconv.Itoa(int(portPackets))}
 	for _, port := range slices.Backward(canaryPorts) {
 		args = append(args, ":"+strconv.Itoa(int(port)))
 	}
 	return canaryPod(namespace, installation, canaryListener, image, args)
 }
 
-// CanaryDialer returns the pod that connects to the one that listens, and ends with one of the exit codes. If there is
-// an address of DNS, it asks there as well.
-func CanaryDialer(namespace, installation, image string, listener netip.Addr, dns string) *corev1.Pod {
+// CanaryDialer returns the pod that connects to the one that listens, and ends with one of the exit codes. If that has an
+// address of IPv6 as well, which is not the zero value then, it connects there, too, and sends packets in others' names. If
+// there is an address of DNS, it asks there as well.
+func CanaryDialer(namespace, installation, image string, listener, ipv6 netip.Addr, dns string) *corev1.Pod {
 	args := []string{"canary", "dial"}
 	if dns != "" {
 		args = append(args, "--dns", net.JoinHostPort(dns, "53"))
+	}
+	if ipv6.IsValid() {
+		args = append(args, "--ipv6", netip.AddrPortFrom(ipv6, uint16(portPackets)).String())
 	}
 	for _, port := range canaryPorts {
 		args = append(args, netip.AddrPortFrom(listener, uint16(port)).String()) //nolint:gosec // ours

@@ -516,7 +516,7 @@ func TestCanaryPriority(t *testing.T) {
 		}
 		values[class.Name] = class.Value
 	}
-	pods := []*corev1.Pod{CanaryListener("tn-canaries", "i", "image"), CanaryDialer("tn-canaries", "i", "image", netip.MustParseAddr("10.0.0.1"), "")}
+	pods := []*corev1.Pod{CanaryListener("tn-canaries", "i", "image"), CanaryDialer("tn-canaries", "i", "image", netip.MustParseAddr("10.0.0.1"), netip.Addr{}, "")}
 	for _, pod := range pods {
 		if value, ok := values[pod.Spec.PriorityClassName]; !ok || value <= values["tenantry-workloads"] {
 			t.Errorf("%s has the class %q, of %v", pod.Name, pod.Spec.PriorityClassName, values)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	netutils "k8s.io/utils/net"
 
 	"github.com/tenantry/tenantry/internal/workloads/canary"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -72,12 +73,17 @@ func (d *dnsService) canaryAddress() string {
 	return ""
 }
 
-// addresses returns where pods that begin now are to ask, nothing if they are not.
+// addresses returns where pods that begin now are to ask, nothing if they are not. By UDP over IPv6 anybody may ask in
+// another's name, and is not answered: pods ask there only where there is nothing else.
 func (d *dnsService) addresses() []string {
 	if d.hidden.Load() {
 		return nil
 	}
-	return d.known()
+	all := d.known()
+	if v4 := slices.DeleteFunc(slices.Clone(all), netutils.IsIPv6String); len(v4) > 0 {
+		return v4
+	}
+	return all
 }
 
 // known returns the addresses of the Service, none if it is not there.

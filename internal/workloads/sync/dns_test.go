@@ -1,11 +1,15 @@
 package sync
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 // TestDNS checks that pods ask the host's server of the spaces' names, and are told if they do not.
@@ -46,5 +50,24 @@ func TestDNS(t *testing.T) {
 				t.Errorf("the space is told %q", all)
 			}
 		})
+	}
+}
+
+// TestDNSFamilies checks that pods ask over IPv6, where anybody may ask in another's name, only if there is nothing else.
+func TestDNSFamilies(t *testing.T) {
+	for _, tc := range []struct{ has, want []string }{
+		{[]string{"10.43.0.10"}, []string{"10.43.0.10"}},
+		{[]string{"fd00::10", "10.43.0.10"}, []string{"10.43.0.10"}},
+		{[]string{"fd00::10"}, []string{"fd00::10"}},
+		{[]string{corev1.ClusterIPNone}, nil},
+	} {
+		d := newDNSService(fake.NewClientset(), DefaultDNSService)
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: names.Platform, Name: "dns"}, Spec: corev1.ServiceSpec{ClusterIPs: tc.has}}
+		if err := d.informer.GetIndexer().Add(service); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.addresses(); len(got)+len(tc.want) > 0 && !slices.Equal(got, tc.want) {
+			t.Errorf("of %v pods ask %v, want %v", tc.has, got, tc.want)
+		}
 	}
 }

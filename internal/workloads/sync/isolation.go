@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,8 +30,9 @@ const (
 	DefaultTestPeriod = 10 * time.Minute
 	// retryTest is after how long a test is repeated by which pods may not run.
 	retryTest = 10 * time.Second
-	// testTimeout is how long a test may take: images may have to be pulled.
-	testTimeout = 3*time.Minute + canary.Patience
+	// testTimeout is how long a test may take: images may have to be pulled, and there are two families of addresses, and
+	// packets.
+	testTimeout = 3*time.Minute + 3*canary.Patience
 	// testPoll is how often the canaries are looked at.
 	testPoll = 500 * time.Millisecond
 	// provenFor is how long a test counts if those after it say nothing.
@@ -42,6 +44,8 @@ const (
 	beingTested = "it is being tested whether the host cluster keeps tenants' pods apart on its network; the pod waits for that"
 	unenforced  = "the host cluster does not enforce network policies, so nothing would keep tenants' pods apart: whoever administers it is to install a network plugin that " +
 		"does, or to accept that with --network-isolation=Unenforced"
+	unchecked = "the host cluster does not check in whose name pods send by UDP over IPv6, which needs no rights, so policies do not keep tenants' pods apart: whoever administers it is to install a " +
+		"network plugin that drops what pods send from other addresses (Calico and Cilium do), to give pods no addresses of IPv6, or to accept that with --network-isolation=Unenforced"
 	untested = "it cannot be seen whether the host cluster keeps tenants' pods apart on its network; the log of the syncer says why. Whoever administers it is to repair that, " +
 		"or to accept it with --network-isolation=Unenforced"
 )
@@ -74,6 +78,8 @@ func (i *isolation) note(err error) (changed bool) {
 		i.why, i.proven = "", i.clock.Now()
 	case errors.Is(err, canary.ErrUnenforced):
 		i.why = unenforced
+	case errors.Is(err, canary.ErrUnchecked):
+		i.why = unchecked
 	case errors.As(err, new(errOutside)):
 		i.why = err.Error()
 	case before != "" || i.clock.Since(i.proven) > provenFor:
@@ -119,8 +125,8 @@ func (s *syncer) enqueueWaiting() {
 	}
 }
 
-// test runs the canaries once. It returns nil if the host enforces policies, canary.ErrUnenforced if it does not, and
-// errOutside if a pod has an address that policies would take for outside of it.
+// test runs the canaries once. It returns nil if the host enforces policies, canary.ErrUnenforced if it does not,
+// canary.ErrUnchecked if pods can pass them in others' names, and errOutside if a pod has an address that policies would take for outside of it.
 func (s *syncer) test(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()
@@ -139,7 +145,11 @@ func (s *syncer) test(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the address of a canary: %w", err)
 	}
-	dialer, err := s.runCanary(ctx, network.CanaryDialer(namespace, s.installation, s.image, address, s.dns.canaryAddress()), func(pod *corev1.Pod) bool {
+	var ipv6 netip.Addr
+	if all := addressesOf(listener); slices.ContainsFunc(all, netip.Addr.Is6) {
+		ipv6 = all[slices.IndexFunc(all, netip.Addr.Is6)]
+	}
+	dialer, err := s.runCanary(ctx, network.CanaryDialer(namespace, s.installation, s.image, address, ipv6, s.dns.canaryAddress()), func(pod *corev1.Pod) bool {
 		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Terminated != nil
 	})
 	if err != nil {
@@ -160,6 +170,8 @@ func (s *syncer) test(ctx context.Context) error {
 		return nil
 	case canary.Unenforced:
 		return canary.ErrUnenforced
+	case canary.Unchecked:
+		return canary.ErrUnchecked
 	case canary.Unconnected:
 		return canary.ErrUnconnected
 	default:

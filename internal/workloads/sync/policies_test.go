@@ -251,6 +251,8 @@ func TestIsolation(t *testing.T) {
 		{what: "a test that says nothing", err: errNothing},
 		{what: "tests that say nothing for long", err: errNothing, wait: 2 * provenFor, want: untested},
 		{what: "it is enforced again"},
+		{what: "anybody sends in others' names", err: fmt.Errorf("a test: %w", canary.ErrUnchecked), want: unchecked},
+		{what: "nobody does any more"},
 		{what: "it is not enforced any more", err: canary.ErrUnenforced, want: unenforced},
 	} {
 		if step.want != beingTested {
@@ -279,15 +281,17 @@ var errNothing = errors.New("the canary is Pending")
 // TestCanaries checks what the canaries are asked, and what their ends mean.
 func TestCanaries(t *testing.T) {
 	for name, tc := range map[string]struct {
-		code    int32
-		address string
-		want    error
+		code          int32
+		address, also string
+		want          error
 		// hidden is whether pods have no DNS of their space then.
 		hidden bool
 	}{
 		"enforced":       {code: canary.Enforced},
 		"hidden":         {code: canary.Hidden, hidden: true},
 		"not enforced":   {code: canary.Unenforced, want: canary.ErrUnenforced},
+		"not checked":    {code: canary.Unchecked, want: canary.ErrUnchecked},
+		"of IPv6":        {code: canary.Enforced, also: "fd00::9"},
 		"not there":      {code: canary.Unconnected, want: canary.ErrUnconnected},
 		"something else": {code: 1, want: errors.New("--workloads-image")},
 		"outside":        {code: canary.Enforced, address: "11.0.0.9", want: errors.New("addresses such as 11.0.0.9")},
@@ -300,10 +304,15 @@ func TestCanaries(t *testing.T) {
 			w.onHost.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				pod := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
 				pod.UID = "u"
-				pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address}
+				pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}}}
+				var ipv6 []string
+				if tc.also != "" {
+					pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: tc.also})
+					ipv6 = []string{"--ipv6", "[" + tc.also + "]:8083"}
+				}
 				if slices.Contains(pod.Spec.Containers[0].Args, "dial") {
 					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: tc.code}}}}
-					if want := []string{"canary", "dial", "--dns", "10.43.0.10:53", address + ":8080", address + ":8081", address + ":8082"}; !slices.Equal(pod.Spec.Containers[0].Args, want) {
+					if want := slices.Concat([]string{"canary", "dial", "--dns", "10.43.0.10:53"}, ipv6, []string{address + ":8080", address + ":8081", address + ":8082"}); !slices.Equal(pod.Spec.Containers[0].Args, want) {
 						t.Errorf("it does %v", pod.Spec.Containers[0].Args)
 					}
 				}
