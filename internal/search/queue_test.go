@@ -145,7 +145,7 @@ func TestWhoComesLater(t *testing.T) {
 		turn := q.take()
 		took, weights := make([]time.Duration, len(turn)), make([]int, len(turn))
 		for i, l := range turn {
-			took[i], weights[i] = time.Duration(len(l.taken))*time.Second, turnWeight // one is a turn
+			took[i], weights[i] = time.Duration(len(l.taken))*time.Second, len(l.taken)*turnWeight // one is a turn
 		}
 		got := taken(turn)
 		q.done(turn, took, weights)
