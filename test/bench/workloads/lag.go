@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tenantry/tenantry/test/harness"
+)
+
+func asked(m *moments) time.Time      { return m.asked }
+func onHost(m *moments) time.Time     { return m.onHost }
+func runsOnHost(m *moments) time.Time { return m.runsOnHost }
+func runs(m *moments) time.Time       { return m.runs }
+
+// lag measures each pod's way, at a rate.
+func (b *bench) lag(ctx context.Context) error {
+	inSpaces, err := b.steadily(ctx, "lag", b.spaces, &b.everywhere, b.lagPods, b.rate)
+	if err != nil {
+		return err
+	}
+	direct, err := b.steadily(ctx, "plain", b.direct, nil, b.lagPods, b.rate)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n| of %d pods, %d a second | p50, p99, longest, ms |\n|---|---|\n", b.lagPods, b.rate)
+	reportLag(inSpaces)
+	harness.Row("created directly on the host to Running there", "%s", times(direct.between(asked, runs)))
+	return nil
+}
+
+func reportLag(r *record) {
+	harness.Row("created in a space to created on the host", "%s", times(r.between(asked, onHost)))
+	harness.Row("Running on the host to Running in the space", "%s", times(r.between(runsOnHost, runs)))
+	harness.Row("created in a space to Running there", "%s", times(r.between(asked, runs)))
+}
+
+func times(all []time.Duration) string {
+	return fmt.Sprintf("%.0f, %.0f, %.0f", milliseconds(harness.Median(all)), milliseconds(harness.Quantile(all, 0.99)), milliseconds(harness.Quantile(all, 1-1e-9)))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// steadily creates pods in places in turn, so many in a second, and deletes them when all are Running.
+func (b *bench) steadily(ctx context.Context, prefix string, places []place, everywhere *place, count, rate int) (*record, error) {
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := newRecord(count)
+	if err := r.follow(watching, places, everywhere); err != nil {
+		return nil, err
+	}
+	var creating errgroup.Group
+	ticker := time.NewTicker(time.Second / time.Duration(rate))
+	defer ticker.Stop()
+	for i := range count {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		creating.Go(func() error { return r.create(ctx, places[i%len(places)], fmt.Sprintf("%s-%05d", prefix, i)) })
+	}
+	if err := errors.Join(creating.Wait(), r.await(ctx)); err != nil {
+		return nil, err
+	}
+	return r, empty(ctx, places, b.everywhere)
+}
+
+// besideGreedy measures the pods of a tenant, alone and beside others who create theirs as fast as they can.
+func (b *bench) besideGreedy(ctx context.Context) error {
+	const pods, rate = 60, 2
+	all, err := b.newTenants(ctx, "greedy", b.greedy+1)
+	if err != nil {
+		return err
+	}
+	quiet, greedy := all[:1], all[1:]
+	if _, err := b.steadily(ctx, "warm", quiet, nil, 1, rate); err != nil {
+		return err
+	}
+	alone, err := b.steadilyKept(ctx, "alone", quiet, pods, rate)
+	if err != nil {
+		return err
+	}
+	var created atomic.Int64
+	busy, stop := context.WithCancel(ctx)
+	defer stop()
+	var creating errgroup.Group
+	for i, p := range greedy {
+		for worker := range 4 {
+			creating.Go(func() error {
+				for n := worker; n < b.greedyPods && busy.Err() == nil; n += 4 {
+					if err := p.create(busy, fmt.Sprintf("greedy-%02d-%05d", i, n)); err != nil && busy.Err() == nil {
+						return err
+					}
+					created.Add(1)
+				}
+				return nil
+			})
+		}
+	}
+	beside, err := b.steadilyKept(ctx, "beside", quiet, pods, rate)
+	stop()
+	if err := errors.Join(err, creating.Wait()); err != nil {
+		return err
+	}
+	fmt.Printf("\n| a tenant's %d pods, %d a second: p50, p99, longest, ms | alone | beside %d others, who create %d pods meanwhile |\n|---|---|---|---|\n", pods, rate, b.greedy, created.Load())
+	for _, row := range []struct {
+		what     string
+		from, to func(*moments) time.Time
+	}{{"created to created on the host", asked, onHost}, {"Running on the host to Running in the space", runsOnHost, runs}, {"created to Running", asked, runs}} {
+		fmt.Printf("| %s | %s | %s |\n", row.what, times(alone.between(row.from, row.to)), times(beside.between(row.from, row.to)))
+	}
+	return empty(ctx, all, b.everywhere)
+}
+
+// steadilyKept is steadily, with the host watched.
+func (b *bench) steadilyKept(ctx context.Context, prefix string, places []place, pods, rate int) (*record, error) {
+	return b.steadily(ctx, prefix, places, &b.everywhere, pods, rate)
+}
