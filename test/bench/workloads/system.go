@@ -144,15 +144,11 @@ func (s *system) startHost(ctx context.Context, o options) error {
 
 // startNodes makes nodes that kwok simulates, and waits until they are ready.
 func (s *system) startNodes(ctx context.Context, o options, kubeconfig string) error {
-	settings := filepath.Join(s.dir, "kwok.yaml")
-	if err := os.WriteFile(settings, []byte("apiVersion: config.kwok.x-k8s.io/v1alpha1\nkind: KwokConfiguration\noptions:\n  podPlayStageParallelism: 16\n"), 0o600); err != nil {
-		return err
-	}
 	stages, err := filepath.Glob(filepath.Join(o.hostPrograms, "stages", "*.yaml"))
 	if err != nil {
 		return err
 	}
-	args := []string{"--kubeconfig=" + kubeconfig, "--manage-all-nodes", "--node-lease-duration-seconds=40", "--cidr=10.64.0.0/12", "--config=" + settings}
+	args := []string{"--kubeconfig=" + kubeconfig, "--manage-all-nodes", "--node-lease-duration-seconds=40", "--cidr=10.64.0.0/12"}
 	for _, stage := range stages {
 		args = append(args, "--config="+stage)
 	}
