@@ -30,7 +30,7 @@ func (b *bench) lag(ctx context.Context) error {
 	fmt.Printf("\n| of %d pods, %d a second | p50, p99, longest, ms |\n|---|---|\n", b.lagPods, b.rate)
 	reportLag(inSpaces)
 	harness.Row("created directly on the host to Running there", "%s", times(direct.between(asked, runs)))
-	return nil
+	return errors.Join(empty(ctx, b.spaces, b.everywhere), empty(ctx, b.direct, b.everywhere))
 }
 
 func reportLag(r *record) {
@@ -45,7 +45,7 @@ func times(all []time.Duration) string {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// steadily creates pods in places in turn, so many in a second, and deletes them when all are Running.
+// steadily creates pods in places in turn, so many in a second, and returns when all are Running.
 func (b *bench) steadily(ctx context.Context, prefix string, places []place, everywhere *place, count, rate int) (*record, error) {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -67,7 +67,7 @@ func (b *bench) steadily(ctx context.Context, prefix string, places []place, eve
 	if err := errors.Join(creating.Wait(), r.await(ctx)); err != nil {
 		return nil, err
 	}
-	return r, empty(ctx, places, b.everywhere)
+	return r, nil
 }
 
 // besideGreedy measures the pods of a tenant, alone and beside others who create theirs as fast as they can.
@@ -81,7 +81,7 @@ func (b *bench) besideGreedy(ctx context.Context) error {
 	if _, err := b.steadily(ctx, "warm", quiet, nil, 1, rate); err != nil {
 		return err
 	}
-	alone, err := b.steadilyKept(ctx, "alone", quiet, pods, rate)
+	alone, err := b.steadily(ctx, "alone", quiet, &b.everywhere, pods, rate)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (b *bench) besideGreedy(ctx context.Context) error {
 			})
 		}
 	}
-	beside, err := b.steadilyKept(ctx, "beside", quiet, pods, rate)
+	beside, err := b.steadily(ctx, "beside", quiet, &b.everywhere, pods, rate)
 	stop()
 	if err := errors.Join(err, creating.Wait()); err != nil {
 		return err
@@ -115,9 +115,4 @@ func (b *bench) besideGreedy(ctx context.Context) error {
 		fmt.Printf("| %s | %s | %s |\n", row.what, times(alone.between(row.from, row.to)), times(beside.between(row.from, row.to)))
 	}
 	return empty(ctx, all, b.everywhere)
-}
-
-// steadilyKept is steadily, with the host watched.
-func (b *bench) steadilyKept(ctx context.Context, prefix string, places []place, pods, rate int) (*record, error) {
-	return b.steadily(ctx, prefix, places, &b.everywhere, pods, rate)
 }
