@@ -226,6 +226,9 @@ func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
 		},
 		Target: corev1.ObjectReference{Kind: "Node", Name: host.Spec.NodeName},
 	}, metav1.CreateOptions{})
+	if apierrors.IsConflict(err) {
+		return nil // it is bound, gone or ending already, and the cache will say so
+	}
 	if err != nil {
 		return fmt.Errorf("binding the pod: %w", err)
 	}

@@ -451,6 +451,18 @@ func TestPods(t *testing.T) {
 	}
 }
 
+// TestBoundAlready checks that a cache which does not have the binding yet is no failure, after which a pod would wait.
+func TestBoundAlready(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(nil), hostPod(spacePod(nil), onNode))
+	w.space.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewConflict(corev1.Resource("pods/binding"), "web-0", errors.New("pod web-0 is already assigned to node"))
+	})
+	if err := w.look(); err != nil {
+		t.Error(err)
+	}
+	w.expect([]string{"create pods/binding"}, nil)
+}
+
 // TestBehind checks that nothing is deleted of which the cache alone says that it is gone.
 func TestBehind(t *testing.T) {
 	w := newWorld(t, hostSpace(), hostPod(spacePod(nil), nil))

@@ -43,7 +43,7 @@ func (b *bench) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	harness.Row("requests since then, but for leases, lists and watches", "%s", sentences(sent))
+	harness.Row("requests since then, but for leases and watches", "%s", sentences(sent))
 	reportMemory("per pod, after a restart", before, after, b.pods)
 	return empty(ctx, b.spaces, b.everywhere)
 }
@@ -83,11 +83,11 @@ func reportMemory(what string, before, now harness.Footprint, n int) {
 	harness.Row("resident memory "+what, "%.1f KiB (%d to %d MiB)", each(before.Anonymous, now.Anonymous), before.Anonymous>>20, now.Anonymous>>20)
 }
 
-// sentences lists requests, but for lists and watches, "none" if there are none.
+// sentences lists requests, but for watches, "none" if there are none.
 func sentences(sent map[string]int) string {
 	var all []string
 	for _, what := range slices.Sorted(maps.Keys(sent)) {
-		if verb := strings.Fields(what)[1]; verb != "list" && verb != "watch" {
+		if strings.Fields(what)[1] != "watch" {
 			all = append(all, fmt.Sprintf("%d %s", sent[what], what))
 		}
 	}

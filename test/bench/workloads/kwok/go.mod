@@ -1,3 +1,4 @@
+// kwok, in a module of its own so that its dependencies stay out of the product's.
 module github.com/tenantry/tenantry/test/bench/workloads/kwok
 
 go 1.26.0
