@@ -13,6 +13,7 @@ import (
 )
 
 func asked(m *moments) time.Time      { return m.asked }
+func answered(m *moments) time.Time   { return m.answered }
 func onHost(m *moments) time.Time     { return m.onHost }
 func runsOnHost(m *moments) time.Time { return m.runsOnHost }
 func runs(m *moments) time.Time       { return m.runs }
@@ -34,6 +35,7 @@ func (b *bench) lag(ctx context.Context) error {
 }
 
 func reportLag(r *record) {
+	harness.Row("a creation in a space is answered", "%s", times(r.between(asked, answered)))
 	harness.Row("created in a space to created on the host", "%s", times(r.between(asked, onHost)))
 	harness.Row("Running on the host to Running in the space", "%s", times(r.between(runsOnHost, runs)))
 	harness.Row("created in a space to Running there", "%s", times(r.between(asked, runs)))
@@ -73,7 +75,7 @@ func (b *bench) steadily(ctx context.Context, prefix string, places []place, eve
 // besideGreedy measures the pods of a tenant, alone and beside others who create theirs as fast as they can.
 func (b *bench) besideGreedy(ctx context.Context) error {
 	const pods, rate = 60, 2
-	all, err := b.newTenants(ctx, "greedy", b.greedy+1)
+	all, err := b.newTenants(ctx, greedyPrefix, b.greedy+1)
 	if err != nil {
 		return err
 	}
@@ -111,7 +113,7 @@ func (b *bench) besideGreedy(ctx context.Context) error {
 	for _, row := range []struct {
 		what     string
 		from, to func(*moments) time.Time
-	}{{"created to created on the host", asked, onHost}, {"Running on the host to Running in the space", runsOnHost, runs}, {"created to Running", asked, runs}} {
+	}{{"a creation is answered", asked, answered}, {"created to created on the host", asked, onHost}, {"Running on the host to Running in the space", runsOnHost, runs}, {"created to Running", asked, runs}} {
 		fmt.Printf("| %s | %s | %s |\n", row.what, times(alone.between(row.from, row.to)), times(beside.between(row.from, row.to)))
 	}
 	return empty(ctx, all, b.everywhere)

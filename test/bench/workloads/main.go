@@ -83,7 +83,7 @@ func measure(ctx context.Context, s *system, o options) error {
 	if b.everywhere, err = newPlace(s.cluster.Config, ""); err != nil {
 		return err
 	}
-	if b.spaces, err = s.newTenants(ctx, "tenant", o.tenants); err != nil {
+	if b.spaces, err = s.newTenants(ctx, tenantPrefix, o.tenants); err != nil {
 		return err
 	}
 	if b.direct, err = s.newNamespaces(ctx, "direct", o.tenants); err != nil {

@@ -62,7 +62,7 @@ func (p place) follow(ctx context.Context, label string, report func(pod *corev1
 }
 
 // moments are when something was seen of a pod.
-type moments struct{ asked, onHost, runsOnHost, runs time.Time }
+type moments struct{ asked, answered, onHost, runsOnHost, runs time.Time }
 
 // record has the moments of pods, by their names.
 type record struct {
@@ -118,6 +118,7 @@ func (r *record) create(ctx context.Context, in place, name string) error {
 	if err := in.create(ctx, name); err != nil {
 		return fmt.Errorf("creating pod %s: %w", name, err)
 	}
+	r.note(name, func(m *moments) *time.Time { return &m.answered })
 	return nil
 }
 

@@ -134,7 +134,7 @@ func (b *bench) besideIdle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.newTenants(ctx, "idle", b.idle); err != nil {
+	if _, err := b.newTenants(ctx, idlePrefix, b.idle); err != nil {
 		return err
 	}
 	sentAfter, err := b.syncer.sent(ctx)

@@ -6,9 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -205,8 +207,15 @@ func (s *system) startServer(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	var tokens strings.Builder
+	for prefix, count := range map[string]int{tenantPrefix: o.tenants, greedyPrefix: o.greedy + 1, idlePrefix: o.idle} {
+		for i := range count {
+			name := tenantName(prefix, i)
+			fmt.Fprintf(&tokens, "%s,%s,%s,,,%s\n", tokenOf(name), user, name, name)
+		}
+	}
 	if s.server, err = harness.StartAPIServer(ctx, harness.APIServerOptions{
-		Dir: into, Command: []string{o.tenantry, "server", "--authorization-mode=RBAC", "--host-kubeconfig=" + connect},
+		Dir: into, Tokens: tokens.String(), Command: []string{o.tenantry, "server", "--authorization-mode=RBAC", "--host-kubeconfig=" + connect},
 	}); err != nil {
 		return err
 	}
@@ -239,22 +248,57 @@ func (s *system) spent() ([]time.Duration, error) {
 	return all, nil
 }
 
-// newTenants creates tenants and returns when their spaces can be used.
+// Prefixes of the names of tenants. Each has a user, who is held to what the server gives tenants.
+const (
+	tenantPrefix, greedyPrefix, idlePrefix = "tenant", "greedy", "idle"
+	user                                   = "jane"
+)
+
+func tenantName(prefix string, i int) string { return fmt.Sprintf("%s-%05d", prefix, i) }
+
+func tokenOf(name string) string { return "token-of-" + name }
+
+// newTenants creates tenants and returns their users' places when they can work there.
 func (s *system) newTenants(ctx context.Context, prefix string, count int) ([]place, error) {
 	all := make([]place, count)
 	_, err := harness.Each(0, count, 16, func(i int) error {
-		name := fmt.Sprintf("%s-%05d", prefix, i)
+		name := tenantName(prefix, i)
 		if err := s.tenants.Create(ctx, name, v1alpha1.TenantSpec{}); err != nil {
 			return err
 		}
 		if err := s.tenants.Await(ctx, name, step, runTimeout); err != nil {
 			return err
 		}
-		var err error
-		all[i], err = newPlace(harness.InSpace(s.server.Config, name), "default")
-		return err
+		if prefix == idlePrefix {
+			return nil
+		}
+		config := harness.InSpace(s.server.Config, name)
+		admin, err := newPlace(config, "default")
+		if err != nil {
+			return err
+		}
+		if err := admin.letIn(ctx); err != nil {
+			return err
+		}
+		config.BearerToken = tokenOf(name)
+		if all[i], err = newPlace(config, "default"); err != nil {
+			return err
+		}
+		return harness.Until(ctx, startTimeout, "the user has its rights", func(ctx context.Context) error {
+			_, err := all[i].client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+			return err
+		})
 	})
 	return all, err
+}
+
+// letIn gives a tenant's user all rights in its space.
+func (p place) letIn(ctx context.Context) error {
+	_, err := p.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user}, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+	}, metav1.CreateOptions{})
+	return err
 }
 
 // newNamespaces creates namespaces of the host and returns when pods can be created in them.
