@@ -215,7 +215,8 @@ func (s *system) startServer(ctx context.Context, o options) error {
 		}
 	}
 	if s.server, err = harness.StartAPIServer(ctx, harness.APIServerOptions{
-		Dir: into, Tokens: tokens.String(), Command: []string{o.tenantry, "server", "--authorization-mode=RBAC", "--host-kubeconfig=" + connect},
+		Dir: into, Tokens: tokens.String(), UnsafeNoFsync: true, // as the host
+		Command: []string{o.tenantry, "server", "--authorization-mode=RBAC", "--host-kubeconfig=" + connect},
 	}); err != nil {
 		return err
 	}
