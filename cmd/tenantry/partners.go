@@ -15,7 +15,7 @@ var partners = []struct{ flags, need []string }{
 		[]string{"search"},
 	},
 	{
-		[]string{"network-isolation", "network-isolation-cluster-cidrs", "network-isolation-allow-cidrs", "workloads-image", "trust-local-images", "orphan-limit", "dns-service", "workloads-api-address"},
+		[]string{"network-isolation", "network-isolation-cluster-cidrs", "network-isolation-allow-cidrs", "workloads-image", "trust-local-images", "orphan-limit", "max-namespaces-per-tenant", "dns-service", "workloads-api-address"},
 		[]string{"host-kubeconfig"},
 	},
 	{

@@ -96,11 +96,14 @@ type room struct {
 	answers, others *semaphore.Weighted
 	// messages is how many are read. Others wait where their sender notices it.
 	messages *rate.Limiter
+	// parsing is held by who looks what a message asks for, which is before the server gives it a seat.
+	parsing *semaphore.Weighted
 }
 
 func newRoom() *room {
 	return &room{
 		answers: semaphore.NewWeighted(2 * maxAnswer), others: semaphore.NewWeighted(maxAnswer), messages: rate.NewLimiter(messagesPerSecond, messageBurst),
+		parsing: semaphore.NewWeighted(1),
 	}
 }
 

@@ -85,6 +85,8 @@ var searchTable = []mutant{
 		"internal/search/properties/properties.go", `cause := recover(); cause != nil {`, `cause := any(nil); cause != nil {`},
 	{"requests in GraphQL are bounded before they are validated", by("internal/search/graphql", "TestRefusals"),
 		"internal/search/graphql/request.go", `if err := bound(document); err != nil {`, `if err := bound(document); false && err != nil {`},
+	{"of two fragments of one name none is left unmeasured", by("internal/search/graphql", "TestRefusals"),
+		"internal/search/graphql/request.go", `if document.Fragments.ForName(fragment.Name) != fragment {`, `if document.Fragments.ForName(fragment.Name) == nil {`},
 	{"an answer has no more items than it may, however often it shows them", by("internal/search/graphql", "TestRefusals"),
 		"internal/search/graphql/execute.go", `e.items > MaxItems {`, `false && e.items > MaxItems {`},
 	{"pages of other sites post nothing", by("internal/search", "TestGraphQLRequests"),

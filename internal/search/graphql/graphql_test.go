@@ -134,11 +134,12 @@ func TestRefusals(t *testing.T) {
 		"{ searchSchema" + strings.Repeat(" searchSchema", maxRepeated+1) + " }":                             "more than 30 fields of the same names",
 		"{" + differing(maxRepeated+2) + " }":                                                                "more than 30 fields of the same names",
 		"{ messages { id } ... {" + differing(20) + " } ...f } fragment f on Query {" + differing(20) + " }": "more than 30 fields of the same names",
-		"{ messages {" + strings.Repeat(" id", maxRepeated+2) + " } }":                                       "more than 30 fields of the same names",
-		"{ search(input: [" + strings.Repeat("{},", maxInputs+1) + "]) { count } }":                          "more than 30 searches",
-		strings.Repeat("{ messages ", 1500):                                                                  "exceeded",
-		"{ messages { id } }" + strings.Repeat(" ", maxText):                                                 "bytes",
-		"{ messages { id } } #" + strings.Repeat("\n,", maxTokens):                                           "",
+		"{ ...f } fragment f on Query { searchSchema } fragment f on Query {" + strings.Repeat("... {", 600) + strings.Repeat(" search { count }", 30) + strings.Repeat("}", 600) + "}": "two fragments named",
+		"{ messages {" + strings.Repeat(" id", maxRepeated+2) + " } }":              "more than 30 fields of the same names",
+		"{ search(input: [" + strings.Repeat("{},", maxInputs+1) + "]) { count } }": "more than 30 searches",
+		strings.Repeat("{ messages ", 1500):                                         "exceeded",
+		"{ messages { id } }" + strings.Repeat(" ", maxText):                        "bytes",
+		"{ messages { id } } #" + strings.Repeat("\n,", maxTokens):                  "",
 	} {
 		got := ask(t, &fake{}, query, nil)
 		if want != "" && (!strings.HasPrefix(got, "refused: ") || !strings.Contains(got, want)) {

@@ -134,7 +134,8 @@ var errCycle = errors.New("fragments use each other in a circle")
 
 // bound returns an error if a document is too large. Validation compares each pair of fields of one name, walks anew what
 // fragments reach for each definition of one and each pair of braces, keeps an error for each pair that differs, and
-// nothing ends it: all that it multiplies is bounded here, whether an operation uses it or not.
+// nothing ends it: all that it multiplies is bounded here, whether an operation uses it or not. A name has one fragment,
+// because what is measured of it is found by its name.
 func bound(document *ast.QueryDocument) error {
 	s := &sizes{fragments: document.Fragments, known: map[string]size{}, open: map[string]bool{}}
 	var all size
@@ -148,6 +149,9 @@ func bound(document *ast.QueryDocument) error {
 		sets = append(sets, operation.SelectionSet)
 	}
 	for _, fragment := range document.Fragments {
+		if document.Fragments.ForName(fragment.Name) != fragment {
+			return fmt.Errorf("the query has two fragments named %.40q; give each a name of its own", fragment.Name)
+		}
 		of, err := s.fragment(fragment.Name)
 		if err != nil {
 			return err

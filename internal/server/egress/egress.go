@@ -145,12 +145,12 @@ func (o Options) denied(ctx context.Context) ([]netip.Addr, error) {
 	}
 	for _, a := range local {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			denied = append(denied, prefix.Addr().Unmap())
+			denied = append(denied, formsOf(prefix.Addr())...)
 		}
 	}
 	for _, host := range o.Hosts {
 		if ip, err := netip.ParseAddr(host); err == nil {
-			denied = append(denied, ip.Unmap())
+			denied = append(denied, formsOf(ip)...)
 			continue
 		}
 		resolved, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
@@ -158,7 +158,7 @@ func (o Options) denied(ctx context.Context) ([]netip.Addr, error) {
 			return nil, err
 		}
 		for _, ip := range resolved {
-			denied = append(denied, ip.Unmap())
+			denied = append(denied, formsOf(ip)...)
 		}
 	}
 	return denied, nil
@@ -171,15 +171,20 @@ func (o Options) check(address string, denied []netip.Addr) error {
 	if err != nil || parsed.Addr().Zone() != "" {
 		return errDenied
 	}
-	ip := offlimits.Embedded(parsed.Addr())
-	switch {
-	case isIn(o.Allowed, ip):
-		return nil
-	case slices.Contains(denied, ip), isOffLimits(ip), isIn(o.Denied, ip):
-		return errDenied
-	default:
+	if isIn(o.Allowed, offlimits.Embedded(parsed.Addr())) {
 		return nil
 	}
+	for _, ip := range formsOf(parsed.Addr()) {
+		if slices.Contains(denied, ip) || isOffLimits(ip) || isIn(o.Denied, ip) {
+			return errDenied
+		}
+	}
+	return nil
+}
+
+// formsOf returns an address as it is, and the one of IPv4 that it stands for: what is denied may be written as either.
+func formsOf(ip netip.Addr) []netip.Addr {
+	return []netip.Addr{ip.Unmap(), offlimits.Embedded(ip)}
 }
 
 func isIn(networks []net.IPNet, ip netip.Addr) bool {

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 )
 
 // wantsInitialEvents reports whether a watch begins with the current state.
@@ -23,7 +25,8 @@ func wantsInitialEvents(opts storage.ListOptions) bool {
 
 // watchFromList serves a watch that begins with the current state as a list of
 // the space followed by a watch from there. Upstream's cache would copy and
-// sort the objects of every space to serve the initial events of one.
+// sort the objects of every space to serve the initial events of one, and its store
+// without a cache gives the seat of the request back before it reads them.
 func (s *Space) watchFromList(ctx context.Context, c collection, ended <-chan struct{}) (watch.Interface, error) {
 	list := c
 	list.opts.SendInitialEvents = nil
@@ -59,12 +62,16 @@ func (s *Space) watchFromList(ctx context.Context, c collection, ended <-chan st
 	following.SendInitialEvents = nil
 	following.ResourceVersionMatch = ""
 	following.ResourceVersion = accessor.GetResourceVersion()
-	source, err := s.Interface.Watch(ctx, c.key, following)
+	// The source has nothing to begin with, and would give the seat of the request back at once.
+	source, err := s.Interface.Watch(utilflowcontrol.WithInitializationSignal(ctx, nil), c.key, following)
 	if err != nil {
 		return nil, err
 	}
-	return newPrefixedWatch(initial, source, s.restored(ctx, c), ended), nil
+	return newPrefixedWatch(initial, source, s.restored(ctx, c), ended, func() { utilflowcontrol.WatchInitialized(ctx) }), nil
 }
+
+// maxInitialSeat is for how long a watch has a seat whose client does not read the initial events.
+const maxInitialSeat = 10 * time.Second
 
 // initialEventsEnd returns the bookmark of KEP-3157 that ends the initial events.
 func (s *Space) initialEventsEnd(resourceVersion string) (runtime.Object, error) {
@@ -87,22 +94,21 @@ type prefixedWatch struct {
 	follow func(watch.Event) (watch.Event, bool)
 	// ended, if set, is closed when clients have to start the watch anew.
 	ended <-chan struct{}
+	// initialized is called when the initial events have been taken.
+	initialized func()
 }
 
-func newPrefixedWatch(initial []watch.Event, source watch.Interface, follow func(watch.Event) (watch.Event, bool), ended <-chan struct{}) watch.Interface {
+func newPrefixedWatch(initial []watch.Event, source watch.Interface, follow func(watch.Event) (watch.Event, bool), ended <-chan struct{}, initialized func()) watch.Interface {
 	// The buffer is that of upstream's smallest watcher.
-	w := &prefixedWatch{relay: newRelay(source, 10), follow: follow, ended: ended}
+	w := &prefixedWatch{relay: newRelay(source, 10), follow: follow, ended: ended, initialized: initialized}
 	go w.run(initial)
 	return w
 }
 
 func (w *prefixedWatch) run(initial []watch.Event) {
 	defer close(w.result)
-	for i := range initial {
-		if !w.send(initial[i]) {
-			return
-		}
-		initial[i] = watch.Event{} // for the garbage collector
+	if !w.begin(initial) {
+		return
 	}
 	for {
 		select {
@@ -122,6 +128,19 @@ func (w *prefixedWatch) run(initial []watch.Event) {
 			}
 		}
 	}
+}
+
+// begin sends the initial events. It returns false if the watch has been stopped.
+func (w *prefixedWatch) begin(initial []watch.Event) bool {
+	defer time.AfterFunc(maxInitialSeat, w.initialized).Stop()
+	defer w.initialized()
+	for i := range initial {
+		if !w.send(initial[i]) {
+			return false
+		}
+		initial[i] = watch.Event{} // for the garbage collector
+	}
+	return true
 }
 
 // relay is a watch that passes on what a goroutine sends of its source.

@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/storage"
+	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -164,5 +166,47 @@ func TestWritesAreNotOfferedToOtherSpaces(t *testing.T) {
 				t.Errorf("the watcher was ended after %d events", delivered)
 			}
 		})
+	}
+}
+
+// signal is what upstream's fairness waits for.
+type signal chan struct{}
+
+func (s signal) Signal() {
+	select {
+	case s <- struct{}{}:
+	default: // again
+	}
+}
+
+func (s signal) Wait() { <-s }
+
+// TestWatchesHaveASeatAtFirst checks that a watch which begins with what there is keeps its seat until that has been taken, as a
+// list does.
+func TestWatchesHaveASeatAtFirst(t *testing.T) {
+	b := newBackend(t)
+	for _, cached := range []bool{true, false} {
+		s := b.configMaps(t, cached)
+		const many = 40 // more than there is room for in buffers
+		for i := range many {
+			s.create(t, spaces[0], "foo", fmt.Sprintf("x%v-%d", cached, i))
+		}
+		begun := make(signal, 1)
+		ctx := utilflowcontrol.WithInitializationSignal(s.in(t, spaces[0].Scope(), "foo"), begun)
+		watcher, err := s.Watch(ctx, registry.NamespaceKeyRootFunc(ctx, s.prefix), listOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range many / 2 {
+			<-watcher.ResultChan()
+		}
+		if len(begun) > 0 {
+			t.Errorf("cached=%v: the seat is free before the first events have been taken", cached)
+		}
+		for range many / 2 {
+			<-watcher.ResultChan()
+		}
+		begun.Wait()
+		watcher.Stop()
 	}
 }

@@ -2,8 +2,12 @@ package sync
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,20 +36,31 @@ type copiesIn struct {
 	// read is whether have is what there is.
 	read bool
 	// have are the versions of the sources of which there are copies, and the UIDs of these.
-	have   map[reference]copied
+	have map[reference]copied
+	// absent are sources that pods name and that were not there, and when that was.
+	absent map[reference]time.Time
 	tokens tokenSecrets
 }
 
 type copied struct {
 	version string
-	uid     types.UID
+	// hash is of what it has.
+	hash string
+	uid  types.UID
 }
+
+const (
+	// maxCopying is for how long a worker makes copies for one pod, before others have their turns.
+	maxCopying = 200 * time.Millisecond
+	// busyNamespace is after which time a namespace of the host is looked at again in which another worker makes copies.
+	busyNamespace = 50 * time.Millisecond
+)
 
 func (c *copies) of(host string) *copiesIn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.in[host] == nil {
-		c.in[host] = &copiesIn{have: map[reference]copied{}}
+		c.in[host] = &copiesIn{have: map[reference]copied{}, absent: map[reference]time.Time{}}
 	}
 	return c.in[host]
 }
@@ -66,35 +81,66 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	if found, err := s.hostState.namespace(home.Host()); err != nil || found == nil {
 		return err // there is no copy, and no pod yet
 	}
-	return s.ensureCopy(ctx, home, reference{i.kind, i.namespace, i.name})
+	wait, err := s.ensureCopy(ctx, home, reference{i.kind, i.namespace, i.name}, s.clock.Now())
+	if wait > 0 {
+		s.queue.AddAfter(i, wait)
+	}
+	return err
 }
 
-// ensureCopy makes a copy what it is to be.
-func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, ref reference) error {
+// ensureCopies makes the copies that a pod names, before it begins. If it waits for them, it is looked at again.
+func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.Namespace) (waits bool, err error) {
+	began := s.clock.Now()
+	// Its time has no fractions of a second.
+	since := pod.CreationTimestamp.Add(time.Second)
+	for _, ref := range referencesOf(pod) {
+		wait, err := s.ensureCopy(ctx, home, ref, since)
+		if err != nil {
+			return false, err
+		}
+		if wait == 0 && s.clock.Since(began) > maxCopying {
+			wait = time.Nanosecond
+		}
+		if wait > 0 {
+			s.queue.AddAfter(itemOf(pod), wait)
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// ensureCopy makes a copy what it is to be. A source that was not there after some time is not looked for again. It
+// returns for how long that is to wait.
+func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, ref reference, since time.Time) (time.Duration, error) {
 	in := s.copies.of(home.Host())
-	in.mu.Lock()
+	if !in.mu.TryLock() {
+		return busyNamespace, nil
+	}
 	defer in.mu.Unlock()
 	if err := s.ensureRead(ctx, home, in); err != nil {
-		return err
+		return 0, err
 	}
 	has := in.have[ref]
 	if s.references.has(ref) {
 		version, known := s.sourceVersion(ref)
-		if known && version == has.version {
-			return nil
+		if known && version == has.version || !known && has.uid == "" && in.absent[ref].After(since) {
+			return 0, nil
 		}
 		source, err := s.source(ctx, ref)
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("reading %q of a space: %w", ref.name, err)
+			return 0, fmt.Errorf("reading %q of a space: %w", ref.name, err)
 		}
 		if err == nil {
 			return s.writeCopy(ctx, home, in, ref, source)
 		}
+		in.absent[ref] = s.clock.Now()
+	} else {
+		delete(in.absent, ref)
 	}
 	if has.uid == "" {
-		return nil
+		return 0, nil
 	}
-	return s.removeCopy(ctx, home, in, ref, has)
+	return 0, s.removeCopy(ctx, home, in, ref, has)
 }
 
 // ensureRead reads which copies, and Secrets with tokens, there are in a namespace of the host, if that is not known, and
@@ -119,7 +165,7 @@ func (s *syncer) ensureRead(ctx context.Context, home names.Namespace, in *copie
 				continue // it is reported when its name is needed
 			}
 			ref := reference{kind, home.Flat().String(), name}
-			in.have[ref] = copied{o.Annotations[versionAnnotation], o.UID}
+			in.have[ref] = copied{version: o.Annotations[versionAnnotation], hash: o.Annotations[hashAnnotation], uid: o.UID}
 			if !s.references.has(ref) {
 				s.queue.Add(item{kind, home.Tenant, ref.namespace, name})
 			}
@@ -179,26 +225,54 @@ func copiedType(of corev1.SecretType) corev1.SecretType {
 	return corev1.SecretTypeOpaque
 }
 
-// writeCopy makes a copy, or changes it.
-func (s *syncer) writeCopy(ctx context.Context, home names.Namespace, in *copiesIn, ref reference, source content) error {
+// hash returns what a copy is known by that has nothing else, and its size in bytes.
+func (c content) hash() (hash string, size int) {
+	sum := sha256.New()
+	encoder := json.NewEncoder(sum)
+	_ = encoder.Encode(c.of.GetUID()) // strings and bytes are always encoded
+	_ = encoder.Encode(c.data)
+	_ = encoder.Encode(c.binary)
+	_ = encoder.Encode(c.secretType)
+	for key, value := range c.data {
+		size += len(key) + len(value)
+	}
+	for key, value := range c.binary {
+		size += len(key) + len(value)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16]), size
+}
+
+// writeCopy makes a copy, or changes it if it has something else. It returns for how long that is to wait.
+func (s *syncer) writeCopy(ctx context.Context, home names.Namespace, in *copiesIn, ref reference, source content) (time.Duration, error) {
+	delete(in.absent, ref)
+	before := in.have[ref]
+	hash, size := source.hash()
+	if before.hash == hash {
+		before.version = versionOf(source.of)
+		in.have[ref] = before
+		return 0, nil
+	}
+	if wait := s.copying.wait(item{ref.kind, home.Tenant, ref.namespace, ref.name}, size); wait > 0 {
+		return wait, nil
+	}
 	meta := metav1.ObjectMeta{
 		Name: names.Copy(ref.name), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
 		Annotations: home.MarksOf(ref.name, source.of.GetUID()),
 	}
-	meta.Annotations[versionAnnotation] = versionOf(source.of)
-	written, err := s.putCopy(ctx, ref.kind, meta, source, in.have[ref])
+	meta.Annotations[versionAnnotation], meta.Annotations[hashAnnotation] = versionOf(source.of), hash
+	written, err := s.putCopy(ctx, ref.kind, meta, source, before)
 	if apierrors.IsAlreadyExists(err) {
 		in.read = false // it may be ours, of which an answer was lost
-		return fmt.Errorf("the host's namespace %q has %q already, which is not of this installation; whoever administers the host is to remove it", home.Host(), meta.Name)
+		return 0, fmt.Errorf("the host's namespace %q has %q already, which is not of this installation; whoever administers the host is to remove it", home.Host(), meta.Name)
 	}
 	if err != nil {
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
 			in.read = false // somebody else has changed it
 		}
-		return fmt.Errorf("copying %q to the host's namespace %q: %w", ref.name, home.Host(), err)
+		return 0, fmt.Errorf("copying %q to the host's namespace %q: %w", ref.name, home.Host(), err)
 	}
-	in.have[ref] = copied{meta.Annotations[versionAnnotation], written.GetUID()}
-	return nil
+	in.have[ref] = copied{version: meta.Annotations[versionAnnotation], hash: hash, uid: written.GetUID()}
+	return 0, nil
 }
 
 // putCopy creates a copy or, with the UID of the one that there is, replaces it. A Secret's type cannot be

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -51,6 +52,7 @@ func TestCopies(t *testing.T) {
 		},
 		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"k": []byte("1")},
 	}}
+	want[0].Annotations[hashAnnotation] = secrets.Items[0].Annotations[hashAnnotation]
 	if diff := cmp.Diff(want, secrets.Items, cmpopts.IgnoreTypes(metav1.TypeMeta{}, []metav1.ManagedFieldsEntry{})); diff != "" {
 		t.Errorf("secrets of the host (-want +got):\n%s", diff)
 	}
@@ -88,7 +90,7 @@ func TestCopyFollows(t *testing.T) {
 			}
 			sync()
 			in := w.copies.of(home.Host())
-			in.have[ref] = copied{in.have[ref].version, "copy"} // the fake gives no UIDs
+			in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy"} // the fake gives no UIDs
 			w.onHost.ClearActions()
 			sync()
 			w.expect(nil, nil)
@@ -103,13 +105,78 @@ func TestCopyFollows(t *testing.T) {
 			if got, err := w.onHost.CoreV1().Secrets(home.Host()).Get(t.Context(), "tn-s", metav1.GetOptions{}); err != nil || string(got.Data["k"]) != "2" {
 				t.Errorf("the copy is %+v, %v", got, err)
 			}
-			in.have[ref] = copied{in.have[ref].version, "copy"}
+			in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy"}
 			end(w)
 			sync()
 			if _, has := in.have[ref]; has {
 				t.Error("it is still there")
 			}
 		})
+	}
+}
+
+// TestCopyOfTheSame checks that a source that has the same, but for what is not copied, is not written again, and that
+// what is written waits when much has been.
+func TestCopyOfTheSame(t *testing.T) {
+	w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), spacePod(reading))
+	ref := reference{secretItem, "acme|shop", "s"}
+	change := func(version string, data map[string][]byte) {
+		t.Helper()
+		changed := secret(corev1.SecretTypeOpaque, version)
+		changed.Data = data
+		if err := w.space.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), changed, "acme|shop"); err != nil {
+			t.Fatal(err)
+		}
+		w.see(changed)
+		if err := w.syncCopy(t.Context(), item{ref.kind, "acme", ref.namespace, ref.name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := map[string][]byte{"k": make([]byte, copiedBytes)}
+	change("1", data)
+	in := w.copies.of(home.Host())
+	in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy"} // the fake gives no UIDs
+	w.onHost.ClearActions()
+	change("2", data)
+	w.expect(nil, nil)
+	if has := in.have[ref].version; has != "su/2" {
+		t.Errorf("it is known to be as %s", has)
+	}
+	w.copying.wait(item{secretItem, "acme", "acme|shop", "other"}, copiedAtOnce)
+	change("3", map[string][]byte{"k": make([]byte, copiedBytes-1)})
+	w.expect(nil, nil)
+	w.clock.Step(3 * time.Second)
+	change("3", map[string][]byte{"k": make([]byte, copiedBytes-1)})
+	w.expect(nil, []string{"update secrets"})
+}
+
+// TestCopyBusy checks that a worker does not wait for another one that makes copies in the same namespace, and that what is
+// not there is looked for once for each pod.
+func TestCopyBusy(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(reading))
+	in := w.copies.of(home.Host())
+	in.mu.Lock()
+	pod, err := w.pods.Pods("acme|shop").Get("web-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waits, err := w.ensureCopies(t.Context(), pod, home); !waits || err != nil {
+		t.Errorf("waits is %v, %v", waits, err)
+	}
+	in.mu.Unlock()
+	for _, want := range []int{2, 0} {
+		w.space.ClearActions()
+		if waits, err := w.ensureCopies(t.Context(), pod, home); waits || err != nil {
+			t.Errorf("waits is %v, %v", waits, err)
+		}
+		if got := len(w.space.Actions()); got != want {
+			t.Errorf("it looks %d times, want %d", got, want)
+		}
+	}
+	later := pod.DeepCopy()
+	later.CreationTimestamp = metav1.NewTime(w.clock.Now())
+	if _, err := w.ensureCopies(t.Context(), later, home); err != nil || len(w.space.Actions()) != 2 {
+		t.Errorf("for a later pod it looks %d times, %v", len(w.space.Actions()), err)
 	}
 }
 

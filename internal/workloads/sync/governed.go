@@ -1,59 +1,67 @@
 package sync
 
 import (
+	"sync"
+
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
-// maxGoverned is of how many policies it is kept what they govern: some 10 KiB each at most.
-const maxGoverned = 2048
-
-// governed keeps what policies of spaces govern, so that their selectors are not read again for each pod. It has those
-// that were needed last.
-type governed struct{ policies *lru.Cache }
-
-type governedKey struct {
-	namespace, name string
-	uid             types.UID
+// governed keeps what policies of spaces govern, for as long as they are there, so that their selectors are not read again
+// for each pod.
+type governed struct {
+	mu sync.Mutex
+	by map[governedKey]governedVersion
 }
+
+type governedKey struct{ namespace, name string }
 
 // governedVersion is what one version of a policy governs. It is not changed.
 type governedVersion struct {
+	uid      types.UID
 	version  string
 	governed *network.Governed
 	// looked is whether the pods of its namespace have been looked at because of it.
 	looked bool
 }
 
-func newGoverned() *governed { return &governed{lru.New(maxGoverned)} }
+func newGoverned() *governed { return &governed{by: map[governedKey]governedVersion{}} }
 
-func keyOf(policy *networkingv1.NetworkPolicy) governedKey {
-	return governedKey{policy.Namespace, policy.Name, policy.UID}
-}
-
+// version returns what a policy governs. The lock is held.
 func (g *governed) version(policy *networkingv1.NetworkPolicy) governedVersion {
-	if kept, ok := g.policies.Get(keyOf(policy)); ok && kept.(governedVersion).version == policy.ResourceVersion {
-		return kept.(governedVersion)
+	key := governedKey{policy.Namespace, policy.Name}
+	now := g.by[key]
+	if now.governed == nil || now.uid != policy.UID || now.version != policy.ResourceVersion {
+		now = governedVersion{uid: policy.UID, version: policy.ResourceVersion, governed: network.GovernedBy(policy)}
+		g.by[key] = now
 	}
-	now := governedVersion{version: policy.ResourceVersion, governed: network.GovernedBy(policy)}
-	g.policies.Add(keyOf(policy), now)
 	return now
 }
 
-// by returns what a policy governs.
-func (g *governed) by(policy *networkingv1.NetworkPolicy) *network.Governed {
+// of returns what a policy governs.
+func (g *governed) of(policy *networkingv1.NetworkPolicy) *network.Governed {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	return g.version(policy).governed
 }
 
 // looked notes that pods are looked at because of a policy, and reports whether they have been because of this version
 // of it.
 func (g *governed) looked(policy *networkingv1.NetworkPolicy) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	now := g.version(policy)
 	before := now.looked
 	now.looked = true
-	g.policies.Add(keyOf(policy), now)
+	g.by[governedKey{policy.Namespace, policy.Name}] = now
 	return before
+}
+
+// forget forgets a policy that is gone.
+func (g *governed) forget(policy *networkingv1.NetworkPolicy) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.by, governedKey{policy.Namespace, policy.Name})
 }

@@ -20,6 +20,7 @@ const (
 	creation write = iota
 	change
 	status
+	gates
 	writes
 )
 

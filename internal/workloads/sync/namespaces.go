@@ -74,6 +74,9 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 	}
 	wanted := s.wantedNamespace(home, t)
 	if found == nil {
+		if err := s.allowNamespace(home.Tenant); err != nil {
+			return "", err
+		}
 		if found, err = s.createNamespace(ctx, wanted); err != nil {
 			return "", err
 		}
@@ -93,6 +96,23 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 		return "", err
 	}
 	return found.UID, s.ensureGuards(ctx, home)
+}
+
+// errManyNamespaces is that a tenant has as many namespaces on the host as it may.
+type errManyNamespaces int
+
+// Error implements error.
+func (e errManyNamespaces) Error() string {
+	return fmt.Sprintf("the tenant has %d namespaces on the host cluster, and may not have more (--max-namespaces-per-tenant): those that have no pod, Service or claim go after an hour", int(e))
+}
+
+// allowNamespace returns nil if a tenant may have one more namespace on the host.
+func (s *syncer) allowNamespace(n tenant.Name) error {
+	all, err := s.hostState.namespacesOfTenant(n)
+	if err == nil && len(all) >= s.maxNamespaces {
+		err = errManyNamespaces(s.maxNamespaces)
+	}
+	return err
 }
 
 // wantedNamespace returns the host's namespace as it is to be, with the labels of the space's for selectors of

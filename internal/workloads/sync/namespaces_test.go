@@ -1,13 +1,18 @@
 package sync
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -84,4 +89,45 @@ func TestForeignNamespace(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	w.expect(nil, []string{"create namespaces"})
+}
+
+// TestManyNamespaces checks that a tenant does not fill the host with namespaces, and that its pods say why they wait.
+func TestManyNamespaces(t *testing.T) {
+	var objects []runtime.Object
+	for i := range 3 {
+		other := home
+		other.Name, other.UID = fmt.Sprint("other-", i), types.UID(fmt.Sprint(i))
+		objects = append(objects, hostNamespace(other, ""))
+	}
+	w := newWorld(t, append(objects, spacePod(nil))...)
+	if err := w.look(); !errors.As(err, new(errManyNamespaces)) {
+		t.Errorf("got %v", err)
+	}
+	w.expect([]string{"patch pods/status", "create events"}, nil)
+	w.maxNamespaces++
+	if err := w.look(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSlimTenant checks that the cache keeps all that rules for pods are made of.
+func TestSlimTenant(t *testing.T) {
+	whole := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Spec: v1alpha1.TenantSpec{
+		Quota:     corev1.ResourceList{"requests.example.com/gpu": resource.MustParse("4")},
+		Workloads: &v1alpha1.Workloads{PodSecurity: "restricted", NodePorts: v1alpha1.NodePortsAllowed},
+	}}
+	slim, err := slimTenant(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(rulesOf(whole), rulesOf(slim.(*v1alpha1.Tenant))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	w := newWorld(t, spacePod(nil))
+	other := whole.DeepCopy()
+	other.Spec.Quota["requests.example.com/gpu"] = resource.MustParse("5")
+	w.tenantUpdated(whole, other)
+	if w.queue.Len() == 0 {
+		t.Error("pods are not looked at when the devices of their tenant are others")
+	}
 }

@@ -61,12 +61,17 @@ type Options struct {
 	// OrphanLimit is how many objects may go, however few there are, without anybody having been seen to
 	// delete what they are made of. Beyond it, it is a tenth of all.
 	OrphanLimit int
+	// MaxNamespaces is how many namespaces of the host each tenant has at most. Zero is DefaultMaxNamespaces.
+	MaxNamespaces int
 	// Workers is how many objects are worked on at once. Zero is DefaultWorkers.
 	Workers int
 	// LeaderElection has several replicas elect one, by a Lease in the namespace kube-system of the
 	// system space. By a Lease on the host, there is one for the host in any case.
 	LeaderElection bool
 }
+
+// DefaultMaxNamespaces is how many namespaces of a host each tenant has at most.
+const DefaultMaxNamespaces = 200
 
 // APIAddressHelp is the help for --workloads-api-address.
 const APIAddressHelp = "IP address and port by which pods on the host cluster reach the API of their spaces, such as 192.0.2.7:6443: that of the servers, or of something before them. " +
@@ -92,6 +97,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.TrustLocalImages, "trust-local-images", o.TrustLocalImages,
 		"Leave the pull policies of images as pods have them. For hosts whose kubelets verify that a pod may pull an image that is on the node already "+
 			"(imagePullCredentialsVerificationPolicy). Otherwise images are always pulled.")
+	fs.IntVar(&o.MaxNamespaces, "max-namespaces-per-tenant", DefaultMaxNamespaces,
+		"How many namespaces each tenant has on the host cluster at most. There is one for each namespace of its space that has pods, Services or claims, and it stays for an hour after the last one.")
 	fs.IntVar(&o.OrphanLimit, "orphan-limit", DefaultOrphanLimit,
 		"How many objects may be deleted whose counterpart is gone without having been seen to be deleted, within ten minutes. If it would be more than that, and more than a "+
 			"tenth of all, nothing more of them is deleted: it is probably another etcd or host, or an old backup.")
@@ -122,6 +129,9 @@ func (o *Options) Validate() error {
 	}
 	if _, err := translate.ParseAPI(o.APIAddress); err != nil {
 		return fmt.Errorf("--workloads-api-address: %w", err)
+	}
+	if o.MaxNamespaces < 0 {
+		return fmt.Errorf("--max-namespaces-per-tenant is %d, and must be positive", o.MaxNamespaces)
 	}
 	if o.OrphanLimit < 0 {
 		return fmt.Errorf("--orphan-limit is %d, and must not be negative", o.OrphanLimit)

@@ -51,6 +51,7 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	switch {
 	case pod == nil:
 		s.holds.forget(i)
+		s.statuses.forget(i)
 	case host != nil && isOver(pod) && !isOver(host):
 		errs = append(errs, s.endHost(ctx, host, 1)) // no quota counts it any more
 	case pod.DeletionTimestamp != nil:
@@ -113,13 +114,14 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	hostUID, err := s.ensureNamespace(ctx, home, t)
+	if errors.As(err, new(errManyNamespaces)) {
+		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone
+	}
 	if err != nil {
 		return err
 	}
-	for _, ref := range referencesOf(pod) {
-		if err := s.ensureCopy(ctx, home, ref); err != nil {
-			return err
-		}
+	if waits, err := s.ensureCopies(ctx, pod, home); err != nil || waits {
+		return err
 	}
 	tokens, err := s.mint(ctx, pod)
 	if isTold(err) {
@@ -216,7 +218,7 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.update(ctx, pod, host), s.ensureTokens(ctx, pod, host))
+	return errors.Join(s.putGates(ctx, pod, host), s.update(ctx, pod, host), s.ensureTokens(ctx, pod, host))
 }
 
 func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
@@ -237,7 +239,15 @@ func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
 
 func (s *syncer) putStatus(ctx context.Context, pod, host *corev1.Pod) error {
 	of, _, _ := sourceOf(host)
-	if err := s.patchStatus(ctx, pod, translate.Status(host, pod, of), string(host.UID)+host.ResourceVersion); err != nil {
+	wanted, because := translate.Status(host, pod, of), string(host.UID)+host.ResourceVersion
+	if equality.Semantic.DeepEqual(pod.Status, wanted) || s.isHeld(pod, status, because) {
+		return nil
+	}
+	if wait := s.statuses.wait(itemOf(pod), pod, host); wait > 0 {
+		s.queue.AddAfter(itemOf(pod), wait)
+		return nil
+	}
+	if err := s.patchStatus(ctx, pod, wanted, because); err != nil {
 		return fmt.Errorf("writing the status of the pod: %w", err)
 	}
 	return nil

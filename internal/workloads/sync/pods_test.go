@@ -68,9 +68,10 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	s := &syncer{
 		installation: "i", clock: w.clock, spaces: w.space, host: w.onHost, hostMetadata: metadatafake.NewSimpleMetadataClient(scheme),
 		informers: informers.NewSharedInformerFactory(w.space, 0), tenants: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.Tenant{}, 0, nil),
-		queue: newQueue(4), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(w.clock),
+		maxNamespaces: 3, queue: newQueue(4), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(w.clock),
 		idle: newIdleSince(w.clock, idleNamespace), making: newIdleSince(w.clock, inTheMaking),
-		holds: newHolds(w.clock), surplus: newSurplus(), governed: newGoverned(), spending: newSpending(w.clock), askRanges: make(chan struct{}, 1),
+		holds: newHolds(w.clock), surplus: newSurplus(), governed: newGoverned(), spending: newSpending(w.clock, changedBytes, changedAtOnce),
+		copying: newSpending(w.clock, copiedBytes, copiedAtOnce), statuses: newStatuses(w.clock), askRanges: make(chan struct{}, 1),
 		orphans: &guard{clock: w.clock, limit: 2, what: "orphans", wayOut: "restart"}, losses: &guard{clock: w.clock, limit: 2, what: "losses", wayOut: "restart"},
 	}
 	if err := s.list(); err != nil {
@@ -266,6 +267,19 @@ func ending(grace int64) func(*corev1.Pod) {
 	}
 }
 
+// gate sets the condition of a readiness gate, and setGate adds the gate.
+func gate(is corev1.ConditionStatus) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: "example.com/gate", Status: is}}
+	}
+}
+
+func setGate(is corev1.ConditionStatus) func(*corev1.Pod) {
+	return both(gate(is), func(p *corev1.Pod) {
+		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
+	})
+}
+
 func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		for _, change := range changes {
@@ -340,6 +354,13 @@ func TestPods(t *testing.T) {
 		"another label": {
 			objects: []runtime.Object{hostSpace(), spacePod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), hostPod(spacePod(nil), nil)},
 			onHost:  []string{"patch pods"},
+		},
+		"a readiness gate": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, setGate(corev1.ConditionTrue))), hostPod(spacePod(setGate(corev1.ConditionTrue)), both(onNode, gate(corev1.ConditionFalse)))},
+			onHost:  []string{"patch pods/status"},
+		},
+		"a readiness gate that is the same": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, setGate(corev1.ConditionTrue))), hostPod(spacePod(setGate(corev1.ConditionTrue)), both(onNode, gate(corev1.ConditionTrue)))},
 		},
 		"a deletion": {
 			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ending(30))), hostPod(spacePod(nil), onNode)},

@@ -140,7 +140,7 @@ func (s *syncer) openOf(pod *corev1.Pod) (network.Open, error) {
 	}
 	governed := make([]*network.Governed, len(policies))
 	for i := range policies {
-		governed[i] = s.governed.by(policies[i])
+		governed[i] = s.governed.of(policies[i])
 	}
 	return network.OpenOf(pod, governed), nil
 }
@@ -160,8 +160,9 @@ func (s *syncer) policyChanged(obj any) {
 
 // policyGone has all policies of the namespace looked at: another one may have room now.
 func (s *syncer) policyGone(obj any, _ bool) {
-	s.policyChanged(obj)
 	policy := obj.(*networkingv1.NetworkPolicy)
+	s.governed.forget(policy)
+	s.policyChanged(obj)
 	if all, err := s.policies.NetworkPolicies(policy.Namespace).List(labels.Everything()); err == nil && len(all) >= network.MaxPolicies {
 		for _, other := range all {
 			s.policyChanged(other)

@@ -382,15 +382,15 @@ func (w *world) taken() (kinds []kind) {
 func TestGovernedOnce(t *testing.T) {
 	g := newGoverned()
 	policy := denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "1" })
-	if g.by(policy) != g.by(policy.DeepCopy()) {
+	if g.of(policy) != g.of(policy.DeepCopy()) {
 		t.Error("it is read again")
 	}
 	other := denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "2" })
-	if g.by(policy) == g.by(other) {
+	if g.of(policy) == g.of(other) {
 		t.Error("it is that of another version")
 	}
 	other = denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion, p.Namespace = "2", "globex|shop" })
-	if g.by(other) == g.by(denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "2" })) {
+	if g.of(other) == g.of(denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "2" })) {
 		t.Error("it is that of another space")
 	}
 }

@@ -20,6 +20,9 @@ const (
 	// there may be before that holds. They are some 40 MB in the five minutes after which a host's etcd forgets them.
 	changedBytes  = 128 << 10
 	changedAtOnce = 4 << 20
+	// copiedBytes and copiedAtOnce are that of copies of ConfigMaps and Secrets.
+	copiedBytes  = 128 << 10
+	copiedAtOnce = 16 << 20
 )
 
 // tooLarge returns why a pod cannot begin on the host, empty if it can.
@@ -40,11 +43,13 @@ func sizeOf(host *corev1.Pod) int {
 	return len(written)
 }
 
-// spending has changes of the host's pods wait whose tenant changes many bytes: one small write in a space, such as that
-// of a policy, changes all pods of a namespace, and a host stores each of them whole. It knows tenants that have changed
-// something of late.
+// spending has writes wait whose tenant has many of them, or many bytes: one small write in a space, such as that of a
+// policy, changes all pods of a namespace, and a host stores each of them whole. It knows tenants for which something was
+// written of late.
 type spending struct {
 	clock clock.PassiveClock
+	// perSecond is how much is written for a tenant in a second, and atOnce how much before that holds.
+	perSecond, atOnce int
 
 	mu sync.Mutex
 	of map[tenant.Name]*spent
@@ -53,24 +58,24 @@ type spending struct {
 // spent is what has been spent for a tenant.
 type spent struct {
 	limiter *rate.Limiter
-	// due is when a change may be made that waits and has been counted.
+	// due is when a write may be made that waits and has been counted.
 	due map[item]time.Time
 }
 
-func newSpending(c clock.PassiveClock) *spending {
-	return &spending{clock: c, of: map[tenant.Name]*spent{}}
+func newSpending(c clock.PassiveClock, perSecond, atOnce int) *spending {
+	return &spending{clock: c, perSecond: perSecond, atOnce: atOnce, of: map[tenant.Name]*spent{}}
 }
 
-// wait counts a change of so many bytes, and returns for how long it is to wait until it is asked for again. Those of a
+// wait counts a write of some size, and returns for how long it is to wait until it is asked for again. Those of a
 // tenant come in the order in which they were first asked for.
-func (s *spending) wait(i item, bytes int) time.Duration {
+func (s *spending) wait(i item, size int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
 	of := s.of[i.tenant]
 	if of == nil {
 		s.forget(now)
-		of = &spent{rate.NewLimiter(changedBytes, changedAtOnce), map[item]time.Time{}}
+		of = &spent{rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), map[item]time.Time{}}
 		s.of[i.tenant] = of
 	}
 	if due, ok := of.due[i]; ok {
@@ -80,17 +85,17 @@ func (s *spending) wait(i item, bytes int) time.Duration {
 		delete(of.due, i)
 		return 0
 	}
-	wait := of.limiter.ReserveN(now, min(bytes, changedAtOnce)).DelayFrom(now)
+	wait := of.limiter.ReserveN(now, min(size, s.atOnce)).DelayFrom(now)
 	if wait > 0 {
 		of.due[i] = now.Add(wait)
 	}
 	return wait
 }
 
-// forget forgets tenants for which nothing counts any more, with changes that they had and did not make.
+// forget forgets tenants for which nothing counts any more, with writes that they had and did not make.
 func (s *spending) forget(now time.Time) {
 	for n, of := range s.of {
-		if of.limiter.TokensAt(now) >= changedAtOnce {
+		if of.limiter.TokensAt(now) >= float64(s.atOnce) {
 			delete(s.of, n)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // TestSpending checks how long changes wait, and that tenants do not wait for each other.
 func TestSpending(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
-	s := newSpending(clock)
+	s := newSpending(clock, changedBytes, changedAtOnce)
 	pod := func(n int) item { return item{podItem, "acme", "acme|shop", fmt.Sprint("web-", n)} }
 	if wait := s.wait(pod(0), changedAtOnce); wait != 0 {
 		t.Fatalf("the first waits for %v", wait)

@@ -76,14 +76,18 @@ type syncer struct {
 	holds      *holds
 	surplus    *surplus
 	governed   *governed
-	spending   *spending
-	orphans    *guard
-	losses     *guard
-	events     *hostEvents
+	// spending is that of changed pods, and copying that of copies.
+	spending, copying *spending
+	statuses          *statuses
+	orphans           *guard
+	losses            *guard
+	events            *hostEvents
 
 	// isolated is nil if nobody asks whether the host enforces policies.
 	isolated   *isolation
 	testPeriod time.Duration
+	// maxNamespaces is how many namespaces of the host a tenant has at most.
+	maxNamespaces int
 	// image is that of the canaries.
 	image string
 	// reachable is what pods of all tenants reach.
@@ -145,10 +149,11 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		return nil, err
 	}
 	s := &syncer{
-		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, clock: clock.RealClock{}, informers: views, connects: o.Connects,
+		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, clock: clock.RealClock{}, informers: views, connects: o.Connects, maxNamespaces: cmp.Or(o.MaxNamespaces, DefaultMaxNamespaces),
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
-		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), governed: newGoverned(), spending: newSpending(clock.RealClock{}), askRanges: make(chan struct{}, 1),
+		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), governed: newGoverned(), spending: newSpending(clock.RealClock{}, changedBytes, changedAtOnce),
+		copying: newSpending(clock.RealClock{}, copiedBytes, copiedAtOnce), statuses: newStatuses(clock.RealClock{}), askRanges: make(chan struct{}, 1),
 	}
 	if err := s.setIsolation(o); err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func slimTenant(obj any) (any, error) {
 	if t, ok := obj.(*v1alpha1.Tenant); ok {
 		return &v1alpha1.Tenant{
 			ObjectMeta: metav1.ObjectMeta{Name: t.Name, UID: t.UID, ResourceVersion: t.ResourceVersion},
-			Spec:       v1alpha1.TenantSpec{Workloads: t.Spec.Workloads},
+			Spec:       v1alpha1.TenantSpec{Workloads: t.Spec.Workloads, Quota: t.Spec.Quota}, // which names devices
 		}, nil
 	}
 	return obj, nil

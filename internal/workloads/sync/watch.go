@@ -199,7 +199,7 @@ func (s *syncer) namespaceGone(obj any, seen bool) {
 // tenantUpdated has the namespaces and pods of a tenant looked at, and its Services, if they may something else now.
 func (s *syncer) tenantUpdated(before, obj any) {
 	t := obj.(*v1alpha1.Tenant)
-	if equality.Semantic.DeepEqual(before.(*v1alpha1.Tenant).Spec.Workloads, t.Spec.Workloads) {
+	if was := before.(*v1alpha1.Tenant); equality.Semantic.DeepEqual(rulesOf(was), rulesOf(t)) {
 		return
 	}
 	s.enqueueTenant(tenant.Name(t.Name))

@@ -41,13 +41,14 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	if errs := checkScheduling(spec, path); len(errs) > 0 {
 		return errs // what follows looks at every term
 	}
-	errs := checkLabels(meta)
+	errs := append(checkLabels(meta), checkCosts(spec, path)...)
 	errs = append(errs, r.checkDevices(spec, path)...)
 	errs = append(errs, checkFields(reflect.ValueOf(spec).Elem(), path)...)
 	errs = append(errs, checkTokens(spec, path)...)
 	errs = append(errs, checkFieldRefs(spec, path)...)
 	errs = append(errs, checkReferences(spec, path)...)
 	errs = append(errs, checkVolumes(spec.Volumes, path.Child("volumes"))...)
+	errs = append(errs, checkGates(spec.ReadinessGates, path.Child("readinessGates"))...)
 	if !slices.Contains(r.schedulers(), spec.SchedulerName) && spec.SchedulerName != "" {
 		errs = append(errs, field.Forbidden(path.Child("schedulerName"), fmt.Sprintf("pods of a space may name %s; remove it",
 			strings.Join(r.schedulers(), ", "))))

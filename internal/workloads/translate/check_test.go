@@ -119,6 +119,29 @@ func plain() *corev1.Pod {
 	}
 }
 
+// containers gives a pod so many.
+func containers(n int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		one := p.Spec.Containers[0]
+		for i := len(p.Spec.Containers); i < n; i++ {
+			one.Name = fmt.Sprint("c", i)
+			p.Spec.InitContainers = append(p.Spec.InitContainers, one)
+		}
+	}
+}
+
+// probes gives a pod so many containers with a probe by a command.
+func probes(n int, period int32) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		containers(n)(p)
+		probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}, PeriodSeconds: period}
+		p.Spec.Containers[0].LivenessProbe = probe
+		for i := range p.Spec.InitContainers {
+			p.Spec.InitContainers[i].ReadinessProbe = probe
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	privileged, baseline, restricted := Rules{Level: Privileged}, Rules{}, Rules{Level: Restricted}
 	for name, tc := range map[string]struct {
@@ -230,7 +253,13 @@ func TestCheck(t *testing.T) {
 		"a scheduler":                    {privileged, func(p *corev1.Pod) { p.Spec.SchedulerName = "mine" }, "spec.schedulerName: Forbidden: pods of a space may name default-scheduler"},
 		"a scheduler that is allowed":    {rules: Rules{Schedulers: []string{"mine"}}, change: func(p *corev1.Pod) { p.Spec.SchedulerName = "mine" }},
 		"a runtime":                      {privileged, func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("r") }, "spec.runtimeClassName"},
-		"a readiness gate":               {privileged, func(p *corev1.Pod) { p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "c"}} }, "spec.readinessGates"},
+		"many containers":                {change: containers(64)},
+		"too many containers":            {privileged, containers(65), "spec.containers: Forbidden: it has 65 containers, and a pod that runs on a host cluster has at most 64"},
+		"too many volumes":               {privileged, func(p *corev1.Pod) { p.Spec.Volumes = make([]corev1.Volume, 129) }, "spec.volumes: Forbidden: it has 129 volumes"},
+		"probes that start much":         {privileged, probes(11, 1), "spec.containers: Forbidden: its probes start 11 processes a second"},
+		"probes that start some":         {change: probes(10, 1)},
+		"many probes now and then":       {change: probes(60, 10)},
+		"a readiness gate of a host":     {privileged, func(p *corev1.Pod) { p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "c"}} }, "spec.readinessGates[0].conditionType"},
 		"the domain as host name":        {privileged, func(p *corev1.Pod) { p.Spec.SetHostnameAsFQDN = new(true) }, "spec.setHostnameAsFQDN"},
 		"a scheduling group":             {privileged, func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{} }, "spec.schedulingGroup"},
 		"a responder":                    {privileged, func(p *corev1.Pod) { p.Spec.EvictionResponders = []corev1.EvictionResponder{{Name: "r"}} }, "spec.evictionResponders"},

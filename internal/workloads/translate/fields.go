@@ -37,7 +37,6 @@ const (
 	noGMSA      treatment = "the host's credentials are not for pods of a space; remove it"
 	noRuntime   treatment = "RuntimeClasses are not there yet for pods that run on a host cluster; remove it"
 	noSpread    treatment = "affinity to pods is with those of the same namespace; remove it"
-	noGates     treatment = "readiness gates are not there yet for pods that run on a host cluster; remove it"
 	noFQDN      treatment = "the host has another domain; remove it, or use hostnameOverride"
 	noBundles   treatment = "trust bundles and certificates of pods are not there yet for pods that run on a host cluster; use a Secret or ConfigMap"
 	noDebug     treatment = "ephemeral containers are not there yet for pods that run on a host cluster"
@@ -55,12 +54,13 @@ var fields = map[reflect.Type]map[string]treatment{
 		"NodeName": changed, "HostNetwork": noNodes, "HostPID": noNodes, "HostIPC": noNodes, "ShareProcessNamespace": same,
 		"SecurityContext": same, "ImagePullSecrets": changed, "Hostname": same, "Subdomain": same, "Affinity": same,
 		"SchedulerName": changed, "Tolerations": same, "HostAliases": same, "PriorityClassName": changed, "Priority": changed,
-		"DNSConfig": changed, "ReadinessGates": noGates, "RuntimeClassName": noRuntime, "EnableServiceLinks": changed,
+		"DNSConfig": changed, "ReadinessGates": same, "RuntimeClassName": noRuntime, "EnableServiceLinks": changed,
 		"PreemptionPolicy": changed, "Overhead": noRuntime, "TopologySpreadConstraints": same, "SetHostnameAsFQDN": noFQDN, "OS": same,
 		"HostUsers": same, "SchedulingGates": changed, "ResourceClaims": noDevices, "Resources": same, "HostnameOverride": same,
 		"SchedulingGroup": noGroups, "EvictionResponders": noResponder,
 	},
-	reflect.TypeFor[corev1.Volume](): all(same, "Name", "VolumeSource"),
+	reflect.TypeFor[corev1.PodReadinessGate](): all(same, "ConditionType"),
+	reflect.TypeFor[corev1.Volume]():           all(same, "Name", "VolumeSource"),
 	reflect.TypeFor[corev1.VolumeSource](): merged(
 		all(same, "EmptyDir", "DownwardAPI", "Image", "Projected", "Secret", "ConfigMap", "PersistentVolumeClaim"),
 		all(changed, "Ephemeral"), all(noDriver, "CSI"),

@@ -98,6 +98,7 @@ func (o Options) changeSpec(spec *corev1.PodSpec, home Home) {
 	if grace := spec.TerminationGracePeriodSeconds; grace != nil {
 		spec.TerminationGracePeriodSeconds = new(min(*grace, MaxGraceSeconds))
 	}
+	confine(spec)
 	spec.SchedulingGates = nil // the host's pod is made when there is none left
 	o.changeDNS(spec, home.Name)
 	dropMatchedKeys(spec)
@@ -108,6 +109,20 @@ func (o Options) changeSpec(spec *corev1.PodSpec, home Home) {
 		o.changeVolume(&spec.Volumes[i])
 	}
 	eachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) { o.changeContainer(c) })
+}
+
+// confine has a pod that says nothing about system calls use those of the runtime's default: kubelets allow all by
+// default, and tenants share the kernels of nodes.
+func confine(spec *corev1.PodSpec) {
+	if spec.OS != nil && spec.OS.Name == corev1.Windows {
+		return
+	}
+	if spec.SecurityContext == nil {
+		spec.SecurityContext = &corev1.PodSecurityContext{}
+	}
+	if spec.SecurityContext.SeccompProfile == nil {
+		spec.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	}
 }
 
 // dropMatchedKeys takes away keys of labels that the space's server has made part of the selectors

@@ -16,6 +16,27 @@ import (
 
 var home = Home{Namespace: names.Namespace{Installation: "i", Tenant: "acme", TenantUID: "t", Name: "shop", UID: "n"}, HostUID: "h"}
 
+var runtimeDefault = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+
+// TestSeccomp checks that what a pod says about system calls stays, and that one without a kernel of Linux says nothing.
+func TestSeccomp(t *testing.T) {
+	unconfined := &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}}
+	for name, tc := range map[string]struct {
+		change func(*corev1.PodSpec)
+		want   *corev1.PodSecurityContext
+	}{
+		"nothing":    {func(*corev1.PodSpec) {}, runtimeDefault},
+		"unconfined": {func(s *corev1.PodSpec) { s.SecurityContext = unconfined }, unconfined},
+		"Windows":    {func(s *corev1.PodSpec) { s.OS = &corev1.PodOS{Name: corev1.Windows} }, nil},
+	} {
+		pod := plain()
+		tc.change(&pod.Spec)
+		if diff := cmp.Diff(tc.want, Options{}.Pod(pod, home).Spec.SecurityContext); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestPod(t *testing.T) {
 	pod := plain()
 	pod.Labels = map[string]string{"app": "web", "workloads.tenantry.io/installation": "forged"}
@@ -52,7 +73,7 @@ func TestPod(t *testing.T) {
 			}}}},
 			DNSPolicy: corev1.DNSDefault, SchedulerName: corev1.DefaultSchedulerName,
 			AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false), PriorityClassName: PriorityClass,
-			TerminationGracePeriodSeconds: new(int64(3600)),
+			TerminationGracePeriodSeconds: new(int64(3600)), SecurityContext: runtimeDefault,
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -233,9 +254,11 @@ func TestDNS(t *testing.T) {
 func TestStatus(t *testing.T) {
 	pod := plain()
 	pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}, {Name: "pull-2"}}
+	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}, {ConditionType: "example.com/unset"}}
+	gate := corev1.PodCondition{Type: "example.com/gate", Status: corev1.ConditionTrue}
 	evicted := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}
 	pod.Status = corev1.PodStatus{QOSClass: corev1.PodQOSGuaranteed, NominatedNodeName: "n", Conditions: []corev1.PodCondition{
-		{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, evicted,
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, evicted, gate,
 		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Unix(2, 0)},
 	}}
 	host := &corev1.Pod{Status: corev1.PodStatus{
@@ -245,6 +268,7 @@ func TestStatus(t *testing.T) {
 			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: 7, LastTransitionTime: metav1.Unix(1, 0),
 				Message: "0/37 nodes are available: 5 Insufficient cpu, 30 Insufficient memory, 2 node(s) had untolerated taint {secret: yes}."},
 			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is", LastTransitionTime: metav1.Unix(1, 0)},
+			{Type: gate.Type, Status: corev1.ConditionFalse}, {Type: "example.com/unset", Status: corev1.ConditionTrue},
 		},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 			Reason: "CreateContainerConfigError", Message: `secret "tn-pull-2" not found, nor "tn-pull", nor "` + names.Tokens("p") + `"`,
@@ -255,7 +279,7 @@ func TestStatus(t *testing.T) {
 		Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Unix(2, 0), Message: "no node of the host cluster can run the pod now: Insufficient cpu, Insufficient memory"},
 			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is", LastTransitionTime: metav1.Unix(1, 0)},
-			evicted,
+			evicted, gate,
 		},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 			Reason: "CreateContainerConfigError", Message: `secret "pull-2" not found, nor "pull", nor "token of the service account"`,

@@ -13,7 +13,7 @@ import (
 )
 
 // Status returns the status of a pod in a space, whose host's pod has another one. What is the
-// space's own stays.
+// space's own stays, such as the conditions of readiness gates, which the host has from the space.
 func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace) corev1.PodStatus {
 	status := *host.Status.DeepCopy()
 	plain := texts(pod, home)
@@ -21,6 +21,7 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace) corev1.PodS
 	status.ObservedGeneration = 0
 	status.ResourceClaimStatuses, status.ExtendedResourceClaimStatus = nil, nil
 	status.Message, status.Reason = plain(status.Message), plain(status.Reason)
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return IsGate(pod, c.Type) })
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		c.ObservedGeneration = 0

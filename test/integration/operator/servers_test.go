@@ -185,12 +185,22 @@ var _ = Describe("The servers and managers of a ControlPlane, run as its Deploym
 		GinkgoHelper()
 		return node.run(ctx, name+"-manager", "HTTPS_PROXY="+service.url.String())
 	}
+	// restartManagers starts managers again that have ended, as one does that loses its lease while etcd is away.
+	restartManagers := func(ctx context.Context) {
+		GinkgoHelper()
+		for i, manager := range managers {
+			if manager.ExitCode() >= 0 {
+				managers[i] = startManager(ctx)
+			}
+		}
+	}
 	// createReady creates a Tenant and waits until it is ready.
 	createReady := func(ctx context.Context, name string) {
 		GinkgoHelper()
 		t := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		Expect(system.Create(ctx, t)).To(Succeed())
 		Eventually(func(ctx context.Context) (bool, error) {
+			restartManagers(ctx)
 			err := system.Get(ctx, client.ObjectKeyFromObject(t), t)
 			return meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady), err
 		}).WithContext(ctx).WithTimeout(startTimeout).Should(BeTrue())

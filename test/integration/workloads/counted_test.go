@@ -78,8 +78,10 @@ var _ = Describe("Pods that no quota counts", func() {
 		Expect(err).NotTo(HaveOccurred())
 		there := onHost(ctx, acme, "years")
 		start(ctx, there)
+		// From the watch cache: as long as that does not know of the node, upstream's store takes the deletion for that of a
+		// pod without a node, and keeps the grace period of zero when it tries again with the newer one.
 		Eventually(func() (string, error) {
-			now, err := pods.Get(ctx, "years", metav1.GetOptions{})
+			now, err := pods.Get(ctx, "years", metav1.GetOptions{ResourceVersion: "0"})
 			return now.Spec.NodeName, err
 		}).Should(Equal("node"))
 		grace := func() (int64, error) {
@@ -111,6 +113,48 @@ var _ = Describe("Pods that no quota counts", func() {
 			now, err := host.CoreV1().Pods(there.Namespace).Get(ctx, there.Name, metav1.GetOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(now.DeletionGracePeriodSeconds).To(HaveValue(Equal(int64(1))))
+		}).Should(Succeed())
+	})
+})
+
+var _ = Describe("Readiness gates", func() {
+	It("are the host's as their space says, and stay", func(ctx SpecContext) {
+		pods := tenantry.Client(acme).CoreV1().Pods("default")
+		pod := plainPod("gated")
+		pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
+		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		there := onHost(ctx, acme, "gated")
+		start(ctx, there)
+		statusOf := func(all []corev1.PodCondition, t corev1.PodConditionType) corev1.ConditionStatus {
+			for _, c := range all {
+				if c.Type == t {
+					return c.Status
+				}
+			}
+			return ""
+		}
+		for _, is := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse} {
+			_, err := pods.Patch(ctx, "gated", types.StrategicMergePatchType,
+				[]byte(`{"status":{"conditions":[{"type":"example.com/gate","status":"`+string(is)+`"}]}}`), metav1.PatchOptions{}, "status")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(func() (corev1.ConditionStatus, error) {
+				now, err := host.CoreV1().Pods(there.Namespace).Get(ctx, there.Name, metav1.GetOptions{})
+				return statusOf(now.Status.Conditions, "example.com/gate"), err
+			}).Should(Equal(is))
+		}
+		// What comes from the host afterwards leaves it as it is.
+		now, err := host.CoreV1().Pods(there.Namespace).Get(ctx, there.Name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		now.Status.PodIP, now.Status.PodIPs = "10.0.0.8", []corev1.PodIP{{IP: "10.0.0.8"}}
+		_, err = host.CoreV1().Pods(there.Namespace).UpdateStatus(ctx, now, metav1.UpdateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func(g Gomega) {
+			now, err := pods.Get(ctx, "gated", metav1.GetOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(now.Status.PodIP).To(Equal("10.0.0.8"))
+			g.Expect(statusOf(now.Status.Conditions, "example.com/gate")).To(Equal(corev1.ConditionFalse))
+			g.Expect(statusOf(now.Status.Conditions, corev1.PodReady)).To(Equal(corev1.ConditionTrue))
 		}).Should(Succeed())
 	})
 })

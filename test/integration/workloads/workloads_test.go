@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -228,6 +229,25 @@ var _ = Describe("Pods of spaces", func() {
 	})
 })
 
+var _ = Describe("The labels by which namespaces of spaces are known", func() {
+	It("are the syncer's to set", func(ctx SpecContext) {
+		planted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tn-planted", Labels: map[string]string{names.InstallationLabel: "x"}}}
+		refused := MatchError(ContainSubstring("set by the syncer alone"))
+		Eventually(func() error { // the policy holds some time after it has been made
+			_, err := host.CoreV1().Namespaces().Create(ctx, planted, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}).Should(refused)
+		_, err := host.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tn-planted"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = host.CoreV1().Namespaces().Patch(ctx, "tn-planted", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.TenantUIDLabel+`":"x"}}}`), metav1.PatchOptions{})
+		Expect(err).To(refused)
+		_, err = tenantry.Client(acme).CoreV1().Pods("default").Create(ctx, plainPod("labelled"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = host.CoreV1().Namespaces().Patch(ctx, onHost(ctx, acme, "labelled").Namespace, types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.InstallationLabel+`":null}}}`), metav1.PatchOptions{})
+		Expect(err).To(refused)
+	})
+})
+
 var _ = Describe("The rights of the syncer", func() {
 	It("do not reach beyond the namespaces of spaces", func(ctx SpecContext) {
 		config := tenantry.Config(tenant.System)
@@ -242,6 +262,20 @@ var _ = Describe("The rights of the syncer", func() {
 		_, err := stolen.CoreV1().Namespaces().Patch(ctx, "kube-system", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.InstallationLabel+`":"x","pod-security.kubernetes.io/enforce":"privileged"}}}`), metav1.PatchOptions{})
 		Expect(err).To(MatchError(ContainSubstring(policy)))
 		Expect(stolen.CoreV1().Namespaces().Delete(ctx, "tenantry-workloads", metav1.DeleteOptions{})).To(MatchError(ContainSubstring(policy)))
+		_, err = tenantry.Client(acme).CoreV1().Pods("default").Create(ctx, plainPod("addressed"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		there := onHost(ctx, acme, "addressed")
+		start(ctx, there)
+		for status, want := range map[string]gomegatypes.GomegaMatcher{
+			`{"podIP":"10.0.0.99"}`:                                        MatchError(ContainSubstring(policy)),
+			`{"phase":"Succeeded"}`:                                        MatchError(ContainSubstring(policy)),
+			`{"conditions":[{"type":"Ready","status":"False"}]}`:           MatchError(ContainSubstring(policy)),
+			`{"conditions":[{"type":"DisruptionTarget","status":"True"}]}`: MatchError(ContainSubstring(policy)),
+			`{"conditions":[{"type":"example.com/a","status":"True"}]}`:    Succeed(),
+		} {
+			_, err := stolen.CoreV1().Pods(there.Namespace).Patch(ctx, there.Name, types.StrategicMergePatchType, []byte(`{"status":`+status+`}`), metav1.PatchOptions{}, "status")
+			Expect(err).To(want, status)
+		}
 		_, err = stolen.CoreV1().Secrets("").List(ctx, metav1.ListOptions{})
 		Expect(err).To(Satisfy(apierrors.IsForbidden))
 		_, err = stolen.CoreV1().Secrets("tenantry-workloads").List(ctx, metav1.ListOptions{})

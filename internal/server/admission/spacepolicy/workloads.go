@@ -2,7 +2,9 @@ package spacepolicy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -82,8 +84,8 @@ func ofHost(a admission.Attributes) string {
 	switch _, binds := a.GetObject().(*core.Binding); {
 	case binds:
 		return "the host cluster finds the nodes of pods; leave the pod unbound"
-	case changesHostUID(a):
-		return "metadata.annotations[" + names.HostUIDAnnotation + "] says where the object is on the host cluster; leave it as it is"
+	case changesMarks(a):
+		return "annotations below " + names.Prefix + " say where an object is on the host cluster, and what is wanted there; leave them as they are"
 	case changesStatus(a):
 		return "status is what the host cluster says of the pod; change nothing but conditions of your own types, such as those of readiness gates"
 	default:
@@ -91,20 +93,30 @@ func ofHost(a admission.Attributes) string {
 	}
 }
 
-// changesHostUID reports whether a change of a pod, claim or volume, by whatever subresource, is about where it is on the
-// host. Of Services the storage keeps that.
-func changesHostUID(a admission.Attributes) bool {
-	if a.GetOperation() != admission.Update {
-		return false
-	}
-	switch a.GetObject().(type) {
-	case *core.Pod, *core.PersistentVolumeClaim, *core.PersistentVolume:
-	default:
-		return false
-	}
+// changesMarks reports whether a request, by whatever subresource, changes annotations of the platform. New objects may
+// have them, as copies of others do, but for the one by which a namespace is wanted on the host. Of Services the storage
+// keeps them.
+func changesMarks(a admission.Attributes) bool {
 	now, ok := a.GetObject().(metav1.Object)
-	before, was := a.GetOldObject().(metav1.Object)
-	return ok && was && now.GetAnnotations()[names.HostUIDAnnotation] != before.GetAnnotations()[names.HostUIDAnnotation]
+	if !ok {
+		return false
+	}
+	if a.GetOperation() != admission.Update {
+		_, isNamespace := now.(*core.Namespace)
+		return isNamespace && now.GetAnnotations()[names.WantedAnnotation] != ""
+	}
+	if _, isService := now.(*core.Service); isService {
+		return false
+	}
+	before, ok := a.GetOldObject().(metav1.Object)
+	return ok && !maps.Equal(marksOf(now), marksOf(before))
+}
+
+// marksOf returns the annotations of an object that are the platform's.
+func marksOf(o metav1.Object) map[string]string {
+	marks := maps.Clone(o.GetAnnotations())
+	maps.DeleteFunc(marks, func(key, _ string) bool { return !strings.HasPrefix(key, names.Prefix) })
+	return marks
 }
 
 // checkByPlatform refuses to anybody but system users what the host is to say.

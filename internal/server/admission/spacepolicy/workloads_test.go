@@ -56,6 +56,9 @@ func onHost(n tenant.Name) translate.Rules {
 	return translate.Rules{}
 }
 
+// wanting is a namespace with a note that it is wanted on the host.
+var wanting = &core.Namespace{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"workloads.tenantry.io/wanted": "2026-01-01T00:00:00Z"}}}
+
 // over is a pod that has come to its end.
 var over = &core.Pod{Status: core.PodStatus{Phase: core.PodSucceeded}}
 
@@ -102,8 +105,14 @@ func TestWorkloads(t *testing.T) {
 		"a pod that has got a node":        {user: admin, object: &core.Pod{Spec: core.PodSpec{NodeName: "node"}}, old: &core.Pod{Spec: core.PodSpec{NodeName: "node"}}},
 		"a binding":                        {subresource: "binding", object: &core.Binding{Target: core.ObjectReference{Name: "node"}}, want: "the host cluster finds the nodes of pods"},
 		"the host's binding":               {user: admin, subresource: "binding", object: &core.Binding{Target: core.ObjectReference{Name: "node"}}},
-		"another place":                    {object: placed("other"), old: placed("one"), want: "metadata.annotations[workloads.tenantry.io/host-uid] says where the object is on the host cluster"},
-		"no place any more":                {subresource: "status", object: &core.Pod{}, old: placed("one"), want: "says where the object is on the host cluster"},
+		"another place":                    {object: placed("other"), old: placed("one"), want: "annotations below workloads.tenantry.io/ say where an object is"},
+		"no place any more":                {subresource: "status", object: &core.Pod{}, old: placed("one"), want: "say where an object is on the host cluster"},
+		"a namespace that wants one":       {object: wanting, want: "what is wanted there"},
+		"a namespace that comes to want":   {object: wanting, old: &core.Namespace{}, want: "what is wanted there"},
+		"a namespace that a server wants":  {user: admin, object: wanting, old: &core.Namespace{}},
+		"a namespace that wants as before": {object: wanting, old: wanting},
+		"any mark of the platform":         {object: &core.ConfigMap{ObjectMeta: wanting.ObjectMeta}, old: &core.ConfigMap{}, want: "annotations below workloads.tenantry.io/"},
+		"a copy of an object with a mark":  {object: placed("one")},
 		"the same place":                   {object: placed("one"), old: placed("one")},
 		"a place of the platform":          {user: admin, object: placed("one"), old: &core.Pod{}},
 		"a phase":                          {subresource: "status", object: over, old: &core.Pod{}, want: "status is what the host cluster says of the pod"},
@@ -138,7 +147,7 @@ func TestWorkloads(t *testing.T) {
 		"a claim that is let go":             {object: claim(nil), old: claim(held), want: "metadata.finalizers: workloads.tenantry.io/claim goes by itself"},
 		"a claim that is let go by a status": {subresource: "status", object: claim(nil), old: claim(held), want: "metadata.finalizers"},
 		"a claim that the host lets go":      {user: admin, object: claim(nil), old: claim(held)},
-		"a claim's place":                    {object: claim(nil), old: claim(func(c *core.PersistentVolumeClaim) { c.Annotations = placed("one").Annotations }), want: "says where the object is"},
+		"a claim's place":                    {object: claim(nil), old: claim(func(c *core.PersistentVolumeClaim) { c.Annotations = placed("one").Annotations }), want: "say where an object is"},
 		"a volume":                           {object: &core.PersistentVolume{}, want: "spec: volumes of a space are those that the host cluster has found"},
 		"a volume of the host":               {user: admin, object: &core.PersistentVolume{}},
 		"a volume of the system space":       {space: tenant.System, user: admin, object: &core.PersistentVolume{}},

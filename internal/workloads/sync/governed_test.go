@@ -1,0 +1,38 @@
+package sync
+
+import (
+	"fmt"
+	"testing"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestGoverned checks that what policies govern is read once for each version, however many there are, and forgotten with
+// them.
+func TestGoverned(t *testing.T) {
+	g := newGoverned()
+	policy := func(i int, version string) *networkingv1.NetworkPolicy {
+		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "acme|shop", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), ResourceVersion: version}}
+	}
+	const many = 5000
+	first := g.of(policy(0, "1"))
+	for i := range many {
+		if g.looked(policy(i, "1")) {
+			t.Fatalf("pods have been looked at because of %d", i)
+		}
+	}
+	if g.of(policy(0, "1")) != first || !g.looked(policy(0, "1")) {
+		t.Error("the first one is read again")
+	}
+	if g.of(policy(0, "2")) == first || g.looked(policy(0, "2")) {
+		t.Error("another version is the same")
+	}
+	for i := range many {
+		g.forget(policy(i, "1"))
+	}
+	if len(g.by) != 0 {
+		t.Errorf("%d are known that are gone", len(g.by))
+	}
+}

@@ -1,0 +1,60 @@
+package sync
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// statusesAtOnce is how many statuses of a pod are written into its space at once, and statusInterval after which
+	// time there may be one more. A pod that begins has some five.
+	statusesAtOnce = 15
+	statusInterval = 20 * time.Second
+	// moreStatuses is how many more are written for a tenant in a second, and moreAtOnce before that holds.
+	moreStatuses = 10
+	moreAtOnce   = 50
+)
+
+// statuses has the statuses of pods wait whose readiness changes all the time: a kubelet tells of each change, and a
+// write into a space costs the server of all tenants some milliseconds. It knows pods that are on the host.
+type statuses struct {
+	clock clock.PassiveClock
+	more  *spending
+
+	mu sync.Mutex
+	of map[item]*rate.Limiter
+}
+
+func newStatuses(c clock.PassiveClock) *statuses {
+	return &statuses{clock: c, more: newSpending(c, moreStatuses, moreAtOnce), of: map[item]*rate.Limiter{}}
+}
+
+// wait returns for how long the status of a pod is to wait. How far it has come does not.
+func (s *statuses) wait(i item, pod, host *corev1.Pod) time.Duration {
+	if s.allow(i) || pod.Status.Phase != host.Status.Phase {
+		return 0
+	}
+	return s.more.wait(i, 1)
+}
+
+func (s *statuses) allow(i item) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.of[i]
+	if of == nil {
+		of = rate.NewLimiter(rate.Every(statusInterval), statusesAtOnce)
+		s.of[i] = of
+	}
+	return of.AllowN(s.clock.Now(), 1)
+}
+
+// forget forgets a pod that is gone.
+func (s *statuses) forget(i item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, i)
+}

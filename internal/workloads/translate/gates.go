@@ -1,0 +1,54 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// checkGates refuses readiness gates whose conditions are not the tenant's to set.
+func checkGates(gates []corev1.PodReadinessGate, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, gate := range gates {
+		if !strings.Contains(string(gate.ConditionType), "/") {
+			errs = append(errs, field.Forbidden(path.Index(i).Child("conditionType"),
+				"conditions without a domain are Kubernetes' own; use one such as example.com/"+strings.ToLower(string(gate.ConditionType))))
+		}
+	}
+	return errs
+}
+
+// IsGate reports whether a condition is that of a readiness gate of a pod in its space.
+func IsGate(pod *corev1.Pod, t corev1.PodConditionType) bool {
+	return slices.ContainsFunc(pod.Spec.ReadinessGates, func(gate corev1.PodReadinessGate) bool { return gate.ConditionType == t })
+}
+
+// ChangedGates returns what the conditions of a pod's readiness gates are to be on the host, as elements of a strategic
+// merge patch, if they differ from what they are in its space.
+func ChangedGates(pod, host *corev1.Pod) []map[string]any {
+	var changes []map[string]any
+	for _, gate := range pod.Spec.ReadinessGates {
+		t := gate.ConditionType
+		now, is := conditionOf(pod, t), conditionOf(host, t)
+		switch {
+		case now == nil && is == nil:
+		case now == nil:
+			changes = append(changes, map[string]any{"type": t, "$patch": "delete"})
+		case is == nil || now.Status != is.Status || now.Reason != is.Reason || now.Message != is.Message:
+			changes = append(changes, map[string]any{
+				"type": t, "status": now.Status, "reason": now.Reason, "message": now.Message, "lastTransitionTime": now.LastTransitionTime,
+			})
+		}
+	}
+	return changes
+}
+
+func conditionOf(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == t })
+	if i < 0 {
+		return nil
+	}
+	return &pod.Status.Conditions[i]
+}
