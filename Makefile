@@ -31,7 +31,7 @@ CONCURRENT := $(addprefix ./internal/,controller/... follow keystone kubecontrol
 	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 
-.PHONY: help build image run test race races lives search postgres-package mutants chaos failover upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle chart release publish e2e-node-packages bump bench conformance
+.PHONY: help build image run test race races lives search postgres-package mutants chaos failover upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle chart release publish e2e-node-packages bump bench bench-host conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -192,8 +192,17 @@ bench: build ## Run the benchmarks and print their results, for more than an hou
 	go run ./test/bench/published
 	go run ./test/bench/keystone
 	go run ./test/bench/host
+	$(MAKE) bench-host
+	go run ./test/bench/workloads
 	go run ./test/bench/search
 	go run ./test/bench/failover
+
+KWOK_STAGES := node/fast/node-initialize node/heartbeat-with-lease/node-heartbeat-with-lease pod/fast/pod-ready pod/fast/pod-complete pod/fast/pod-delete
+
+bench-host: ## Build what test/bench/workloads has its host of: a scheduler, a controller manager, and kwok with its stages.
+	for name in kube-scheduler kube-controller-manager; do go build -C test/node/binaries -ldflags '$(NODE_LDFLAGS)' -o ../../../bin/host/ k8s.io/kubernetes/cmd/$$name || exit 1; done
+	go build -C test/bench/workloads/kwok -o ../../../../bin/host/ sigs.k8s.io/kwok/cmd/kwok
+	@install -D -m 644 -t bin/host/stages $(patsubst %,$$(go list -C test/bench/workloads/kwok -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage/%.yaml,$(KWOK_STAGES))
 
 conformance: build ## Run Kubernetes' conformance tests in two spaces and on a stock server.
 	go build -ldflags '$(STOCK_LDFLAGS)' -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver

@@ -29,10 +29,6 @@ func report(results map[string][][2]measurement, plan plan) {
 			p99 = append(p99, float64(round[0].p99)/float64(round[1].p99))
 		}
 		fmt.Printf("| %s | %.0f | %.0f | %s | %s | %.0f | %.0f | %s |\n",
-			name, harness.Median(ours), harness.Median(stock), spread(throughput), spread(p99), harness.Median(oursCPU), harness.Median(stockCPU), spread(cpu))
+			name, harness.Median(ours), harness.Median(stock), harness.Spread(throughput), harness.Spread(p99), harness.Median(oursCPU), harness.Median(stockCPU), harness.Spread(cpu))
 	}
-}
-
-func spread(values []float64) string {
-	return fmt.Sprintf("%.2f (%.2f to %.2f)", harness.Median(values), slices.Min(values), slices.Max(values))
 }

@@ -71,6 +71,11 @@ func Quantile[T cmp.Ordered](values []T, part float64) (value T) {
 // Median returns the value in the middle.
 func Median[T cmp.Ordered](values []T) T { return Quantile(values, 0.5) }
 
+// Spread returns the value in the middle, and the lowest and the highest.
+func Spread(values []float64) string {
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", Median(values), slices.Min(values), slices.Max(values))
+}
+
 // Until waits until something is so, and says what was missing at last.
 func Until(ctx context.Context, timeout time.Duration, what string, is func(context.Context) error) error {
 	var last error

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Tenantry is a running "tenantry up".
@@ -96,6 +97,16 @@ func (i Installation) Start(command *exec.Cmd) (*Tenantry, error) {
 	return &Tenantry{Config: config, Started: started, command: command}, nil
 }
 
+// WriteToken writes a kubeconfig with the token of a config and a namespace, and returns its path.
+func WriteToken(config *rest.Config, namespace, path string) (string, error) {
+	return path, clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"it": {Server: config.Host, CertificateAuthorityData: config.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"it": {Token: config.BearerToken}},
+		Contexts:       map[string]*clientcmdapi.Context{"it": {Cluster: "it", AuthInfo: "it", Namespace: namespace}},
+		CurrentContext: "it",
+	}, path)
+}
+
 // WriteKubeconfig writes a file with the credentials of the administrator of a tenant, and
 // returns its path.
 func (i Installation) WriteKubeconfig(ctx context.Context, tenant string) (string, error) {
@@ -115,8 +126,10 @@ func (t *Tenantry) CPU() (time.Duration, error) { return cpu(t.command.Process.P
 
 // Memory returns the resident memory of the process in bytes: that which is not of
 // files, and that of files, which are program and database.
-func (t *Tenantry) Memory() (anonymous, files int64, err error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", t.command.Process.Pid))
+func (t *Tenantry) Memory() (anonymous, files int64, err error) { return memory(t.command.Process.Pid) }
+
+func memory(pid int) (anonymous, files int64, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	return Value(status, "RssAnon:") << 10, Value(status, "RssFile:") << 10, err
 }
 

@@ -119,3 +119,6 @@ func (h *Host) As(token string) *rest.Config {
 
 // Stop ends the server.
 func (h *Host) Stop() { h.server.Stop() }
+
+// CPU returns the processor time that the server has taken, without its etcd.
+func (h *Host) CPU() (time.Duration, error) { return h.server.CPU() }

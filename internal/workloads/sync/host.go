@@ -195,11 +195,10 @@ func slim(obj any) (any, error) {
 // slimPolicy puts the hash of a policy in the place of its spec.
 func slimPolicy(policy *networkingv1.NetworkPolicy) {
 	noteHash(policy, &policy.Spec)
-	policy.Spec = networkingv1.NetworkPolicySpec{}
 }
 
 // slimBudget puts the hash of a budget in the place of its spec.
 func slimBudget(budget *policyv1.PodDisruptionBudget) {
 	noteHash(budget, &budget.Spec)
-	budget.Spec, budget.Status = policyv1.PodDisruptionBudgetSpec{}, policyv1.PodDisruptionBudgetStatus{}
+	budget.Status = policyv1.PodDisruptionBudgetStatus{}
 }

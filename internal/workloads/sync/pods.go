@@ -208,9 +208,7 @@ func (s *syncer) isOnHost(ctx context.Context, pod *corev1.Pod, home names.Names
 // the space's pod to the host.
 func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 	if pod.Spec.NodeName == "" && host.Spec.NodeName != "" {
-		if err := s.bind(ctx, pod, host); err != nil {
-			return err
-		}
+		return s.bind(ctx, pod, host) // whose event brings the pod back, and the status then is often the last one
 	}
 	err := s.putStatus(ctx, pod, host)
 	if host.DeletionTimestamp != nil {
@@ -230,6 +228,9 @@ func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
 		},
 		Target: corev1.ObjectReference{Kind: "Node", Name: host.Spec.NodeName},
 	}, metav1.CreateOptions{})
+	if apierrors.IsConflict(err) {
+		return nil // it is bound, gone or ending already, and the cache will say so
+	}
 	if err != nil {
 		return fmt.Errorf("binding the pod: %w", err)
 	}

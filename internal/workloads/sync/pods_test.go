@@ -312,6 +312,13 @@ func TestBegin(t *testing.T) {
 	w.expect(nil, []string{"create networkpolicies", "create networkpolicies", "create networkpolicies", "create pods"})
 }
 
+// scheduled says since when a pod is scheduled.
+func scheduled(second int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0)}}
+	}
+}
+
 func TestPods(t *testing.T) {
 	old := spacePod(func(p *corev1.Pod) { p.UID = "old" })
 	for name, tc := range map[string]struct {
@@ -331,6 +338,13 @@ func TestPods(t *testing.T) {
 		"a binding": {
 			objects: []runtime.Object{hostSpace(), spacePod(nil), hostPod(spacePod(nil), onNode)},
 			inSpace: []string{"create pods/binding"},
+		},
+		"a binding of what runs already": {
+			objects: []runtime.Object{hostSpace(), spacePod(nil), hostPod(spacePod(nil), func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "node", corev1.PodRunning })},
+			inSpace: []string{"create pods/binding"},
+		},
+		"a status of which the binding has told": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, scheduled(2))), hostPod(spacePod(bound), both(onNode, scheduled(1)))},
 		},
 		"a status": {
 			objects: []runtime.Object{hostSpace(), spacePod(bound), hostPod(spacePod(bound), func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "node", corev1.PodRunning })},
@@ -456,6 +470,18 @@ func TestPods(t *testing.T) {
 			w.expect(tc.inSpace, tc.onHost)
 		})
 	}
+}
+
+// TestBoundAlready checks that a cache which does not have the binding yet is no failure, after which a pod would wait.
+func TestBoundAlready(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(nil), hostPod(spacePod(nil), onNode))
+	w.space.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewConflict(corev1.Resource("pods/binding"), "web-0", errors.New("pod web-0 is already assigned to node"))
+	})
+	if err := w.look(); err != nil {
+		t.Error(err)
+	}
+	w.expect([]string{"create pods/binding"}, nil)
 }
 
 // TestBehind checks that nothing is deleted of which the cache alone says that it is gone.

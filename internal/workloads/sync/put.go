@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -82,8 +83,13 @@ func remove[T any, O object[T]](ctx context.Context, client writer[T], what stri
 	return nil
 }
 
-// noteHash notes the hash of a spec on its object. It is not that which was written: somebody may have changed it.
-func noteHash(on metav1.Object, spec any) {
+// noteHash puts the hash of a spec on its object, in the place of the spec. It is not that which was written: somebody may
+// have changed it. What has been slimmed stays as it is, because an informer that lists has everything slimmed twice.
+func noteHash[T any](on metav1.Object, spec *T) {
+	var none T
+	if equality.Semantic.DeepEqual(*spec, none) && on.GetAnnotations()[hashAnnotation] != "" {
+		return
+	}
 	annotations := maps.Clone(on.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -91,4 +97,5 @@ func noteHash(on metav1.Object, spec any) {
 	annotations[hashAnnotation] = network.Hash(spec)
 	on.SetAnnotations(annotations)
 	on.SetManagedFields(nil)
+	*spec = none
 }

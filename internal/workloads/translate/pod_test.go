@@ -259,14 +259,15 @@ func TestStatus(t *testing.T) {
 	evicted := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}
 	pod.Status = corev1.PodStatus{QOSClass: corev1.PodQOSGuaranteed, NominatedNodeName: "n", Conditions: []corev1.PodCondition{
 		{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, evicted, gate,
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Unix(2, 0)},
 	}}
 	host := &corev1.Pod{Status: corev1.PodStatus{
 		Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable, NominatedNodeName: "other", PodIP: "10.0.0.1", ObservedGeneration: 7,
 		Message: "pod " + home.Host() + "/web-0",
 		Conditions: []corev1.PodCondition{
-			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: 7,
+			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: 7, LastTransitionTime: metav1.Unix(1, 0),
 				Message: "0/37 nodes are available: 5 Insufficient cpu, 30 Insufficient memory, 2 node(s) had untolerated taint {secret: yes}."},
-			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is"},
+			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is", LastTransitionTime: metav1.Unix(1, 0)},
 			{Type: gate.Type, Status: corev1.ConditionFalse}, {Type: "example.com/unset", Status: corev1.ConditionTrue},
 		},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
@@ -276,8 +277,8 @@ func TestStatus(t *testing.T) {
 	want := corev1.PodStatus{
 		Phase: corev1.PodPending, QOSClass: corev1.PodQOSGuaranteed, NominatedNodeName: "n", PodIP: "10.0.0.1", Message: "pod shop/web-0",
 		Conditions: []corev1.PodCondition{
-			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node of the host cluster can run the pod now: Insufficient cpu, Insufficient memory"},
-			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is"},
+			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Unix(2, 0), Message: "no node of the host cluster can run the pod now: Insufficient cpu, Insufficient memory"},
+			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is", LastTransitionTime: metav1.Unix(1, 0)},
 			evicted, gate,
 		},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -25,9 +26,13 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace) corev1.PodS
 		c := &status.Conditions[i]
 		c.ObservedGeneration = 0
 		c.Message = plain(c.Message)
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+		if c.Type != corev1.PodScheduled {
+			continue
+		}
+		if c.Status == corev1.ConditionFalse {
 			c.Message = Unschedulable(c.Message)
 		}
+		c.LastTransitionTime = sinceWhen(pod, *c)
 	}
 	status.Conditions = append(status.Conditions, ownConditions(pod, status.Conditions)...)
 	for _, containers := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
@@ -37,6 +42,17 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace) corev1.PodS
 		}
 	}
 	return status
+}
+
+// sinceWhen returns since when a condition is what it is: in the space the binding writes that a pod is scheduled, and
+// another moment would be another write.
+func sinceWhen(pod *corev1.Pod, c corev1.PodCondition) metav1.Time {
+	for i := range pod.Status.Conditions {
+		if own := &pod.Status.Conditions[i]; own.Type == c.Type && own.Status == c.Status {
+			return own.LastTransitionTime
+		}
+	}
+	return c.LastTransitionTime
 }
 
 // ofKubelet are the conditions that a host's scheduler and kubelet write.

@@ -91,7 +91,7 @@ func (s *system) compare(ctx context.Context, o options) error {
 		fmt.Printf("| %d | %.1f | %.1f | %.2f | %.1f ms |\n", run+1, rate(onHost), rate(direct), ratios[run],
 			worked.Seconds()*1000/float64(o.tenants))
 	}
-	fmt.Printf("\nRatio: %.2f (%.2f to %.2f)\n", harness.Median(ratios), slices.Min(ratios), slices.Max(ratios))
+	fmt.Printf("\nRatio: %s\n", harness.Spread(ratios))
 	return nil
 }
 

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -101,13 +100,8 @@ func start(ctx context.Context, dir, tenantry string) (_ *system, err error) {
 }
 
 func (s *system) startOperator(ctx context.Context, dir, tenantry string) (*exec.Cmd, error) {
-	kubeconfig := filepath.Join(dir, "operator.kubeconfig")
-	if err := clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"host": {Server: s.cluster.Config.Host, CertificateAuthorityData: s.cluster.Config.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"operator": {Token: token}},
-		Contexts:       map[string]*clientcmdapi.Context{"host": {Cluster: "host", AuthInfo: "operator", Namespace: namespace}},
-		CurrentContext: "host",
-	}, kubeconfig); err != nil {
+	kubeconfig, err := harness.WriteToken(s.cluster.As(token), namespace, filepath.Join(dir, "operator.kubeconfig"))
+	if err != nil {
 		return nil, err
 	}
 	into := filepath.Join(dir, "operator")

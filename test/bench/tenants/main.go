@@ -68,7 +68,7 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 		return err
 	}
 	wait(ctx, settle)
-	base, err := measureFootprint(ctx, p)
+	base, err := p.Footprint(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 	harness.Row("rate", "%.0f tenants/s", float64(n)/load.elapsed.Seconds())
 	harness.Row("applied to Ready at that rate", "p50 %d ms", harness.Median(load.latencies).Milliseconds())
 	wait(ctx, settle)
-	loaded, err := measureFootprint(ctx, p)
+	loaded, err := p.Footprint(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 	}
 	harness.Row("ready after a restart", "%.1f s", p.Started.Seconds())
 	wait(ctx, settle)
-	restarted, err := measureFootprint(ctx, p)
+	restarted, err := p.Footprint(ctx)
 	if err != nil {
 		return err
 	}
@@ -128,27 +128,27 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 		return err
 	}
 	wait(ctx, history)
-	emptied, err := measureFootprint(ctx, p)
+	emptied, err := p.Footprint(ctx)
 	if err != nil {
 		return err
 	}
-	returned := func(of func(footprint) int64) float64 {
+	returned := func(of func(harness.Footprint) int64) float64 {
 		return 100 * float64(of(restarted)-of(emptied)) / float64(of(restarted)-of(base))
 	}
 	harness.Row("memory returned after deletion", "%.0f %% of the heap, %.0f %% of resident anonymous memory",
-		returned(func(f footprint) int64 { return f.live }), returned(func(f footprint) int64 { return f.anonymous }))
+		returned(func(f harness.Footprint) int64 { return f.Live }), returned(func(f harness.Footprint) int64 { return f.Anonymous }))
 	return nil
 }
 
 // compare prints what n tenants have added.
-func compare(when string, base, now footprint, n int) {
+func compare(when string, base, now harness.Footprint, n int) {
 	kilobytes := func(bytes int64) float64 { return float64(bytes) / 1024 / float64(n) }
-	harness.Row("heap per tenant "+when, "%.1f KiB (%d to %d MiB)", kilobytes(now.live-base.live), base.live>>20, now.live>>20)
-	harness.Row("resident memory per tenant "+when, "%.1f KiB (%d to %d MiB); with mapped files %.1f KiB", kilobytes(now.anonymous-base.anonymous),
-		base.anonymous>>20, now.anonymous>>20, kilobytes(now.anonymous+now.files-base.anonymous-base.files))
-	harness.Row("goroutines "+when, "%d to %d", base.goroutines, now.goroutines)
-	harness.Row("etcd watches "+when, "%d to %d", base.watches, now.watches)
-	harness.Row("metric series "+when, "%d to %d", base.series, now.series)
+	harness.Row("heap per tenant "+when, "%.1f KiB (%d to %d MiB)", kilobytes(now.Live-base.Live), base.Live>>20, now.Live>>20)
+	harness.Row("resident memory per tenant "+when, "%.1f KiB (%d to %d MiB); with mapped files %.1f KiB", kilobytes(now.Anonymous-base.Anonymous),
+		base.Anonymous>>20, now.Anonymous>>20, kilobytes(now.Anonymous+now.Files-base.Anonymous-base.Files))
+	harness.Row("goroutines "+when, "%d to %d", base.Goroutines, now.Goroutines)
+	harness.Row("etcd watches "+when, "%d to %d", base.Watches, now.Watches)
+	harness.Row("metric series "+when, "%d to %d", base.Series, now.Series)
 }
 
 func wait(ctx context.Context, d time.Duration) {

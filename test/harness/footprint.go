@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"bytes"
@@ -6,23 +6,28 @@ import (
 	"strconv"
 
 	"k8s.io/client-go/discovery"
-
-	"github.com/tenantry/tenantry/test/harness"
+	"k8s.io/client-go/rest"
 )
 
-// footprint is what a process holds.
-type footprint struct {
-	anonymous  int64 // resident memory that is not of files, in bytes
-	files      int64 // resident memory of files: program and database, in bytes
-	live       int64 // heap after a collection, in bytes
-	goroutines int64
-	watches    int64 // of etcd
-	series     int64 // of metrics
+// Footprint is what a process holds.
+type Footprint struct {
+	Anonymous  int64 // resident memory that is not of files, in bytes
+	Files      int64 // resident memory of files: program and database, in bytes
+	Live       int64 // heap after a collection, in bytes
+	Goroutines int64
+	Watches    int64 // of etcd
+	Series     int64 // of metrics
 }
 
-func measureFootprint(ctx context.Context, p *harness.Tenantry) (footprint, error) {
-	var f footprint
-	server, err := discovery.NewDiscoveryClientForConfig(p.Config)
+// Footprint returns what the process holds.
+func (t *Tenantry) Footprint(ctx context.Context) (Footprint, error) {
+	return MeasureFootprint(ctx, t.Config, t.command.Process.Pid)
+}
+
+// MeasureFootprint returns what a process holds that serves /metrics and /debug/pprof as API servers do.
+func MeasureFootprint(ctx context.Context, config *rest.Config, pid int) (Footprint, error) {
+	var f Footprint
+	server, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return f, err
 	}
@@ -37,17 +42,17 @@ func measureFootprint(ctx context.Context, p *harness.Tenantry) (footprint, erro
 	}
 	for line := range bytes.Lines(metrics) {
 		if !bytes.HasPrefix(line, []byte("#")) {
-			f.series++
+			f.Series++
 		}
 	}
-	f.live = harness.Value(metrics, "go_memstats_heap_alloc_bytes")
-	f.goroutines = harness.Value(metrics, "go_goroutines")
+	f.Live = Value(metrics, "go_memstats_heap_alloc_bytes")
+	f.Goroutines = Value(metrics, "go_goroutines")
 	goroutines, err := client.Get().AbsPath("/debug/pprof/goroutine").Param("debug", "1").DoRaw(ctx)
 	if err != nil {
 		return f, err
 	}
-	f.watches = running(goroutines, "etcd3.(*watchChan).startWatching")
-	f.anonymous, f.files, err = p.Memory()
+	f.Watches = running(goroutines, "etcd3.(*watchChan).startWatching")
+	f.Anonymous, f.Files, err = memory(pid)
 	return f, err
 }
 

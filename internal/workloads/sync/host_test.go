@@ -1,0 +1,41 @@
+package sync
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Informers that list call a transform of their own result once more.
+func TestSlimTwice(t *testing.T) {
+	meta := metav1.ObjectMeta{Name: "web", Namespace: "tn-shop", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: fieldManager}}}
+	for name, o := range map[string]runtime.Object{
+		"pod":       &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "n", Hostname: "h"}},
+		"Service":   &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.0.0.1"}, Ports: []corev1.ServicePort{{Port: 80, NodePort: 30000}}}},
+		"claim":     &corev1.PersistentVolumeClaim{ObjectMeta: meta, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v", StorageClassName: new("c")}},
+		"namespace": &corev1.Namespace{ObjectMeta: meta},
+		"policy":    &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: denyAll(nil).Spec},
+		"budget":    &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1))}},
+	} {
+		once, err := slim(o.DeepCopyObject())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		twice, err := slim(once.(runtime.Object).DeepCopyObject())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if equality.Semantic.DeepEqual(once, o) && name != "namespace" {
+			t.Errorf("%s: nothing has been dropped", name)
+		}
+		if !equality.Semantic.DeepEqual(once, twice) {
+			t.Errorf("%s: slimmed twice it is %+v, once %+v", name, twice, once)
+		}
+	}
+}

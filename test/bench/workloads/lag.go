@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tenantry/tenantry/test/harness"
+)
+
+func asked(m *moments) time.Time      { return m.asked }
+func answered(m *moments) time.Time   { return m.answered }
+func onHost(m *moments) time.Time     { return m.onHost }
+func runsOnHost(m *moments) time.Time { return m.runsOnHost }
+func runs(m *moments) time.Time       { return m.runs }
+
+// lag measures each pod's way, at a rate.
+func (b *bench) lag(ctx context.Context) error {
+	inSpaces, err := b.steadily(ctx, "lag", b.spaces, &b.everywhere, b.lagPods, time.Second/time.Duration(b.rate))
+	if err != nil {
+		return err
+	}
+	direct, err := b.steadily(ctx, "plain", b.direct, nil, b.lagPods, time.Second/time.Duration(b.rate))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n| of %d pods, %d a second | p50, p99, longest, ms |\n|---|---|\n", b.lagPods, b.rate)
+	reportLag(inSpaces)
+	harness.Row("created directly on the host to Running there", "%s", times(direct.between(asked, runs)))
+	return errors.Join(empty(ctx, b.spaces, b.everywhere), empty(ctx, b.direct, b.everywhere))
+}
+
+func reportLag(r *record) {
+	harness.Row("a creation in a space is answered", "%s", times(r.between(asked, answered)))
+	harness.Row("created in a space to created on the host", "%s", times(r.between(asked, onHost)))
+	harness.Row("Running on the host to Running in the space", "%s", times(r.between(runsOnHost, runs)))
+	harness.Row("created in a space to Running there", "%s", times(r.between(asked, runs)))
+}
+
+func times(all []time.Duration) string {
+	return fmt.Sprintf("%.0f, %.0f, %.0f", milliseconds(harness.Median(all)), milliseconds(harness.Quantile(all, 0.99)), milliseconds(harness.Quantile(all, 1-1e-9)))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// steadily creates pods in places in turn, at intervals, and returns when all are Running.
+func (b *bench) steadily(ctx context.Context, prefix string, places []place, everywhere *place, count int, every time.Duration) (*record, error) {
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := newRecord(count)
+	if err := r.follow(watching, places, everywhere); err != nil {
+		return nil, err
+	}
+	var creating errgroup.Group
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for i := range count {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		creating.Go(func() error { return r.create(ctx, places[i%len(places)], fmt.Sprintf("%s-%05d", prefix, i)) })
+	}
+	if err := errors.Join(creating.Wait(), r.await(ctx)); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// besideGreedy measures the pods of a tenant, alone and beside others who create theirs as fast as they can.
+func (b *bench) besideGreedy(ctx context.Context) error {
+	// A tenant that asks for less than its share of what the machine can do, or it waits as the others do.
+	const pods, every = 30, 2 * time.Second
+	all, err := b.newTenants(ctx, greedyPrefix, b.greedy+1)
+	if err != nil {
+		return err
+	}
+	quiet, greedy := all[:1], all[1:]
+	if _, err := b.steadily(ctx, "warm", quiet, nil, 1, every); err != nil {
+		return err
+	}
+	alone, err := b.steadily(ctx, "alone", quiet, &b.everywhere, pods, every)
+	if err != nil {
+		return err
+	}
+	var created atomic.Int64
+	busy, stop := context.WithCancel(ctx)
+	defer stop()
+	var creating errgroup.Group
+	for i, p := range greedy {
+		for worker := range 4 {
+			creating.Go(func() error {
+				for n := worker; n < b.greedyPods && busy.Err() == nil; n += 4 {
+					if err := p.create(busy, fmt.Sprintf("greedy-%02d-%05d", i, n)); err != nil && busy.Err() == nil {
+						return err
+					}
+					created.Add(1)
+				}
+				return nil
+			})
+		}
+	}
+	beside, err := b.steadily(ctx, "beside", quiet, &b.everywhere, pods, every)
+	stop()
+	if err := errors.Join(err, creating.Wait()); err != nil {
+		return err
+	}
+	fmt.Printf("\n| a tenant's %d pods, each after %s: p50, p99, longest, ms | alone | beside %d others, who create %d pods meanwhile |\n|---|---|---|---|\n", pods, every, b.greedy, created.Load())
+	for _, row := range []struct {
+		what     string
+		from, to func(*moments) time.Time
+	}{{"a creation is answered", asked, answered}, {"created to created on the host", asked, onHost}, {"Running on the host to Running in the space", runsOnHost, runs}, {"created to Running", asked, runs}} {
+		fmt.Printf("| %s | %s | %s |\n", row.what, times(alone.between(row.from, row.to)), times(beside.between(row.from, row.to)))
+	}
+	return empty(ctx, all, b.everywhere)
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/test/harness"
+	"github.com/tenantry/tenantry/test/host"
+)
+
+// options are the flags.
+type options struct {
+	tenantry, hostPrograms                  string
+	hostQPS                                 int
+	pods, tenants, runs, workers            int
+	lagPods, rate, greedy, greedyPods, idle int
+	settle, idleFor                         time.Duration
+	measured                                []string
+}
+
+// parts are what can be measured.
+var parts = []string{"lag", "throughput", "restart", "greedy", "idle"}
+
+func main() {
+	host.RunIfCalled()
+	runIfSyncer()
+	var o options
+	flag.StringVar(&o.tenantry, "tenantry", "bin/tenantry", "Binary of this project.")
+	flag.StringVar(&o.hostPrograms, "host", "bin/host", "Directory of kube-scheduler, kube-controller-manager, kwok and stages, as \"make bench-host\" makes it.")
+	flag.IntVar(&o.hostQPS, "host-qps", 1000, "Requests a second that the host's scheduler and controller manager may send. Without flags they send 50 and 20.")
+	flag.IntVar(&o.pods, "pods", 2000, "Pods of a turn.")
+	flag.IntVar(&o.tenants, "tenants", 100, "Tenants, and namespaces of the host, that have them.")
+	flag.IntVar(&o.runs, "runs", 3, "Number of runs, of which each has a turn in spaces and one directly on the host.")
+	flag.IntVar(&o.workers, "workers", 32, "Pods created at once.")
+	flag.IntVar(&o.lagPods, "lag-pods", 300, "Pods of which each one's way is measured.")
+	flag.IntVar(&o.rate, "rate", 10, "Of them, pods created in a second.")
+	flag.IntVar(&o.greedy, "greedy", 10, "Tenants that create pods as fast as they can, beside a quiet one.")
+	flag.IntVar(&o.greedyPods, "greedy-pods", 200, "Pods of each of them.")
+	flag.IntVar(&o.idle, "idle", 2000, "Idle tenants.")
+	flag.DurationVar(&o.settle, "settle", 20*time.Second, "Time without requests before memory is measured.")
+	flag.DurationVar(&o.idleFor, "idle-for", time.Minute, "Time for which a syncer is observed that has nothing to do.")
+	only := flag.String("only", strings.Join(parts, ","), "What to measure, divided by commas.")
+	flag.Parse()
+	o.measured = strings.Split(*only, ",")
+	harness.Main("workloads", func(ctx context.Context) error {
+		for _, part := range o.measured {
+			if !slices.Contains(parts, part) {
+				return fmt.Errorf("-only has %q, and can have %s", part, strings.Join(parts, ", "))
+			}
+		}
+		return harness.InTempDir("workloads", func(dir string) error {
+			s, err := start(ctx, dir, o)
+			if err != nil {
+				return err
+			}
+			defer s.stop()
+			return measure(ctx, s, o)
+		})
+	})
+}
+
+// bench has the places that are compared.
+type bench struct {
+	*system
+	options
+	spaces, direct []place
+	// everywhere is the whole host.
+	everywhere place
+}
+
+func measure(ctx context.Context, s *system, o options) error {
+	load, _ := os.ReadFile("/proc/loadavg") // where there is none, nothing is said
+	fmt.Printf("%d cores, %s, load %s; %d tenants, %d nodes, %d requests a second of the host's scheduler at most.\n",
+		runtime.NumCPU(), runtime.Version(), strings.Fields(string(load) + " ?")[0], o.tenants, nodes, o.hostQPS)
+	b := &bench{system: s, options: o}
+	var err error
+	if b.everywhere, err = newPlace(s.cluster.Config, ""); err != nil {
+		return err
+	}
+	if b.spaces, err = s.newTenants(ctx, tenantPrefix, o.tenants); err != nil {
+		return err
+	}
+	if b.direct, err = s.newNamespaces(ctx, "direct", o.tenants); err != nil {
+		return err
+	}
+	// Namespaces of the host, their policies and copies are made at the first pod of each; stock ones are there.
+	if _, err := b.turn(ctx, "first", b.spaces, o.tenants); err != nil {
+		return fmt.Errorf("warming up: %w", err)
+	}
+	if err := empty(ctx, b.spaces, b.everywhere); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		name string
+		do   func(context.Context) error
+	}{{"lag", b.lag}, {"throughput", b.throughput}, {"restart", b.restart}, {"greedy", b.besideGreedy}, {"idle", b.besideIdle}} {
+		if !slices.Contains(o.measured, part.name) {
+			continue
+		}
+		if err := part.do(ctx); err != nil {
+			return fmt.Errorf("measuring %s: %w", part.name, err)
+		}
+	}
+	return nil
+}

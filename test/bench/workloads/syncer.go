@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	_ "net/http/pprof" // at the address of the syncer's process
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/tenantry/tenantry/internal/process/memory"
+	workloads "github.com/tenantry/tenantry/internal/workloads/sync"
+	"github.com/tenantry/tenantry/test/harness"
+)
+
+// syncerEnvironment makes the process the syncer. It has the address at which that tells of itself, and the kubeconfigs
+// of spaces and host.
+const syncerEnvironment = "TENANTRY_BENCH_SYNCER"
+
+// runIfSyncer runs the syncer, and ends the process, if it has been called for that: "tenantry syncer" counts no requests.
+func runIfSyncer() {
+	fields := strings.Fields(os.Getenv(syncerEnvironment))
+	if len(fields) == 0 {
+		return
+	}
+	harness.Main("syncer", func(ctx context.Context) error { return runSyncer(ctx, fields[0], fields[1], fields[2]) })
+	os.Exit(0)
+}
+
+func runSyncer(ctx context.Context, address, spaces, host string) error {
+	memory.Keep(ctx, 0)
+	sent := &requests{counts: map[string]int{}}
+	options := workloads.Options{
+		LeaderElection: true, NetworkIsolation: string(workloads.Unenforced), DNSService: workloads.DefaultDNSService,
+		OrphanLimit: workloads.DefaultOrphanLimit,
+	}
+	for side, of := range map[string]struct {
+		file   string
+		config **rest.Config
+	}{"spaces": {spaces, &options.Spaces}, "host": {host, &options.Host}} {
+		config, err := clientcmd.BuildConfigFromFlags("", of.file)
+		if err != nil {
+			return err
+		}
+		config.Wrap(sent.of(side))
+		*of.config = config
+	}
+	http.Handle("/metrics", legacyregistry.Handler())
+	http.HandleFunc("/requests", sent.serve)
+	go func() { _ = http.ListenAndServe(address, nil) }() // without it, nobody starts to measure
+	return workloads.Run(ctx, options)
+}
+
+// requests counts what has been sent, by side, verb and resource.
+type requests struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// round is a function that is an http.RoundTripper.
+type round func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (r round) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
+
+func (r *requests) of(side string) transport.WrapperFunc {
+	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	return func(next http.RoundTripper) http.RoundTripper {
+		return round(func(req *http.Request) (*http.Response, error) {
+			plain := req.Clone(req.Context())
+			if at := strings.Index(plain.URL.Path, "/api"); at > 0 { // in a space
+				plain.URL.Path = plain.URL.Path[at:]
+			}
+			what := side + " " + req.Method
+			if info, err := resolver.NewRequestInfo(plain); err == nil && info.IsResourceRequest {
+				what = side + " " + info.Verb + " " + strings.TrimSuffix(info.Resource+"/"+info.Subresource, "/")
+			}
+			r.mu.Lock()
+			r.counts[what]++
+			r.mu.Unlock()
+			return next.RoundTrip(req)
+		})
+	}
+}
+
+func (r *requests) serve(w http.ResponseWriter, _ *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = json.NewEncoder(w).Encode(r.counts) // whoever asked notices
+}
+
+// syncer is a running one.
+type syncer struct {
+	command *exec.Cmd
+	config  *rest.Config
+}
+
+// startSyncer starts one, and returns when it can be asked.
+func startSyncer(ctx context.Context, dir, spaces, host string) (*syncer, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	port, err := harness.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	address := "127.0.0.1:" + strconv.Itoa(port)
+	log, err := os.OpenFile(filepath.Join(dir, "syncer.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	s := &syncer{command: exec.CommandContext(ctx, program), config: &rest.Config{Host: "http://" + address}}
+	s.command.Env = append(os.Environ(), syncerEnvironment+"="+strings.Join([]string{address, spaces, host}, " "))
+	s.command.Stdout, s.command.Stderr = log, log
+	if err := s.command.Start(); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(os.Stderr, "workloads: the syncer has pprof at %s\n", s.config.Host)
+	return s, harness.Until(ctx, startTimeout, "the syncer tells of itself, see "+log.Name(), func(ctx context.Context) error {
+		_, err := s.sent(ctx)
+		return err
+	})
+}
+
+// sent returns how many requests the syncer has sent, by side, verb and resource, without those of its leases.
+func (s *syncer) sent(ctx context.Context) (map[string]int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.config.Host+"/requests", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	counts := map[string]int{}
+	err = json.NewDecoder(response.Body).Decode(&counts)
+	maps.DeleteFunc(counts, func(what string, _ int) bool { return strings.HasSuffix(what, " leases") })
+	return counts, err
+}
+
+func (s *syncer) footprint(ctx context.Context) (harness.Footprint, error) {
+	return harness.MeasureFootprint(ctx, s.config, s.command.Process.Pid)
+}
+
+// since returns what was sent after before.
+func since(before, after map[string]int) map[string]int {
+	sent := map[string]int{}
+	for what, count := range after {
+		if n := count - before[what]; n > 0 {
+			sent[what] = n
+		}
+	}
+	return sent
+}
+
+const (
+	// quietFor is how long a syncer that has nothing to do takes less than quietShare of a core.
+	quietFor   = 3 * time.Second
+	quietShare = 0.03
+	step       = 100 * time.Millisecond
+)
+
+// rest waits until the syncer has nothing to do, and returns when it last had.
+func (s *syncer) rest(ctx context.Context) (time.Time, error) {
+	last := time.Now()
+	before, err := harness.CPU(s.command)
+	if err != nil {
+		return last, err
+	}
+	deadline := time.Now().Add(runTimeout)
+	for time.Since(last) < quietFor {
+		if err := pause(ctx, step); err != nil {
+			return last, err
+		}
+		now, err := harness.CPU(s.command)
+		if err != nil {
+			return last, err
+		}
+		if (now - before).Seconds() > quietShare*step.Seconds() {
+			last = time.Now()
+		}
+		if before = now; time.Now().After(deadline) {
+			return last, fmt.Errorf("the syncer has not come to rest within %s", runTimeout)
+		}
+	}
+	return last, nil
+}
