@@ -57,6 +57,8 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/namespaces.go", `len(all) >= s.maxNamespaces {`, `false {`},
 	{"a pod does not cost its node what it does not ask for", by("internal/workloads/translate", "TestCheck"),
 		"internal/workloads/translate/check.go", `checkCosts(spec, path)...)`, `nil...)`},
+	{"a tenant does not fill the queue of the host's scheduler", by("internal/workloads/sync", "TestPodsWaitForTheScheduler"),
+		"internal/workloads/sync/pods.go", `if s.release(r); !may {`, `if s.release(r); false {`},
 	{"copies of many bytes wait", by("internal/workloads/sync", "TestCopyOfTheSame"),
 		"internal/workloads/sync/copies.go", `size); wait > 0 {`, `size); false {`},
 	{"what is the same is not copied again", by("internal/workloads/sync", "TestCopyOfTheSame"),

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
@@ -36,6 +37,7 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 		return err
 	}
 	s.surplus.note(i, pod, all)
+	s.release(s.scheduling.note(i, all))
 	var host *corev1.Pod
 	var errs []error
 	for _, h := range all {
@@ -113,25 +115,39 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if waits, err := s.awaitClaims(ctx, pod); err != nil || waits {
 		return err
 	}
+	may, r := s.scheduling.enter(itemOf(pod))
+	if s.release(r); !may {
+		return nil
+	}
+	made, err := s.make(ctx, pod, home, t)
+	if !made {
+		s.release(s.scheduling.leave(itemOf(pod)))
+	}
+	return err
+}
+
+// make makes the host's pod, with what it needs there. It reports false if there is none yet.
+func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant) (bool, error) {
 	hostUID, err := s.ensureNamespace(ctx, home, t)
 	if errors.As(err, new(errManyNamespaces)) {
-		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone
+		return false, errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if waits, err := s.ensureCopies(ctx, pod, home); err != nil || waits {
-		return err
+		return false, err
 	}
 	tokens, err := s.mint(ctx, pod)
 	if isTold(err) {
 		why := err.Error() + "; make what is missing, or set automountServiceAccountToken: false"
-		return errors.Join(s.refuse(ctx, pod, why), err) // tried again, because no event of this pod says that it is there
+		return false, errors.Join(s.refuse(ctx, pod, why), err) // tried again, because no event of this pod says that it is there
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return s.create(ctx, pod, translate.Home{Namespace: home, HostUID: hostUID}, tokens)
+	err = s.create(ctx, pod, translate.Home{Namespace: home, HostUID: hostUID}, tokens)
+	return err == nil, err
 }
 
 // creationOf says what is created for a pod: of another one, or a changed one, the host may think differently.

@@ -75,6 +75,7 @@ type syncer struct {
 	making     *idleSince
 	holds      *holds
 	surplus    *surplus
+	scheduling *scheduling
 	governed   *governed
 	// spending is that of changed pods, and copying that of copies.
 	spending, copying *spending
@@ -152,7 +153,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, clock: clock.RealClock{}, informers: views, connects: o.Connects, maxNamespaces: cmp.Or(o.MaxNamespaces, DefaultMaxNamespaces),
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
-		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), governed: newGoverned(), spending: newSpending(clock.RealClock{}, changedBytes, changedAtOnce),
+		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), scheduling: newScheduling(clock.RealClock{}), governed: newGoverned(), spending: newSpending(clock.RealClock{}, changedBytes, changedAtOnce),
 		copying: newSpending(clock.RealClock{}, copiedBytes, copiedAtOnce), statuses: newStatuses(clock.RealClock{}), askRanges: make(chan struct{}, 1),
 	}
 	if err := s.setIsolation(o); err != nil {

@@ -1,0 +1,86 @@
+package sync
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+// TestScheduling checks that so many pods of a tenant wait for the host's scheduler, that others come after them in their
+// order, and that nobody waits for one that the scheduler does not look at.
+func TestScheduling(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	s := newScheduling(clock)
+	pod := func(n int) item { return item{podItem, "acme", "acme|shop", fmt.Sprint("web-", n)} }
+	host := func(change func(*corev1.Pod)) []*corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(clock.Now())}}
+		if change != nil {
+			change(p)
+		}
+		return []*corev1.Pod{p}
+	}
+	later := 0
+	for i := range maxUnscheduled + 5 {
+		may, r := s.enter(pod(i))
+		if may != (i < maxUnscheduled) {
+			t.Fatalf("%d may is %v", i, may)
+		}
+		later += len(r.later)
+	}
+	if later != 1 {
+		t.Errorf("%d are looked at later, want the first one", later)
+	}
+	if may, _ := s.enter(item{podItem, "globex", "globex|shop", "web-0"}); !may {
+		t.Error("another tenant waits")
+	}
+	if r := s.note(pod(0), host(nil)); len(r.now) != 0 {
+		t.Errorf("%v may be made while all wait", r.now)
+	}
+	for i, change := range []func(*corev1.Pod){onNode, func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	}, ending(1)} {
+		want := pod(maxUnscheduled + i)
+		if r := s.note(pod(i), host(change)); len(r.now) != 1 || r.now[0] != want || len(r.later) != 1 {
+			t.Errorf("released are %v, want %v", r, want)
+		}
+		if may, _ := s.enter(want); !may {
+			t.Errorf("%v waits again", want)
+		}
+	}
+	// Nobody looks at those that are there.
+	clock.Step(schedulerPatience)
+	if r := s.leave(pod(100)); len(r.now) != 2 || len(r.later) != 0 {
+		t.Errorf("released are %v, want two", r)
+	}
+	for i := range maxUnscheduled + 5 {
+		s.leave(pod(i))
+	}
+	if len(s.of) != 1 {
+		t.Errorf("%d tenants are known", len(s.of))
+	}
+}
+
+// TestPodsWaitForTheScheduler checks that a pod is not made while so many of its tenant wait, and is looked at when it may.
+func TestPodsWaitForTheScheduler(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(nil))
+	other := func(n int) item { return item{podItem, "acme", "acme|shop", fmt.Sprint("other-", n)} }
+	for i := range maxUnscheduled {
+		w.scheduling.enter(other(i))
+	}
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, nil)
+	w.release(w.scheduling.note(other(0), []*corev1.Pod{hostPod(spacePod(nil), onNode)}))
+	if w.queue.Len() != 1 {
+		t.Fatal("it is not looked at")
+	}
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"create pods"})
+}
