@@ -16,9 +16,10 @@ const (
 	// maxUnscheduled is how many pods of a tenant wait for the host's scheduler at once. It takes pods in the order in which
 	// they were made, so whoever comes later waits for all that others have there.
 	maxUnscheduled = 10
-	// schedulerPatience is after which time a pod is not counted that the scheduler has not looked at: it may never be, if it
-	// names another one.
+	// schedulerPatience is after which time pods do not count if the scheduler looks at none: there may be no scheduler.
 	schedulerPatience = 3 * time.Second
+	// schedulerLimit is after which time a pod does not count in any case: it may name a scheduler of its own.
+	schedulerLimit = time.Minute
 )
 
 // scheduling has pods wait in their spaces while so many of their tenant wait for the host's scheduler. It knows tenants that
@@ -28,6 +29,8 @@ type scheduling struct {
 
 	mu sync.Mutex
 	of map[tenant.Name]*line
+	// looked is when the scheduler was last seen to have looked at a pod.
+	looked time.Time
 }
 
 // line is what waits of a tenant.
@@ -67,25 +70,35 @@ func (s *scheduling) enter(i item) (bool, released) {
 
 // note notes which pods of the host there are for one of a space.
 func (s *scheduling) note(i item, all []*corev1.Pod) released {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, host := range all {
-		if s.waits(host) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
+		if host.DeletionTimestamp == nil && !isLookedAt(host) && s.counts(host.CreationTimestamp.Time) {
 			s.line(i.tenant).onHost[i] = host.CreationTimestamp.Time
 			return released{}
 		}
 	}
-	return s.leave(i)
+	l := s.of[i.tenant]
+	if l == nil {
+		return released{}
+	}
+	if _, waited := l.onHost[i]; waited && slices.ContainsFunc(all, isLookedAt) {
+		s.looked = s.clock.Now()
+	}
+	return s.remove(i, l)
 }
 
 // leave notes that a pod does not wait on the host.
 func (s *scheduling) leave(i item) released {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.of[i.tenant]
-	if l == nil {
-		return released{}
+	if l := s.of[i.tenant]; l != nil {
+		return s.remove(i, l)
 	}
+	return released{}
+}
+
+func (s *scheduling) remove(i item, l *line) released {
 	delete(l.onHost, i)
 	n := min(s.room(l), len(l.behind))
 	r := released{now: l.behind[:n:n]}
@@ -111,21 +124,21 @@ func (s *scheduling) line(n tenant.Name) *line {
 // room returns how many more pods may be made.
 func (s *scheduling) room(l *line) int {
 	if len(l.onHost) >= maxUnscheduled {
-		maps.DeleteFunc(l.onHost, func(_ item, since time.Time) bool { return !s.isRecent(since) })
+		maps.DeleteFunc(l.onHost, func(_ item, since time.Time) bool { return !s.counts(since) })
 	}
 	return max(0, maxUnscheduled-len(l.onHost))
 }
 
-// isRecent reports whether something has been a short while ago. Clocks of the host may differ.
-func (s *scheduling) isRecent(since time.Time) bool {
-	return s.clock.Since(since).Abs() < schedulerPatience
+// counts reports whether a pod counts that has waited for some time. Clocks of the host may differ.
+func (s *scheduling) counts(since time.Time) bool {
+	age := s.clock.Since(since).Abs()
+	return age < schedulerPatience || age < schedulerLimit && s.clock.Since(s.looked) < schedulerPatience
 }
 
-// waits reports whether the host's scheduler has not looked at a pod. Those for which it has found no node are in nobody's
+// isLookedAt reports whether the host's scheduler has looked at a pod. Those for which it has found no node are in nobody's
 // way.
-func (s *scheduling) waits(host *corev1.Pod) bool {
-	return host.Spec.NodeName == "" && host.DeletionTimestamp == nil && s.isRecent(host.CreationTimestamp.Time) &&
-		!slices.ContainsFunc(host.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+func isLookedAt(host *corev1.Pod) bool {
+	return host.Spec.NodeName != "" || slices.ContainsFunc(host.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }
 
 // release has pods looked at that may be made.

@@ -52,9 +52,16 @@ func TestScheduling(t *testing.T) {
 		}
 	}
 	// Nobody looks at those that are there.
-	clock.Step(schedulerPatience)
-	if r := s.leave(pod(100)); len(r.now) != 2 || len(r.later) != 0 {
-		t.Errorf("released are %v, want two", r)
+	clock.Step(schedulerPatience - time.Second)
+	s.note(pod(3), host(onNode))
+	s.enter(pod(maxUnscheduled + 3))
+	clock.Step(schedulerPatience - time.Second)
+	if r := s.leave(pod(100)); len(r.now) != 0 {
+		t.Errorf("released are %v while the scheduler works", r)
+	}
+	clock.Step(time.Second)
+	if r := s.leave(pod(100)); len(r.now) != 1 || len(r.later) != 0 {
+		t.Errorf("released are %v, want one", r)
 	}
 	for i := range maxUnscheduled + 5 {
 		s.leave(pod(i))
