@@ -116,10 +116,8 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	for _, ref := range referencesOf(pod) {
-		if err := s.ensureCopy(ctx, home, ref); err != nil {
-			return err
-		}
+	if err := s.ensureCopies(ctx, pod, home); err != nil {
+		return err
 	}
 	tokens, err := s.mint(ctx, pod)
 	if isTold(err) {
@@ -134,7 +132,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 
 // creationOf says what is created for a pod: of another one, or a changed one, the host may think differently.
 func creationOf(pod, wanted *corev1.Pod) string {
-	return string(pod.UID) + wanted.Annotations[hashAnnotation]
+	return string(pod.UID) + wanted.Annotations[hashAnnotation] + wanted.Annotations[resourcesAnnotation]
 }
 
 // create creates the host's pod, with its tokens. Another one of its name is the predecessor's, whose end brings this
@@ -149,6 +147,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 		return fmt.Errorf("reading the Services of %q: %w", pod.Namespace, err)
 	}
 	wanted := s.translated(pod, home, open)
+	wanted.Spec.EphemeralContainers = nil // they are added when it is there
 	s.options.SetVariables(wanted, pod, services)
 	there, err := s.host.CoreV1().Pods(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
@@ -164,7 +163,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 			return fmt.Errorf("the pod of this name that there was before is still on the host")
 		}
 	case isRefused(err):
-		s.hold(pod, creation, creationOf(pod, wanted))
+		s.hold(pod, creation, creationOf(pod, wanted), nil)
 		return errors.Join(s.refuse(ctx, pod, "the host cluster does not take it: "+translate.Text(err.Error(), pod, home.Namespace)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's pod: %w", err)
@@ -210,7 +209,13 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 			return err
 		}
 	}
-	err := s.putStatus(ctx, pod, host)
+	of, _, _ := sourceOf(host)
+	open, err := s.openOf(pod)
+	if err != nil {
+		return err
+	}
+	wanted := s.translated(pod, translate.Home{Namespace: of}, open)
+	err = s.putStatus(ctx, pod, host, wanted)
 	if host.DeletionTimestamp != nil {
 		// Somebody drains its node, or the host evicts it.
 		return errors.Join(err, s.deletePod(ctx, pod, graceOf(host)))
@@ -218,7 +223,19 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.update(ctx, pod, host), s.ensureTokens(ctx, pod, host))
+	return errors.Join(s.update(ctx, pod, host, wanted), s.change(ctx, pod, host, wanted), s.ensureTokens(ctx, pod, host))
+}
+
+// change takes to the host what is changed of a pod by subresources.
+func (s *syncer) change(ctx context.Context, pod, host, wanted *corev1.Pod) error {
+	if isOver(host) {
+		return nil
+	}
+	err := s.resize(ctx, pod, host, wanted)
+	if host.Annotations[hashAnnotation] == wanted.Annotations[hashAnnotation] { // ephemeral containers read annotations
+		err = errors.Join(err, s.addDebuggers(ctx, pod, host, wanted))
+	}
+	return err
 }
 
 func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
@@ -234,9 +251,15 @@ func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
 	return nil
 }
 
-func (s *syncer) putStatus(ctx context.Context, pod, host *corev1.Pod) error {
+// putStatus takes the status of the host's pod into the space. wanted is what the host's is to be, or nil if that does not matter any
+// more.
+func (s *syncer) putStatus(ctx context.Context, pod, host, wanted *corev1.Pod) error {
 	of, _, _ := sourceOf(host)
-	if err := s.patchStatus(ctx, pod, translate.Status(host, pod, of), string(host.UID)+host.ResourceVersion); err != nil {
+	status := translate.Status(host, pod, of, wanted != nil && isAsWanted(host, wanted))
+	if wanted != nil {
+		s.sayRefused(&status, pod, host, wanted)
+	}
+	if err := s.patchStatus(ctx, pod, status, string(host.UID)+host.ResourceVersion); err != nil {
 		return fmt.Errorf("writing the status of the pod: %w", err)
 	}
 	return nil
@@ -255,7 +278,7 @@ func (s *syncer) patchStatus(ctx context.Context, pod *corev1.Pod, wanted corev1
 	case unchanged || now.ResourceVersion == pod.ResourceVersion || equality.Semantic.DeepEqual(now.Status, wanted):
 		s.holds.drop(heldWrite{itemOf(pod), status})
 	default:
-		s.hold(pod, status, because)
+		s.hold(pod, status, because, nil)
 	}
 	return nil
 }
@@ -266,7 +289,7 @@ func (s *syncer) end(ctx context.Context, pod, host *corev1.Pod) error {
 		return s.letGo(ctx, pod)
 	}
 	err := s.endHost(ctx, host, graceOf(pod)) // first, because a quota counts the pod for no longer than that
-	if statusErr := s.putStatus(ctx, pod, host); !apierrors.IsNotFound(statusErr) {
+	if statusErr := s.putStatus(ctx, pod, host, nil); !apierrors.IsNotFound(statusErr) {
 		err = errors.Join(err, statusErr)
 	}
 	return errors.Join(err, s.ensureTokens(ctx, pod, host)) // it may take an hour
