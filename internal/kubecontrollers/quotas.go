@@ -144,7 +144,7 @@ func (e linear) UsageStats(options quota.UsageStatsOptions) (quota.UsageStats, e
 		if len(matched) < len(scopes) {
 			continue
 		}
-		used, err := e.Usage(obj)
+		used, err := e.Usage(tenantquota.Asked(obj))
 		if err != nil {
 			return stats, err
 		}

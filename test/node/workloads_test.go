@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -170,6 +171,37 @@ metadata: {name: NAME}
 spec: {storageClassName: of-spaces, accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Mi}}, VOLUME}
 `
 
+const copyingPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: copying}
+spec:
+  terminationGracePeriodSeconds: 5
+  containers:
+  - name: c
+    image: localhost/pause:1
+    imagePullPolicy: IfNotPresent
+    args: [-install, /bin/tar]
+    env: [{name: PATH, value: /bin}]
+    volumeMounts: [{name: bin, mountPath: /bin}]
+  - {name: ear, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, args: [-hear], stdin: true}
+  restartPolicy: Never
+  volumes: [{name: bin, emptyDir: {}}]
+`
+
+const growingPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: growing}
+spec:
+  terminationGracePeriodSeconds: 5
+  containers:
+  - name: c
+    image: localhost/pause:1
+    imagePullPolicy: IfNotPresent
+    resources: {requests: {cpu: 100m}, limits: {cpu: 100m}}
+`
+
 const clientDeployment = `
 apiVersion: apps/v1
 kind: Deployment
@@ -213,6 +245,24 @@ func (s *standalone) asksItsSpace(tenant, other string) {
 func (s *standalone) tokenIn(tenant string) string {
 	GinkgoHelper()
 	return must(append(s.as(tenant), "exec", "deployment/client", "--", "/tenantry", "-token")...)
+}
+
+// hears tells a command a line, and checks that it answers. Its input stays open until then: whoever attaches to a container has none of
+// its output after the end of their input.
+func hears(args ...string) {
+	GinkgoHelper()
+	command := exec.Command("kubectl", args...)
+	said, err := command.StdinPipe()
+	Expect(err).NotTo(HaveOccurred())
+	answer := gbytes.NewBuffer()
+	command.Stdout, command.Stderr = answer, GinkgoWriter
+	Expect(command.Start()).To(Succeed())
+	DeferCleanup(func() { _ = command.Process.Kill() })
+	_, err = io.WriteString(said, "it\n")
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(answer).Should(gbytes.Say("heard it"))
+	Expect(said.Close()).To(Succeed())
+	Expect(command.Wait()).To(Succeed())
 }
 
 var _ = Describe("workloads on a real node", Ordered, func() {
@@ -332,6 +382,90 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			Expect(forward.Process.Kill()).To(Succeed())
 			_ = forward.Wait()
 		}
+	})
+
+	It("are looked into by ephemeral containers, which are nobody else's", func() {
+		as := tenantry.as("acme")
+		pod := strings.TrimPrefix(must(append(as, "get", "pods", "-l", "app=web", "-o", "name")...), "pod/")
+		debug := func(container, profile string, args ...string) []string {
+			return slices.Concat(as, []string{"debug", pod, "--image=localhost/pause:1", "--image-pull-policy=IfNotPresent", "--target=c",
+				"--container=" + container, "--profile=" + profile}, args)
+		}
+		hears(debug("ear", "baseline", "--stdin", "--", "/tenantry", "-hear")...)
+		must(debug("looking", "baseline", "--", "/tenantry", "looks")...)
+		Eventually(output("acme", "get", "pod", pod, "-o", `jsonpath={.status.ephemeralContainerStatuses[?(@.name=="looking")].state.running.startedAt}`)).ShouldNot(BeEmpty())
+		Eventually(output("acme", "logs", pod, "-c", "looking")).Should(Equal("looks"))
+		Expect(must(append(as, "exec", pod, "-c", "looking", "--", "/tenantry", "-say", "hi")...)).To(Equal("hi"))
+		Expect(must(append(as, "exec", pod, "-c", "looking", "--", "/tenantry", "-read", "/proc/1/cmdline")...)).To(ContainSubstring("hello from acme"), "the processes of its target")
+		out, err := kubectl(debug("root", "sysadmin", "--", "/tenantry")...)
+		Expect(err).To(HaveOccurred())
+		Expect(out).To(ContainSubstring("Pod Security level baseline"))
+
+		onHost := strings.Fields(must("get", "pods", "-A", "-l", "app=web", "-o", `jsonpath={range .items[?(@.metadata.name=="`+pod+`")]}{.metadata.namespace}{end}`))
+		must("debug", "-n", onHost[0], pod, "--image=localhost/pause:1", "--image-pull-policy=IfNotPresent", "--container=admins", "--profile=baseline", "--", "/tenantry")
+		Eventually(func() string {
+			return must("get", "pod", "-n", onHost[0], pod, "-o", `jsonpath={.status.ephemeralContainerStatuses[?(@.name=="admins")].state.running.startedAt}`)
+		}).ShouldNot(BeEmpty())
+		Expect(output("acme", "exec", pod, "-c", "admins", "--", "/tenantry", "-say", "hi")()).To(ContainSubstring("container admins is not valid for pod"))
+		Expect(output("acme", "get", "pod", pod, "-o", "yaml")()).NotTo(ContainSubstring("admins"))
+	})
+
+	It("are attached to, and files are copied into and out of them", func() {
+		as := tenantry.as("acme")
+		file := filepath.Join(tenantry.dir, "copying.yaml")
+		Expect(os.WriteFile(file, []byte(copyingPod), 0o600)).To(Succeed())
+		must(append(as, "create", "-f", file)...)
+		DeferCleanup(func() { must(append(as, "delete", "-f", file, "--now")...) })
+		Eventually(output("acme", "get", "pod", "copying", "-o", `jsonpath={.status.containerStatuses[?(@.name=="ear")].state.running.startedAt}`)).ShouldNot(BeEmpty())
+		hears(append(as, "attach", "copying", "-c", "ear", "--stdin")...)
+		there, back := filepath.Join(tenantry.dir, "there"), filepath.Join(tenantry.dir, "back")
+		Expect(os.WriteFile(there, []byte("of acme"), 0o600)).To(Succeed())
+		must(append(as, "cp", "-c", "c", there, "copying:/bin/copied")...)
+		Expect(must(append(as, "exec", "copying", "-c", "c", "--", "/tenantry", "-read", "/bin/copied")...)).To(Equal("of acme"))
+		must(append(as, "cp", "-c", "c", "copying:/bin/copied", back)...)
+		Expect(os.ReadFile(back)).To(Equal([]byte("of acme")))
+	})
+
+	It("are resized in place, and say how far that is", func() {
+		as := tenantry.as("acme")
+		file := filepath.Join(tenantry.dir, "growing.yaml")
+		Expect(os.WriteFile(file, []byte(growingPod), 0o600)).To(Succeed())
+		must(append(as, "create", "-f", file)...)
+		DeferCleanup(func() { must(append(as, "delete", "-f", file, "--now")...) })
+		must(append(as, "wait", "--for=condition=Ready", "pod/growing", "--timeout=2m")...)
+		resize := func(cpu string) {
+			GinkgoHelper()
+			must(append(as, "patch", "pod", "growing", "--subresource=resize", "-p",
+				`{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"`+cpu+`"},"limits":{"cpu":"`+cpu+`"}}}]}}`)...)
+		}
+		// quota is what the container itself sees of its control group, in microseconds of each 100 ms, of version 1 or 2.
+		quota := func() string {
+			for _, name := range []string{"/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us"} {
+				if out, err := kubectl(append(as, "exec", "growing", "--", "/tenantry", "-read", name)...); err == nil {
+					return strings.Fields(out)[0]
+				}
+			}
+			return ""
+		}
+		pending := output("acme", "get", "pod", "growing", "-o", `jsonpath={.status.conditions[?(@.type=="PodResizePending")].reason}: {.status.conditions[?(@.type=="PodResizePending")].message}`)
+		generations := output("acme", "get", "pod", "growing", "-o", "jsonpath={.metadata.generation} {.status.observedGeneration}")
+		Eventually(generations).Should(Equal("1 1"))
+		Expect(quota()).To(Equal("10000"))
+		resize("200m")
+		Eventually(quota).Should(Equal("20000"))
+		Eventually(output("acme", "get", "pod", "growing", "-o", "jsonpath={.status.containerStatuses[0].resources.limits.cpu} {.status.containerStatuses[0].allocatedResources.cpu}")).Should(Equal("200m 200m"))
+		Eventually(generations).Should(Equal("2 2"))
+		Expect(must(append(as, "get", "pod", "growing", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")...)).To(Equal("0"))
+
+		resize(must("get", "node", "node", "-o", "jsonpath={.status.allocatable.cpu}")) // of which others have some
+		Eventually(pending).Should(And(HavePrefix("Deferred: "), ContainSubstring("cpu, requested: "), Not(ContainSubstring("used"))))
+		Eventually(generations).Should(Equal("3 3"))
+		resize("1000")
+		Eventually(pending).Should(And(HavePrefix("RefusedByHost: "), ContainSubstring("cpu, requested: "), Not(ContainSubstring("allocatable: "))))
+		resize("150m")
+		Eventually(quota).Should(Equal("15000"))
+		Eventually(pending).Should(Equal(":"))
+		Eventually(generations).Should(Equal("5 5"))
 	})
 
 	It("keep what they have stored, which no other tenant gets", func() {

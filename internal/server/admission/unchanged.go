@@ -4,6 +4,10 @@ import (
 	"context"
 
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/plugin/pkg/admission/nodedeclaredfeatures"
+	"k8s.io/kubernetes/plugin/pkg/admission/podresize"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // unchangedPlugin is a plugin that reads no object of a space.
@@ -31,7 +35,20 @@ func (p *unchangedPlugin) Admit(ctx context.Context, a admission.Attributes, o a
 }
 
 func (p *unchangedPlugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if p.isHosts(ctx) {
+		return nil
+	}
 	return validate(ctx, p.instance, a, o)
+}
+
+// isHosts reports whether a plugin asks what the node of a pod has that runs on a host cluster. The system space shows nothing of
+// that, and the host asks for itself.
+func (p *unchangedPlugin) isHosts(ctx context.Context) bool {
+	if p.shared.Workloads == nil || p.name != podresize.PluginName && p.name != nodedeclaredfeatures.PluginName {
+		return false
+	}
+	n, err := tenant.SpaceFrom(ctx)
+	return err == nil && n.IsSpace()
 }
 
 // mutate calls instance if it mutates.

@@ -124,7 +124,7 @@ func (m meter) read(n tenant.Name, obj runtime.Object, names []corev1.ResourceNa
 // were not being deleted. Upstream counts a pod no longer once its time is up; here
 // nothing is free before it is gone, because nothing would tell that it is.
 func flatten(n tenant.Name, obj runtime.Object) (runtime.Object, error) {
-	flat := objects.ShallowCopy(obj)
+	flat := objects.ShallowCopy(Asked(obj))
 	accessor, err := meta.Accessor(flat)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -158,7 +159,7 @@ func TestLocate(t *testing.T) {
 			if tc.ctx != nil {
 				ctx = tc.ctx(ctx)
 			}
-			got, err := h.locate(ctx, "web-0", "exec", &core.PodExecOptions{Container: "c&stdin=true", Command: []string{"a b", "../x"}, Stdout: true})
+			got, err := h.locate(ctx, "web-0", "exec", &core.PodExecOptions{Command: []string{"a b", "../x", "c&stdin=true"}, Stdout: true})
 			if tc.fail != nil {
 				if !tc.fail(err) {
 					t.Errorf("got %v, %v", got, err)
@@ -168,12 +169,64 @@ func TestLocate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := c.URL + "/base/api/v1/namespaces/" + shop.Host() + "/pods/web-0/exec?command=a+b&command=..%2Fx&container=c%26stdin%3Dtrue&stdout=true"
+			want := c.URL + "/base/api/v1/namespaces/" + shop.Host() + "/pods/web-0/exec?command=a+b&command=..%2Fx&command=c%26stdin%3Dtrue&container=c&stdout=true"
 			if diff := cmp.Diff(want, got.String()); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
+}
+
+// TestContainer checks that a connection is to a container of the space's pod, and to none that the host has put into its own.
+func TestContainer(t *testing.T) {
+	alone, several := forged(), forged()
+	several.Spec.Containers = append(several.Spec.Containers, core.Container{Name: "other"})
+	several.Spec.InitContainers = []core.Container{{Name: "init"}}
+	several.Spec.EphemeralContainers = []core.EphemeralContainer{{EphemeralContainerCommon: core.EphemeralContainerCommon{Name: "debugger"}}}
+	for name, tc := range map[string]struct {
+		pod             *core.Pod
+		container, want string
+		fail            string
+	}{
+		"the only one":                {pod: alone, want: "c"},
+		"one of several":              {pod: several, container: "other", want: "other"},
+		"an init container":           {pod: several, container: "init", want: "init"},
+		"an ephemeral container":      {pod: several, container: "debugger", want: "tn-debugger"},
+		"none of several":             {pod: several, fail: "a container name must be specified for pod web-0, choose one of: [init c other debugger]"},
+		"one of the host's":           {pod: alone, container: "sidecar", fail: "container sidecar is not valid for pod web-0"},
+		"one by its name on the host": {pod: several, container: "tn-debugger", fail: "container tn-debugger is not valid for pod web-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, options := range []runtime.Object{
+				&core.PodExecOptions{Container: tc.container}, &core.PodAttachOptions{Container: tc.container}, &core.PodLogOptions{Container: tc.container},
+			} {
+				got, err := onHost(options, tc.pod)
+				if tc.fail != "" {
+					if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), tc.fail) {
+						t.Errorf("got %v, %v", got, err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if named := nameIn(got); named != tc.want || nameIn(options) != tc.container {
+					t.Errorf("got %q of %q", named, nameIn(options))
+				}
+			}
+			if _, err := onHost(&core.PodPortForwardOptions{}, tc.pod); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if _, err := onHost(&core.Pod{}, alone); err == nil {
+		t.Error("options of an unknown kind are taken")
+	}
+}
+
+// nameIn returns the container that options name.
+func nameIn(options runtime.Object) string {
+	return reflect.ValueOf(options).Elem().FieldByName("Container").String()
 }
 
 func TestLogs(t *testing.T) {
@@ -272,7 +325,7 @@ func TestExec(t *testing.T) {
 			t.Errorf("the host got %s: %s", name, value)
 		}
 	}
-	if got.Header.Get("Authorization") != "Bearer ours" || got.Header.Get("X-Stream-Protocol-Version") != "v4" || got.Host == "evil" || got.URL.RawQuery != "command=cat&stdin=true" {
+	if got.Header.Get("Authorization") != "Bearer ours" || got.Header.Get("X-Stream-Protocol-Version") != "v4" || got.Host == "evil" || got.URL.RawQuery != "command=cat&container=c&stdin=true" {
 		t.Errorf("the host got %s %s, %v", got.Host, got.URL, got.Header)
 	}
 	if len(got.TransferEncoding) > 0 {

@@ -72,6 +72,7 @@ const (
 	spaceLen    = 26
 	digestLen   = 10
 	copyPrefix  = "tn-"
+	debugPrefix = "tn-"
 	longPrefix  = "tnx-"
 	longNameLen = 180
 )
@@ -143,6 +144,13 @@ func Copy(name string) string {
 	}
 	return longPrefix + strings.TrimRight(name[:longNameLen], "-.") + "-" + Digest(name)
 }
+
+// Debugger returns the name on the host of an ephemeral container. Whoever administers the host adds some of its own to pods of
+// spaces, whose names their statuses tell: no tenant's is called as one of those.
+func Debugger(name string) string { return debugPrefix + name }
+
+// MaxDebugger is how long the name of an ephemeral container may be.
+const MaxDebugger = validation.DNS1123LabelMaxLength - len(debugPrefix)
 
 // Volume returns the name, in a space, of the volume that is bound to a claim with a UID there.
 func Volume(claim types.UID) string { return "pvc-" + string(claim) }

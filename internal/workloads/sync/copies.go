@@ -88,7 +88,7 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	return err
 }
 
-// ensureCopies makes the copies that a pod names, before it begins. If it waits for them, it is looked at again.
+// ensureCopies makes the copies that a pod names. If it waits for them, it is looked at again.
 func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.Namespace) (waits bool, err error) {
 	began := s.clock.Now()
 	// Its time has no fractions of a second.
@@ -252,7 +252,7 @@ func (s *syncer) writeCopy(ctx context.Context, home names.Namespace, in *copies
 		in.have[ref] = before
 		return 0, nil
 	}
-	if wait := s.copying.wait(item{ref.kind, home.Tenant, ref.namespace, ref.name}, size); wait > 0 {
+	if wait := s.copying.wait(heldWrite{item{ref.kind, home.Tenant, ref.namespace, ref.name}, change}, size); wait > 0 {
 		return wait, nil
 	}
 	meta := metav1.ObjectMeta{

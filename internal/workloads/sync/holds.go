@@ -21,6 +21,8 @@ const (
 	change
 	status
 	gates
+	debugging
+	resizing
 	writes
 )
 
@@ -43,20 +45,32 @@ type hold struct {
 	what  string
 	until time.Time
 	delay time.Duration
+	// refused are the things of it that were refused, and why.
+	refused map[string]string
 }
 
 func newHolds(c clock.PassiveClock) *holds { return &holds{clock: c, held: map[heldWrite]hold{}} }
 
 // put has a write wait, and returns for how long.
-func (h *holds) put(w heldWrite, what string) time.Duration {
+func (h *holds) put(w heldWrite, what string, refused map[string]string) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delay := minHold
 	if before, ok := h.held[w]; ok && before.what == what {
 		delay = min(2*before.delay, maxBackoff)
 	}
-	h.held[w] = hold{what: what, until: h.clock.Now().Add(delay), delay: delay}
+	h.held[w] = hold{what: what, until: h.clock.Now().Add(delay), delay: delay, refused: refused}
 	return delay
+}
+
+// refused returns the things of a write that were refused, and why, until it is written, or something else is.
+func (h *holds) refused(w heldWrite, what string) map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if held, ok := h.held[w]; ok && held.what == what {
+		return held.refused
+	}
+	return nil
 }
 
 // left returns for how long a write still waits.
@@ -88,10 +102,11 @@ func itemOf(pod *corev1.Pod) item {
 	return item{podItem, tenant.Flat(pod.Namespace).Space(), pod.Namespace, pod.Name}
 }
 
-// hold has a write about a pod wait, and the pod looked at after that.
-func (s *syncer) hold(pod *corev1.Pod, w write, what string) {
+// hold has a write about a pod wait, and the pod looked at after that. refused are the things of it that were refused, if somebody
+// asks for them.
+func (s *syncer) hold(pod *corev1.Pod, w write, what string, refused map[string]string) {
 	i := itemOf(pod)
-	s.queue.AddAfter(i, s.holds.put(heldWrite{i, w}, what))
+	s.queue.AddAfter(i, s.holds.put(heldWrite{i, w}, what, refused))
 }
 
 // isHeld reports whether a write about a pod waits. If so, the pod is looked at after that.

@@ -171,7 +171,7 @@ func slim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		o.ManagedFields, o.OwnerReferences = nil, nil
-		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName}
+		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, EphemeralContainers: slimDebuggers(o.Spec.EphemeralContainers)}
 	case *corev1.Service:
 		o.ManagedFields, o.OwnerReferences, o.Status = nil, nil, corev1.ServiceStatus{}
 		chosen := corev1.ServiceSpec{ClusterIPs: o.Spec.ClusterIPs}
@@ -190,6 +190,14 @@ func slim(obj any) (any, error) {
 		slimBudget(o)
 	}
 	return obj, nil
+}
+
+// slimDebuggers returns the names of ephemeral containers alone.
+func slimDebuggers(all []corev1.EphemeralContainer) (slim []corev1.EphemeralContainer) {
+	for i := range all {
+		slim = append(slim, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: all[i].Name}})
+	}
+	return slim
 }
 
 // slimPolicy puts the hash of a policy in the place of its spec.

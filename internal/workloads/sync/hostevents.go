@@ -99,7 +99,7 @@ func eventIn(event *corev1.Event, pod *corev1.Pod, of names.Namespace) *corev1.E
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "tn-" + names.Digest(string(event.UID)), Namespace: pod.Namespace},
 		InvolvedObject: corev1.ObjectReference{
-			Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, FieldPath: event.InvolvedObject.FieldPath,
+			Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, FieldPath: translate.Text(event.InvolvedObject.FieldPath, pod, of),
 		},
 		Reason: event.Reason, Message: message, Type: event.Type, Source: event.Source,
 		FirstTimestamp: event.FirstTimestamp, LastTimestamp: event.LastTimestamp, Count: event.Count, EventTime: event.EventTime,

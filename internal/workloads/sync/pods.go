@@ -152,7 +152,7 @@ func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace
 
 // creationOf says what is created for a pod: of another one, or a changed one, the host may think differently.
 func creationOf(pod, wanted *corev1.Pod) string {
-	return string(pod.UID) + wanted.Annotations[hashAnnotation]
+	return string(pod.UID) + wanted.Annotations[hashAnnotation] + wanted.Annotations[resourcesAnnotation]
 }
 
 // create creates the host's pod, with its tokens. Another one of its name is the predecessor's, whose end brings this
@@ -167,6 +167,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 		return fmt.Errorf("reading the Services of %q: %w", pod.Namespace, err)
 	}
 	wanted := s.translated(pod, home, open)
+	wanted.Spec.EphemeralContainers = nil // they are added when it is there
 	s.options.SetVariables(wanted, pod, services)
 	there, err := s.host.CoreV1().Pods(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
@@ -182,7 +183,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 			return fmt.Errorf("the pod of this name that there was before is still on the host")
 		}
 	case isRefused(err):
-		s.hold(pod, creation, creationOf(pod, wanted))
+		s.hold(pod, creation, creationOf(pod, wanted), nil)
 		return errors.Join(s.refuse(ctx, pod, "the host cluster does not take it: "+translate.Text(err.Error(), pod, home.Namespace)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's pod: %w", err)
@@ -226,7 +227,13 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 	if pod.Spec.NodeName == "" && host.Spec.NodeName != "" {
 		return s.bind(ctx, pod, host) // whose event brings the pod back, and the status then is often the last one
 	}
-	err := s.putStatus(ctx, pod, host)
+	of, _, _ := sourceOf(host)
+	open, err := s.openOf(pod)
+	if err != nil {
+		return err
+	}
+	wanted := s.translated(pod, translate.Home{Namespace: of}, open)
+	err = s.putStatus(ctx, pod, host, wanted)
 	if host.DeletionTimestamp != nil {
 		// Somebody drains its node, or the host evicts it.
 		return errors.Join(err, s.deletePod(ctx, pod, graceOf(host)))
@@ -234,7 +241,19 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.putGates(ctx, pod, host), s.update(ctx, pod, host), s.ensureTokens(ctx, pod, host))
+	return errors.Join(s.putGates(ctx, pod, host), s.update(ctx, pod, host, wanted), s.change(ctx, pod, host, wanted), s.ensureTokens(ctx, pod, host))
+}
+
+// change takes to the host what is changed of a pod by subresources.
+func (s *syncer) change(ctx context.Context, pod, host, wanted *corev1.Pod) error {
+	if isOver(host) {
+		return nil
+	}
+	err := s.resize(ctx, pod, host, wanted)
+	if host.Annotations[hashAnnotation] == wanted.Annotations[hashAnnotation] { // ephemeral containers read annotations
+		err = errors.Join(err, s.addDebuggers(ctx, pod, host, wanted))
+	}
+	return err
 }
 
 func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
@@ -253,17 +272,18 @@ func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
 	return nil
 }
 
-func (s *syncer) putStatus(ctx context.Context, pod, host *corev1.Pod) error {
+// putStatus takes the status of the host's pod into the space. wanted is what the host's is to be, or nil if that does not matter any
+// more.
+func (s *syncer) putStatus(ctx context.Context, pod, host, wanted *corev1.Pod) error {
 	of, _, _ := sourceOf(host)
-	wanted, because := translate.Status(host, pod, of), string(host.UID)+host.ResourceVersion
-	if equality.Semantic.DeepEqual(pod.Status, wanted) || s.isHeld(pod, status, because) {
+	now, because := translate.Status(host, pod, of, wanted != nil && isAsWanted(host, wanted)), string(host.UID)+host.ResourceVersion
+	if wanted != nil {
+		s.sayRefused(&now, pod, host, wanted)
+	}
+	if equality.Semantic.DeepEqual(pod.Status, now) || s.isHeld(pod, status, because) || s.awaitTurn(pod, host) {
 		return nil
 	}
-	if wait := s.statuses.wait(itemOf(pod), pod, host); wait > 0 {
-		s.queue.AddAfter(itemOf(pod), wait)
-		return nil
-	}
-	if err := s.patchStatus(ctx, pod, wanted, because); err != nil {
+	if err := s.patchStatus(ctx, pod, now, because); err != nil {
 		return fmt.Errorf("writing the status of the pod: %w", err)
 	}
 	return nil
@@ -282,7 +302,7 @@ func (s *syncer) patchStatus(ctx context.Context, pod *corev1.Pod, wanted corev1
 	case unchanged || now.ResourceVersion == pod.ResourceVersion || equality.Semantic.DeepEqual(now.Status, wanted):
 		s.holds.drop(heldWrite{itemOf(pod), status})
 	default:
-		s.hold(pod, status, because)
+		s.hold(pod, status, because, nil)
 	}
 	return nil
 }
@@ -293,7 +313,7 @@ func (s *syncer) end(ctx context.Context, pod, host *corev1.Pod) error {
 		return s.letGo(ctx, pod)
 	}
 	err := s.endHost(ctx, host, graceOf(pod)) // first, because a quota counts the pod for no longer than that
-	if statusErr := s.putStatus(ctx, pod, host); !apierrors.IsNotFound(statusErr) {
+	if statusErr := s.putStatus(ctx, pod, host, nil); !apierrors.IsNotFound(statusErr) {
 		err = errors.Join(err, statusErr)
 	}
 	return errors.Join(err, s.ensureTokens(ctx, pod, host)) // it may take an hour

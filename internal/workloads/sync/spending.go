@@ -59,35 +59,45 @@ type spending struct {
 type spent struct {
 	limiter *rate.Limiter
 	// due is when a write may be made that waits and has been counted.
-	due map[item]time.Time
+	due map[heldWrite]time.Time
 }
 
 func newSpending(c clock.PassiveClock, perSecond, atOnce int) *spending {
 	return &spending{clock: c, perSecond: perSecond, atOnce: atOnce, of: map[tenant.Name]*spent{}}
 }
 
+// waits reports whether a write of so many bytes about a pod of the host is to wait. If so, the pod is looked at when its turn comes.
+func (s *syncer) waits(pod *corev1.Pod, w write, bytes int) bool {
+	i := itemOf(pod)
+	wait := s.spending.wait(heldWrite{i, w}, bytes)
+	if wait > 0 {
+		s.queue.AddAfter(i, wait)
+	}
+	return wait > 0
+}
+
 // wait counts a write of some size, and returns for how long it is to wait until it is asked for again. Those of a
 // tenant come in the order in which they were first asked for.
-func (s *spending) wait(i item, size int) time.Duration {
+func (s *spending) wait(w heldWrite, size int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
-	of := s.of[i.tenant]
+	of := s.of[w.item.tenant]
 	if of == nil {
 		s.forget(now)
-		of = &spent{rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), map[item]time.Time{}}
-		s.of[i.tenant] = of
+		of = &spent{rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), map[heldWrite]time.Time{}}
+		s.of[w.item.tenant] = of
 	}
-	if due, ok := of.due[i]; ok {
+	if due, ok := of.due[w]; ok {
 		if wait := due.Sub(now); wait > 0 {
 			return wait
 		}
-		delete(of.due, i)
+		delete(of.due, w)
 		return 0
 	}
 	wait := of.limiter.ReserveN(now, min(size, s.atOnce)).DelayFrom(now)
 	if wait > 0 {
-		of.due[i] = now.Add(wait)
+		of.due[w] = now.Add(wait)
 	}
 	return wait
 }

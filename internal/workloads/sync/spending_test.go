@@ -16,7 +16,9 @@ import (
 func TestSpending(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	s := newSpending(clock, changedBytes, changedAtOnce)
-	pod := func(n int) item { return item{podItem, "acme", "acme|shop", fmt.Sprint("web-", n)} }
+	pod := func(n int) heldWrite {
+		return heldWrite{item{podItem, "acme", "acme|shop", fmt.Sprint("web-", n)}, change}
+	}
 	if wait := s.wait(pod(0), changedAtOnce); wait != 0 {
 		t.Fatalf("the first waits for %v", wait)
 	}
@@ -25,7 +27,7 @@ func TestSpending(t *testing.T) {
 			t.Errorf("%d waits for %v", i, wait)
 		}
 	}
-	if wait := s.wait(item{podItem, "globex", "globex|shop", "web-0"}, changedBytes); wait != 0 {
+	if wait := s.wait(heldWrite{item{podItem, "globex", "globex|shop", "web-0"}, change}, changedBytes); wait != 0 {
 		t.Errorf("another tenant waits for %v", wait)
 	}
 	clock.Step(1500 * time.Millisecond)
@@ -39,7 +41,7 @@ func TestSpending(t *testing.T) {
 		t.Errorf("it waits for %v when it may be made", wait)
 	}
 	clock.Step(time.Hour)
-	s.wait(item{podItem, "initech", "initech|shop", "web-0"}, 1)
+	s.wait(heldWrite{item{podItem, "initech", "initech|shop", "web-0"}, change}, 1)
 	if len(s.of) != 1 {
 		t.Errorf("of %d tenants it is known what they spent", len(s.of))
 	}
@@ -49,7 +51,7 @@ func TestSpending(t *testing.T) {
 func TestPacedChanges(t *testing.T) {
 	changed := func(p *corev1.Pod) { bound(p); p.Labels = map[string]string{"a": "b"} }
 	w := newWorld(t, hostSpace(), spacePod(changed), hostPod(spacePod(bound), onNode))
-	w.spending.wait(item{podItem, "acme", "acme|shop", "other"}, changedAtOnce)
+	w.spending.wait(heldWrite{item{podItem, "acme", "acme|shop", "other"}, change}, changedAtOnce)
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}

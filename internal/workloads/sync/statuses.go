@@ -38,7 +38,7 @@ func (s *statuses) wait(i item, pod, host *corev1.Pod) time.Duration {
 	if s.allow(i) || pod.Status.Phase != host.Status.Phase {
 		return 0
 	}
-	return s.more.wait(i, 1)
+	return s.more.wait(heldWrite{i, status}, 1)
 }
 
 func (s *statuses) allow(i item) bool {
@@ -57,4 +57,14 @@ func (s *statuses) forget(i item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.of, i)
+}
+
+// awaitTurn reports whether the status of a pod is to wait. If so, the pod is looked at when its turn comes.
+func (s *syncer) awaitTurn(pod, host *corev1.Pod) bool {
+	i := itemOf(pod)
+	wait := s.statuses.wait(i, pod, host)
+	if wait > 0 {
+		s.queue.AddAfter(i, wait)
+	}
+	return wait > 0
 }

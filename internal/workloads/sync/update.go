@@ -12,8 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
@@ -42,11 +40,18 @@ type changeable struct {
 func (s *syncer) translated(pod *corev1.Pod, home translate.Home, open network.Open) *corev1.Pod {
 	host := s.translation().Pod(pod, home)
 	open.Label(host.Labels)
-	hash := changeableOf(host).hash()
+	hash := hashOf(changeableOf(host))
 	keys := slices.Sorted(maps.Keys(host.Labels))
 	host.Annotations[keysAnnotation] = strings.Join(append(keys, slices.Sorted(maps.Keys(host.Annotations))...), ",")
-	host.Annotations[hashAnnotation] = hash
+	host.Annotations[hashAnnotation], host.Annotations[resourcesAnnotation] = hash, hashOf(resourcesOf(&host.Spec))
 	return host
+}
+
+// isAsWanted reports whether all of what is to be on the host has been written there.
+func isAsWanted(host, wanted *corev1.Pod) bool {
+	missing, _ := missingDebuggers(host, wanted)
+	return host.Annotations[hashAnnotation] == wanted.Annotations[hashAnnotation] &&
+		host.Annotations[resourcesAnnotation] == wanted.Annotations[resourcesAnnotation] && len(missing) == 0
 }
 
 func changeableOf(host *corev1.Pod) changeable {
@@ -60,41 +65,28 @@ func changeableOf(host *corev1.Pod) changeable {
 	return c
 }
 
-func (c changeable) hash() string {
+// hashOf returns the hash of something that JSON can say.
+func hashOf(c any) string {
 	written, err := json.Marshal(c)
 	if err != nil {
-		return err.Error() // maps and slices of strings and numbers have none
+		return err.Error() // maps and slices of strings, numbers and quantities have none
 	}
 	sum := sha256.Sum256(written)
 	return hex.EncodeToString(sum[:8])
 }
 
 // update takes what has been changed of a pod in the space to the host.
-func (s *syncer) update(ctx context.Context, pod, host *corev1.Pod) error {
-	of, _, _ := sourceOf(host)
-	open, err := s.openOf(pod)
-	if err != nil {
-		return err
-	}
-	wanted := s.translated(pod, translate.Home{Namespace: of}, open)
+func (s *syncer) update(ctx context.Context, pod, host, wanted *corev1.Pod) error {
 	if host.Annotations[hashAnnotation] == wanted.Annotations[hashAnnotation] {
 		return nil
 	}
 	what := string(host.UID) + wanted.Annotations[hashAnnotation]
-	if s.isHeld(pod, change, what) {
+	if s.isHeld(pod, change, what) || s.waits(pod, change, sizeOf(wanted)) {
 		return nil
 	}
-	if wait := s.spending.wait(itemOf(pod), sizeOf(wanted)); wait > 0 {
-		s.queue.AddAfter(itemOf(pod), wait)
-		return nil
-	}
-	patch, err := json.Marshal(patchOf(wanted, host))
-	if err != nil {
-		return err
-	}
-	_, err = s.host.CoreV1().Pods(host.Namespace).Patch(ctx, host.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	err := s.patchHost(ctx, host, patchOf(wanted, host))
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-		s.hold(pod, change, what)
+		s.hold(pod, change, what, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("changing the host's pod: %w", err)
@@ -102,7 +94,7 @@ func (s *syncer) update(ctx context.Context, pod, host *corev1.Pod) error {
 	return nil
 }
 
-// patchOf returns a strategic merge patch of what can be changed. The UID makes it one of this pod alone.
+// patchOf returns a strategic merge patch of what can be changed.
 func patchOf(wanted, host *corev1.Pod) map[string]any {
 	labels, annotations := map[string]any{}, map[string]any{}
 	for _, key := range strings.Split(host.Annotations[keysAnnotation], ",") {
@@ -119,6 +111,7 @@ func patchOf(wanted, host *corev1.Pod) map[string]any {
 	for key, value := range wanted.Annotations {
 		annotations[key] = value
 	}
+	delete(annotations, resourcesAnnotation) // of which resize says what the host has
 	images := func(of []corev1.Container) (all []map[string]any) {
 		for i := range of {
 			all = append(all, map[string]any{"name": of[i].Name, "image": of[i].Image})
@@ -133,7 +126,7 @@ func patchOf(wanted, host *corev1.Pod) map[string]any {
 		spec["activeDeadlineSeconds"] = *wanted.Spec.ActiveDeadlineSeconds
 	}
 	return map[string]any{
-		"metadata": map[string]any{"uid": host.UID, "labels": labels, "annotations": annotations},
+		"metadata": map[string]any{"labels": labels, "annotations": annotations},
 		"spec":     spec,
 	}
 }

@@ -22,6 +22,9 @@ const rootCA = "kube-root-ca.crt"
 // it runs.
 const maxReferences = 100
 
+// maxEphemeral is how many ephemeral containers a pod has at most: they stay in it when they have ended.
+const maxEphemeral = 32
+
 // Rules are what the pods and Services of a tenant are held to.
 type Rules struct {
 	// Level is the Pod Security level. The zero value is Baseline.
@@ -44,6 +47,7 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	errs := append(checkLabels(meta), checkCosts(spec, path)...)
 	errs = append(errs, r.checkDevices(spec, path)...)
 	errs = append(errs, checkFields(reflect.ValueOf(spec).Elem(), path)...)
+	errs = append(errs, checkEphemeral(spec, path)...)
 	errs = append(errs, checkTokens(spec, path)...)
 	errs = append(errs, checkFieldRefs(spec, path)...)
 	errs = append(errs, checkReferences(spec, path)...)
@@ -149,6 +153,21 @@ func checkReferences(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 			}
 		}
 	}
+	return errs
+}
+
+// checkEphemeral refuses ephemeral containers beyond what a pod of the host has room for.
+func checkEphemeral(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if n := len(spec.EphemeralContainers); n > maxEphemeral {
+		errs = append(errs, field.Forbidden(path.Child("ephemeralContainers"), fmt.Sprintf("it has %d ephemeral containers, and a pod that runs on a host cluster has at most %d, which stay when they have ended; "+
+			"use kubectl exec, or make the pod again", n, maxEphemeral)))
+	}
+	eachEphemeral(spec, path, func(c *corev1.Container, at *field.Path) {
+		if len(c.Name) > names.MaxDebugger {
+			errs = append(errs, field.Forbidden(at.Child("name"), fmt.Sprintf("it is longer than %d characters; use a shorter one", names.MaxDebugger)))
+		}
+	})
 	return errs
 }
 

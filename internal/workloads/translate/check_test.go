@@ -194,7 +194,6 @@ func TestCheck(t *testing.T) {
 		"an init container": {privileged, func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "i", Ports: []corev1.ContainerPort{{HostPort: 1}}}}
 		}, "spec.initContainers[0].ports[0].hostPort"},
-		"an ephemeral container":   {privileged, func(p *corev1.Pod) { p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}} }, "spec.ephemeralContainers"},
 		"too many ConfigMaps":      {privileged, namesMany(101), "spec: Forbidden: it names 101 ConfigMaps and Secrets, and a pod that runs on a host cluster names at most 100"},
 		"many ConfigMaps":          {change: namesMany(100)},
 		"a device of a plugin":     {privileged, asks(corev1.ResourceList{"smarter-devices/mem": resource.MustParse("1")}), "spec.containers[0].resources.limits[smarter-devices/mem]: Forbidden: devices of the host's nodes are not for this Tenant"},

@@ -105,8 +105,21 @@ func eachFieldRef(spec *corev1.PodSpec, path *field.Path, f func(ref *corev1.Obj
 	})
 }
 
-// eachContainer calls f for each container but ephemeral ones.
+// eachContainer calls f for each container, with its path.
 func eachContainer(spec *corev1.PodSpec, path *field.Path, f func(c *corev1.Container, at *field.Path)) {
+	eachLasting(spec, path, f)
+	eachEphemeral(spec, path, f)
+}
+
+// eachEphemeral calls f for each ephemeral container, with its path.
+func eachEphemeral(spec *corev1.PodSpec, path *field.Path, f func(c *corev1.Container, at *field.Path)) {
+	for i := range spec.EphemeralContainers {
+		f((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon), path.Child("ephemeralContainers").Index(i))
+	}
+}
+
+// eachLasting calls f for each container but ephemeral ones, with its path.
+func eachLasting(spec *corev1.PodSpec, path *field.Path, f func(c *corev1.Container, at *field.Path)) {
 	for i := range spec.InitContainers {
 		f(&spec.InitContainers[i], path.Child("initContainers").Index(i))
 	}

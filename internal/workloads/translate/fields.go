@@ -39,7 +39,7 @@ const (
 	noSpread    treatment = "affinity to pods is with those of the same namespace; remove it"
 	noFQDN      treatment = "the host has another domain; remove it, or use hostnameOverride"
 	noBundles   treatment = "trust bundles and certificates of pods are not there yet for pods that run on a host cluster; use a Secret or ConfigMap"
-	noDebug     treatment = "ephemeral containers are not there yet for pods that run on a host cluster"
+	noDebug     treatment = "ephemeral containers are for looking into a pod, and have none; remove it"
 	noExternal  treatment = "addresses from outside could take traffic that is others' (CVE-2020-8554); use a Service without them"
 	noBalancers treatment = "load balancers are not there yet for Services on a host cluster; use type ClusterIP"
 	noResponder treatment = "evictions on the host wait for nobody in a space; remove it"
@@ -48,7 +48,7 @@ const (
 // fields is the table: what becomes of each field of a type.
 var fields = map[reflect.Type]map[string]treatment{
 	reflect.TypeFor[corev1.PodSpec](): {
-		"Volumes": changed, "InitContainers": same, "Containers": same, "EphemeralContainers": noDebug, "RestartPolicy": same,
+		"Volumes": changed, "InitContainers": same, "Containers": same, "EphemeralContainers": changed, "RestartPolicy": same,
 		"TerminationGracePeriodSeconds": changed, "ActiveDeadlineSeconds": same, "DNSPolicy": changed, "NodeSelector": same,
 		"ServiceAccountName": changed, "DeprecatedServiceAccount": changed, "AutomountServiceAccountToken": changed,
 		"NodeName": changed, "HostNetwork": noNodes, "HostPID": noNodes, "HostIPC": noNodes, "ShareProcessNamespace": same,
@@ -89,6 +89,13 @@ var fields = map[reflect.Type]map[string]treatment{
 			"RestartPolicyRules", "VolumeMounts", "LivenessProbe", "ReadinessProbe", "StartupProbe", "Lifecycle",
 			"TerminationMessagePath", "TerminationMessagePolicy", "Stdin", "StdinOnce", "TTY", "VolumeDevices"),
 		all(changed, "ImagePullPolicy", "SecurityContext")),
+	// They are added by a subresource of the host's pod.
+	reflect.TypeFor[corev1.EphemeralContainer](): all(same, "EphemeralContainerCommon", "TargetContainerName"),
+	reflect.TypeFor[corev1.EphemeralContainerCommon](): merged(
+		all(same, "Image", "Command", "Args", "WorkingDir", "EnvFrom", "Env", "VolumeMounts", "TerminationMessagePath", "TerminationMessagePolicy",
+			"Stdin", "StdinOnce", "TTY", "VolumeDevices"),
+		all(changed, "Name", "ImagePullPolicy", "SecurityContext"),
+		all(noDebug, "Ports", "Resources", "ResizePolicy", "RestartPolicy", "RestartPolicyRules", "LivenessProbe", "ReadinessProbe", "StartupProbe", "Lifecycle")),
 	reflect.TypeFor[corev1.VolumeDevice]():                    all(same, "Name", "DevicePath"),
 	reflect.TypeFor[corev1.ContainerPort]():                   merged(all(same, "Name", "ContainerPort", "Protocol"), all(noPorts, "HostPort", "HostIP")),
 	reflect.TypeFor[corev1.EnvFromSource]():                   all(same, "Prefix", "ConfigMapRef", "SecretRef"),

@@ -184,9 +184,12 @@ func TestNetRaw(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := plain()
 			security(corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: tc.add, Drop: tc.drop}})(pod)
-			got := Options{}.Pod(pod, home).Spec.Containers[0].SecurityContext.Capabilities
-			if diff := cmp.Diff(&corev1.Capabilities{Add: tc.add, Drop: tc.want}, got); diff != "" {
-				t.Error(diff)
+			pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon(pod.Spec.Containers[0])}}
+			host := Options{}.Pod(pod, home).Spec
+			for _, got := range []*corev1.SecurityContext{host.Containers[0].SecurityContext, host.EphemeralContainers[0].SecurityContext} {
+				if diff := cmp.Diff(&corev1.Capabilities{Add: tc.add, Drop: tc.want}, got.Capabilities); diff != "" {
+					t.Error(diff)
+				}
 			}
 		})
 	}
@@ -285,7 +288,7 @@ func TestStatus(t *testing.T) {
 			Reason: "CreateContainerConfigError", Message: `secret "pull-2" not found, nor "pull", nor "token of the service account"`,
 		}}}},
 	}
-	if diff := cmp.Diff(want, Status(host, pod, home.Namespace)); diff != "" {
+	if diff := cmp.Diff(want, Status(host, pod, home.Namespace, false)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if !strings.Contains(host.Status.Message, home.Host()) {

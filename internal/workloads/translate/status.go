@@ -8,23 +8,31 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 // Status returns the status of a pod in a space, whose host's pod has another one. What is the
-// space's own stays, such as the conditions of readiness gates, which the host has from the space.
-func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace) corev1.PodStatus {
+// space's own stays, such as the conditions of readiness gates, which the host has from the space. same is whether the host's pod is what this one is translated to: what is said of all of that is said of all of
+// this, whose generations are counted differently.
+func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, same bool) corev1.PodStatus {
 	status := *host.Status.DeepCopy()
 	plain := texts(pod, home)
+	observed := func(is, was int64) int64 {
+		if same && is > 0 && is >= host.Generation {
+			return pod.Generation
+		}
+		return was
+	}
 	status.QOSClass, status.NominatedNodeName = pod.Status.QOSClass, pod.Status.NominatedNodeName
-	status.ObservedGeneration = 0
+	status.ObservedGeneration = observed(status.ObservedGeneration, pod.Status.ObservedGeneration)
 	status.ResourceClaimStatuses, status.ExtendedResourceClaimStatus = nil, nil
 	status.Message, status.Reason = plain(status.Message), plain(status.Reason)
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return IsGate(pod, c.Type) })
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
-		c.ObservedGeneration = 0
+		c.ObservedGeneration = observed(c.ObservedGeneration, generationOf(pod, c.Type))
 		c.Message = plain(c.Message)
 		if c.Type != corev1.PodScheduled {
 			continue
@@ -35,6 +43,7 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace) corev1.PodS
 		c.LastTransitionTime = sinceWhen(pod, *c)
 	}
 	status.Conditions = append(status.Conditions, ownConditions(pod, status.Conditions)...)
+	status.EphemeralContainerStatuses = debuggers(pod, status.EphemeralContainerStatuses)
 	for _, containers := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range containers {
 			plainState(&containers[i].State, plain)
@@ -53,6 +62,30 @@ func sinceWhen(pod *corev1.Pod, c corev1.PodCondition) metav1.Time {
 		}
 	}
 	return c.LastTransitionTime
+}
+
+// generationOf returns the generation of a pod that a condition of it is about.
+func generationOf(pod *corev1.Pod, t corev1.PodConditionType) int64 {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == t {
+			return pod.Status.Conditions[i].ObservedGeneration
+		}
+	}
+	return 0
+}
+
+// debuggers returns the statuses of the ephemeral containers that a pod has in its space, by their names there.
+func debuggers(pod *corev1.Pod, host []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var own []corev1.ContainerStatus
+	eachEphemeral(&pod.Spec, nil, func(c *corev1.Container, _ *field.Path) {
+		for i := range host {
+			if host[i].Name == names.Debugger(c.Name) {
+				own = append(own, host[i])
+				own[len(own)-1].Name = c.Name
+			}
+		}
+	})
+	return own
 }
 
 // ofKubelet are the conditions that a host's scheduler and kubelet write.
@@ -97,8 +130,11 @@ func Unschedulable(message string) string {
 	return told
 }
 
+// roomOfNode is how much a node has, and how much of it others use.
+var roomOfNode = regexp.MustCompile(`(requested: [0-9]+)(, used: [0-9]+)?, (capacity|allocatable): [0-9]+`)
+
 // texts returns a function that puts the names of the space in the place of the host's in texts for
-// people.
+// people, and leaves out what other pods use of a node.
 func texts(pod *corev1.Pod, home names.Namespace) func(string) string {
 	pairs := []string{home.Host(), home.Name, names.Tokens(pod.UID), "token of the service account"}
 	read := ReferencesOf(&pod.Spec)
@@ -108,8 +144,9 @@ func texts(pod *corev1.Pod, home names.Namespace) func(string) string {
 	for _, name := range slices.SortedFunc(maps.Keys(all), func(a, b string) int { return len(b) - len(a) }) {
 		pairs = append(pairs, names.Copy(name), name)
 	}
+	eachEphemeral(&pod.Spec, nil, func(c *corev1.Container, _ *field.Path) { pairs = append(pairs, names.Debugger(c.Name), c.Name) })
 	replacer := strings.NewReplacer(pairs...)
-	return replacer.Replace
+	return func(text string) string { return roomOfNode.ReplaceAllString(replacer.Replace(text), "$1") }
 }
 
 // Text returns a text for people about the host's pod with the names of the space.

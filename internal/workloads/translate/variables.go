@@ -20,6 +20,8 @@ const (
 	maxVariables = 128 << 10
 	// variableSize is what a variable takes beside its name and its value.
 	variableSize = 24
+	// ephemeralVariables is how many of those bytes an ephemeral container has: all of a pod's together as many as its others.
+	ephemeralVariables = maxVariables / maxEphemeral
 )
 
 // ParseAPI reads the address at which pods reach the API of their spaces. An empty one is the zero value.
@@ -43,19 +45,28 @@ func ParseAPI(text string) (netip.AddrPort, error) {
 // container has set itself stays. As with a kubelet, later changes of Services do not change them. Of the Services
 // there are as many, in the order of their names, as there is room for.
 func (o Options) SetVariables(host, pod *corev1.Pod, services []*corev1.Service) {
-	all := apiVariables(o.API)
-	if pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks {
-		containers := len(host.Spec.InitContainers) + len(host.Spec.Containers)
-		all = append(all, links(services, maxVariables/max(1, containers))...)
-	}
-	eachContainer(&host.Spec, nil, func(c *corev1.Container, _ *field.Path) {
-		own := map[string]bool{}
-		for i := range c.Env {
-			own[c.Env[i].Name] = true
+	within := func(room int) func(*corev1.Container, *field.Path) {
+		all := apiVariables(o.API)
+		if pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks {
+			all = append(all, links(services, room)...)
 		}
-		// First, because what the container sets may refer to them.
-		c.Env = append(slices.DeleteFunc(slices.Clone(all), func(v corev1.EnvVar) bool { return own[v.Name] }), c.Env...)
-	})
+		return func(c *corev1.Container, _ *field.Path) { setVariables(c, all) }
+	}
+	containers := len(host.Spec.InitContainers) + len(host.Spec.Containers)
+	eachLasting(&host.Spec, nil, within(maxVariables/max(1, containers)))
+	if len(host.Spec.EphemeralContainers) > 0 {
+		eachEphemeral(&host.Spec, nil, within(ephemeralVariables))
+	}
+}
+
+// setVariables gives a container the variables that it does not set itself.
+func setVariables(c *corev1.Container, all []corev1.EnvVar) {
+	own := map[string]bool{}
+	for i := range c.Env {
+		own[c.Env[i].Name] = true
+	}
+	// First, because what the container sets may refer to them.
+	c.Env = append(slices.DeleteFunc(slices.Clone(all), func(v corev1.EnvVar) bool { return own[v.Name] }), c.Env...)
 }
 
 // apiVariables returns the variables of the Service of the API. They are all that a kubelet of the host sets by itself

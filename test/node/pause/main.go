@@ -2,15 +2,19 @@
 // the orphans that land in them. Tests run it as a container, too: it prints its arguments first and, if the first
 // one is -say, ends then. With -serve ADDRESS it tells the rest of them to who connects, and with -ask ADDRESS it
 // prints what it is told there. With -lookup KIND NAME it prints what DNS says: host, srv, addr, or txt. With -write FILE it
-// writes the rest of them into a file, and with -read FILE it prints one.
+// writes the rest of them into a file, and with -read FILE it prints one. With -hear it prints a line that it is told, and with
+// -install FILE it copies itself there: as tar it does what kubectl cp asks for.
 package main
 
 import (
+	"archive/tar"
+	"bufio"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,7 +22,15 @@ import (
 )
 
 func main() {
-	if args := os.Args[1:]; len(args) > 1 && args[0] == "-ask" {
+	if args := os.Args[1:]; filepath.Base(os.Args[0]) == "tar" {
+		archive(args)
+		return
+	} else if len(args) > 0 && args[0] == "-hear" {
+		hear()
+		return
+	} else if len(args) > 1 && args[0] == "-install" {
+		install(args[1])
+	} else if len(args) > 1 && args[0] == "-ask" {
 		ask(args[1])
 		return
 	} else if len(args) > 2 && args[0] == "-lookup" {
@@ -114,6 +126,64 @@ func store(write bool, file, text string) {
 		fail(err)
 	}
 	fmt.Println(string(content))
+}
+
+// hear prints a line that it is told.
+func hear() {
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil {
+		fail(err)
+	}
+	fmt.Print("heard " + line)
+}
+
+// install copies the program.
+func install(file string) {
+	content, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(file, content, 0o700)
+	}
+	if err != nil {
+		fail(err)
+	}
+}
+
+// archive is tar of single files: cf - FILE, or -xmf - -C DIRECTORY.
+func archive(args []string) {
+	last := args[len(args)-1]
+	if strings.Contains(args[0], "c") {
+		content, err := os.ReadFile(last)
+		if err != nil {
+			fail(err)
+		}
+		w := tar.NewWriter(os.Stdout)
+		if err := w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(last, "/"), Mode: 0o600, Size: int64(len(content))}); err != nil {
+			fail(err)
+		}
+		if _, err := w.Write(content); err != nil {
+			fail(err)
+		}
+		if err := w.Close(); err != nil {
+			fail(err)
+		}
+		return
+	}
+	for r := tar.NewReader(os.Stdin); ; {
+		header, err := r.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			fail(err)
+		}
+		content, err := io.ReadAll(r)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(last, filepath.Base(header.Name)), content, 0o600)
+		}
+		if err != nil {
+			fail(err)
+		}
+	}
 }
 
 func fail(err error) {

@@ -21,11 +21,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// later are subresources of pods that are not there yet for pods that run on a host cluster.
-var later = map[string]string{
-	"ephemeralcontainers": "ephemeral containers are not there yet for pods that run on a host cluster; use kubectl exec",
-	"resize":              "pods that run on a host cluster are not resized in place yet; change the resources of what makes them",
-}
+// ofSpec are subresources that change the specification of a pod.
+var ofSpec = []string{"ephemeralcontainers", "resize"}
 
 // checkWorkloads refuses pods, templates of pods, Services and claims, that a host cluster must not get, whoever brings
 // them. What there was before may stay as it is. Where pods do not run, nothing is refused.
@@ -33,15 +30,10 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	if p.rules.Workloads == nil {
 		return nil
 	}
-	if a.GetResource().GroupResource() == core.Resource("pods") {
-		if reason, ok := later[a.GetSubresource()]; ok {
-			return forbidden(a, reason)
-		}
-	}
 	if reason := ofHost(a); reason != "" {
 		return checkByPlatform(a, reason)
 	}
-	if a.GetSubresource() != "" {
+	if a.GetSubresource() != "" && (a.GetResource().GroupResource() != core.Resource("pods") || !slices.Contains(ofSpec, a.GetSubresource())) {
 		return nil
 	}
 	found, err := p.unfit(a.GetObject(), n)

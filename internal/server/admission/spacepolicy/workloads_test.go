@@ -1,6 +1,7 @@
 package spacepolicy
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -70,6 +71,20 @@ func conditions(types ...core.PodConditionType) *core.Pod {
 	return pod
 }
 
+// debugged is a pod with an ephemeral container for each security context.
+func debugged(all ...*core.SecurityContext) *core.Pod {
+	pod := &core.Pod{}
+	for i, s := range all {
+		pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, core.EphemeralContainer{EphemeralContainerCommon: core.EphemeralContainerCommon{Name: fmt.Sprint("d", i), SecurityContext: s}})
+	}
+	return pod
+}
+
+// asking is a pod that asks for so many processors.
+func asking(cpu string) *core.Pod {
+	return &core.Pod{Spec: core.PodSpec{Containers: []core.Container{{Name: "c", Resources: core.ResourceRequirements{Requests: core.ResourceList{core.ResourceCPU: resource.MustParse(cpu)}}}}}}
+}
+
 func TestWorkloads(t *testing.T) {
 	hosted := core.PodSpec{HostNetwork: true}
 	template := core.PodTemplateSpec{Spec: hosted}
@@ -121,8 +136,14 @@ func TestWorkloads(t *testing.T) {
 		"a condition of the host":          {subresource: "status", object: conditions(core.PodReady), old: &core.Pod{}, want: "change nothing but conditions of your own types"},
 		"no condition of the host":         {subresource: "status", object: &core.Pod{}, old: conditions(core.PodScheduled), want: "status is what the host cluster says"},
 		"a readiness gate":                 {subresource: "status", object: conditions(core.PodReady, "example.com/gate"), old: conditions(core.PodReady)},
-		"an ephemeral container":           {subresource: "ephemeralcontainers", object: &core.Pod{}, old: &core.Pod{}, want: "ephemeral containers are not there yet"},
-		"a resize":                         {subresource: "resize", object: &core.Pod{}, old: &core.Pod{}, want: "not resized in place yet"},
+		"an ephemeral container":           {subresource: "ephemeralcontainers", object: debugged(nil), old: &core.Pod{}},
+		"a privileged one":                 {space: "b", subresource: "ephemeralcontainers", object: debugged(&core.SecurityContext{Privileged: new(true)}), old: &core.Pod{}, want: "it violates the Pod Security level baseline of the Tenant"},
+		"a privileged one of the platform": {space: "b", user: admin, subresource: "ephemeralcontainers", object: debugged(&core.SecurityContext{Privileged: new(true)}), old: &core.Pod{}, want: "it violates the Pod Security level baseline of the Tenant"},
+		"another beside a privileged one":  {space: "b", subresource: "ephemeralcontainers", object: debugged(&core.SecurityContext{Privileged: new(true)}, nil), old: debugged(&core.SecurityContext{Privileged: new(true)})},
+		"another privileged one":           {space: "b", subresource: "ephemeralcontainers", object: debugged(&core.SecurityContext{Privileged: new(true)}, &core.SecurityContext{Privileged: new(true)}), old: debugged(&core.SecurityContext{Privileged: new(true)}), want: "baseline"},
+		"a place by a debugger":            {subresource: "ephemeralcontainers", object: placed("other"), old: placed("one"), want: "says where the object is on the host cluster"},
+		"a resize":                         {subresource: "resize", object: asking("2"), old: asking("1")},
+		"a resize of a device":             {subresource: "resize", object: &core.Pod{Spec: core.PodSpec{Containers: []core.Container{{Name: "c", Resources: core.ResourceRequirements{Limits: core.ResourceList{"smarter-devices/mem": resource.MustParse("1")}}}}}}, old: asking("1"), want: "devices of the host's nodes are not for this Tenant"},
 		"a Service":                        {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}}}},
 		"a Service's external addresses":   {user: admin, object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}, ExternalIPs: []string{"8.8.8.8"}}}, want: "SpacePolicy: spec.externalIPs: Forbidden: addresses from outside"},
 		"a Service's node ports":           {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}, Type: core.ServiceTypeNodePort}}, want: "spec.type: Forbidden: ports of the host's nodes are not for this Tenant"},

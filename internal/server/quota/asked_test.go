@@ -1,0 +1,47 @@
+package quota
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/apis/core"
+	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
+	podevaluator "k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
+	"k8s.io/utils/clock"
+)
+
+// TestAsked checks that a pod uses what it asks for, also while its node says that it cannot have that: otherwise what it asks for next
+// would be charged to nobody.
+func TestAsked(t *testing.T) {
+	for reason, want := range map[string]string{"": "9", corev1.PodReasonDeferred: "9", corev1.PodReasonInfeasible: "9", "RefusedByHost": "9"} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("9")}}}}}}
+		one := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", AllocatedResources: one, Resources: &corev1.ResourceRequirements{Requests: one}}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}}
+		if reason != "" {
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason})
+		}
+		internal := &core.Pod{}
+		if err := corev1conversion.Convert_v1_Pod_To_core_Pod(pod.DeepCopy(), internal, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, obj := range []runtime.Object{pod, internal} {
+			flat, err := flatten("acme", obj)
+			if err != nil {
+				t.Fatal(err)
+			}
+			used, err := podevaluator.NewPodEvaluator(nil, clock.RealClock{}).Usage(flat)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := used[corev1.ResourceRequestsCPU]; got.String() != want {
+				t.Errorf("%T with %q uses %v, want %s", obj, reason, &got, want)
+			}
+		}
+		if conditions := len(pod.Status.Conditions); reason != "" && conditions != 2 || len(internal.Status.Conditions) != conditions {
+			t.Error("the pod has changed")
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package sync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilpod "k8s.io/kubernetes/pkg/util/pod"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
+)
+
+// missingDebuggers returns the indexes of the ephemeral containers that the host's pod is still to get, and what says which
+// they are. None of them is ever changed or taken away.
+func missingDebuggers(host, wanted *corev1.Pod) (missing []int, what string) {
+	what = string(host.UID)
+	for i := range wanted.Spec.EphemeralContainers {
+		if name := wanted.Spec.EphemeralContainers[i].Name; !hasDebugger(host, name) {
+			missing, what = append(missing, i), what+"/"+name
+		}
+	}
+	return missing, what
+}
+
+func hasDebugger(host *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(host.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
+}
+
+// addDebuggers adds to the host's pod the ephemeral containers that the space's has more.
+func (s *syncer) addDebuggers(ctx context.Context, pod, host, wanted *corev1.Pod) error {
+	missing, what := missingDebuggers(host, wanted)
+	if len(missing) == 0 {
+		s.holds.drop(heldWrite{itemOf(pod), debugging})
+		return nil
+	}
+	if s.isHeld(pod, debugging, what) || s.waits(pod, debugging, len(missing)*sizeOf(wanted)) {
+		return nil
+	}
+	refused := map[string]string{}
+	why, waits, err := s.prepareDebuggers(ctx, pod, wanted)
+	if err != nil || waits {
+		return err
+	}
+	for _, i := range missing {
+		if why == "" {
+			err = s.addDebugger(ctx, host, &wanted.Spec.EphemeralContainers[i])
+		}
+		switch name := pod.Spec.EphemeralContainers[i].Name; {
+		case why != "":
+			refused[name] = why
+		case isRefused(err):
+			of, _, _ := sourceOf(host)
+			refused[name] = "the host cluster does not take it: " + translate.Text(err.Error(), pod, of)
+		case err != nil:
+			return fmt.Errorf("adding the ephemeral container %q on the host: %w", name, err)
+		}
+	}
+	return s.written(ctx, pod, debugging, what, refused)
+}
+
+// prepareDebuggers has the host have what ephemeral containers read, and gives them their variables. It returns why they cannot be
+// there, empty if they can, and whether they wait for copies.
+func (s *syncer) prepareDebuggers(ctx context.Context, pod, wanted *corev1.Pod) (why string, waits bool, err error) {
+	home, t, err := s.homeOf(tenant.Flat(pod.Namespace))
+	if err != nil {
+		return "", false, fmt.Errorf("finding the place of a pod: %w", err)
+	}
+	if errs := rulesOf(t).Check(&pod.ObjectMeta, &pod.Spec, field.NewPath("spec")); len(errs) > 0 {
+		return errs.ToAggregate().Error(), false, nil
+	}
+	if why := tooLarge(wanted); why != "" {
+		return why, false, nil
+	}
+	if waits, err := s.ensureCopies(ctx, pod, home); err != nil || waits {
+		return "", waits, err
+	}
+	services, err := s.services.Services(pod.Namespace).List(labels.Everything())
+	if err != nil {
+		return "", false, fmt.Errorf("reading the Services of %q: %w", pod.Namespace, err)
+	}
+	s.options.SetVariables(wanted, pod, services)
+	return "", false, nil
+}
+
+// addDebugger adds an ephemeral container to one pod of the host, and to no other one of its name.
+func (s *syncer) addDebugger(ctx context.Context, host *corev1.Pod, c *corev1.EphemeralContainer) error {
+	err := s.patchHost(ctx, host, map[string]any{"spec": map[string]any{"ephemeralContainers": []*corev1.EphemeralContainer{c}}}, "ephemeralcontainers")
+	if !apierrors.IsInvalid(err) {
+		return err
+	}
+	// It is there, and the cache is behind: Services may give it other variables now.
+	there, getErr := s.host.CoreV1().Pods(host.Namespace).Get(ctx, host.Name, metav1.GetOptions{})
+	if getErr == nil && there.UID == host.UID && hasDebugger(there, c.Name) {
+		return nil
+	}
+	return err
+}
+
+// patchHost writes a strategic merge patch of one pod of the host, and of no other one of its name.
+func (s *syncer) patchHost(ctx context.Context, host *corev1.Pod, patch map[string]any, subresources ...string) error {
+	metadata, _ := patch["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["uid"] = host.UID
+	patch["metadata"] = metadata
+	written, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = s.host.CoreV1().Pods(host.Namespace).Patch(ctx, host.Name, types.StrategicMergePatchType, written, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
+	if isOfAnother(err) {
+		return apierrors.NewConflict(corev1.Resource("pods"), host.Name, err)
+	}
+	return err
+}
+
+// isOfAnother reports whether the host has another pod of the name: what it says of that is no refusal of this one.
+func isOfAnother(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+}
+
+// written has a write about a pod that runs on the host wait, so that it is not repeated while the cache is behind. What the host has
+// refused of it, and why, is told in the space.
+func (s *syncer) written(ctx context.Context, pod *corev1.Pod, w write, what string, refused map[string]string) error {
+	told := s.holds.refused(heldWrite{itemOf(pod), w}, what)
+	s.hold(pod, w, what, refused)
+	if len(refused) == 0 {
+		return nil
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		all = append(all, name+": "+refused[name])
+	}
+	why := strings.Join(all, "; ")
+	err := fmt.Errorf("the host refuses what has been changed of a pod: %s", why)
+	if maps.Equal(told, refused) {
+		return err
+	}
+	return errors.Join(err, s.tellAbout(ctx, podReference(pod), reasonRefused, why))
+}
+
+// sayRefused adds to the status of a pod that runs on the host what that has refused of its changes.
+func (s *syncer) sayRefused(status *corev1.PodStatus, pod, host, wanted *corev1.Pod) {
+	i := itemOf(pod)
+	if _, what := missingDebuggers(host, wanted); len(pod.Spec.EphemeralContainers) > 0 {
+		refused := s.holds.refused(heldWrite{i, debugging}, what)
+		for _, c := range pod.Spec.EphemeralContainers {
+			if why, ok := refused[c.Name]; ok {
+				status.EphemeralContainerStatuses = append(status.EphemeralContainerStatuses, corev1.ContainerStatus{
+					Name: c.Name, Image: c.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reasonRefused, Message: why}},
+				})
+			}
+		}
+	}
+	if why, ok := s.holds.refused(heldWrite{i, resizing}, resizeOf(host, wanted))[ofResources]; ok {
+		// Not "Infeasible", of which quotas may count nothing: it is tried again.
+		condition := corev1.PodCondition{Type: corev1.PodResizePending, ObservedGeneration: pod.Generation, Status: corev1.ConditionTrue, Reason: reasonRefused, Message: why,
+			LastTransitionTime: metav1.NewTime(s.clock.Now())}
+		for _, has := range pod.Status.Conditions {
+			if has.Type == condition.Type && has.Status == condition.Status {
+				condition.LastTransitionTime = has.LastTransitionTime
+			}
+		}
+		status.Conditions = utilpod.ReplaceOrAppendPodCondition(status.Conditions, &condition)
+	}
+}

@@ -1,0 +1,99 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
+)
+
+const (
+	// resourcesAnnotation has the hash of the resources that were last written to the host's pod. It is empty while somebody writes
+	// others. What the host itself has made of them stays.
+	resourcesAnnotation = names.Prefix + "resources"
+	// resizeBytes is as how many bytes at least a resize counts: a kubelet has more to do for it than a host's API.
+	resizeBytes = 64 << 10
+	// ofResources is what is told to be refused.
+	ofResources = "resources"
+)
+
+// resources are what can be resized of a pod.
+type resources struct {
+	Pod        *corev1.ResourceRequirements
+	Containers map[string]corev1.ResourceRequirements
+}
+
+func resourcesOf(spec *corev1.PodSpec) resources {
+	r := resources{spec.Resources, map[string]corev1.ResourceRequirements{}}
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			r.Containers[containers[i].Name] = containers[i].Resources
+		}
+	}
+	return r
+}
+
+// resizeOf says which resources a pod of the host is to have.
+func resizeOf(host, wanted *corev1.Pod) string {
+	return string(host.UID) + wanted.Annotations[resourcesAnnotation]
+}
+
+// resize takes the resources of a pod in the space to the host, if they have been changed there.
+func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) error {
+	has, wants, what := host.Annotations[resourcesAnnotation], wanted.Annotations[resourcesAnnotation], resizeOf(host, wanted)
+	if has == wants {
+		s.holds.drop(heldWrite{itemOf(pod), resizing})
+		return nil
+	}
+	if s.isHeld(pod, resizing, what) || s.waits(pod, resizing, max(resizeBytes, sizeOf(wanted))) {
+		return nil
+	}
+	if has != "" {
+		// Whoever comes later would take it for what the host has, if all of this has not been done.
+		if err := s.noteResources(ctx, host, ""); err != nil {
+			return err
+		}
+	}
+	err := s.patchHost(ctx, host, map[string]any{"spec": patchOfResources(&wanted.Spec)}, "resize")
+	if isRefused(err) {
+		of, _, _ := sourceOf(host)
+		return s.written(ctx, pod, resizing, what, map[string]string{ofResources: "the host cluster does not take it: " + translate.Text(err.Error(), pod, of)})
+	}
+	if err != nil {
+		return fmt.Errorf("resizing the host's pod: %w", err)
+	}
+	if err := s.noteResources(ctx, host, wants); err != nil {
+		return err
+	}
+	return s.written(ctx, pod, resizing, what, nil)
+}
+
+// noteResources notes on a pod of the host which resources it has.
+func (s *syncer) noteResources(ctx context.Context, host *corev1.Pod, hash string) error {
+	err := s.patchHost(ctx, host, map[string]any{"metadata": map[string]any{"annotations": map[string]any{resourcesAnnotation: hash}}})
+	if err != nil {
+		return fmt.Errorf("noting the resources of the host's pod: %w", err)
+	}
+	return nil
+}
+
+// patchOfResources returns a strategic merge patch of a spec that changes resources alone. The host's containers of other names stay.
+func patchOfResources(wanted *corev1.PodSpec) map[string]any {
+	of := func(containers []corev1.Container) (all []map[string]any) {
+		for i := range containers {
+			all = append(all, map[string]any{"name": containers[i].Name, "resources": containers[i].Resources})
+		}
+		return all
+	}
+	spec := map[string]any{"containers": of(wanted.Containers)}
+	if len(wanted.InitContainers) > 0 {
+		spec["initContainers"] = of(wanted.InitContainers)
+	}
+	if wanted.Resources != nil {
+		spec["resources"] = wanted.Resources
+	}
+	return spec
+}
