@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
-	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
 const (
@@ -31,8 +30,8 @@ const (
 	bySpace = "space"
 	// byService indexes slices by their Services.
 	byService = "service"
-	// byInstallation indexes the Services of Tenantry's API.
-	byInstallation = "installation"
+	// byTenant indexes those of the host's namespaces that say where the API is by their tenant.
+	byTenant = "tenant"
 )
 
 // tenantID is one tenant in one of its lives. Names are looked for in its space.
@@ -64,9 +63,9 @@ func newHostState(client kubernetes.Interface) (*hostState, error) {
 	}
 	for informer, indexers := range map[cache.SharedIndexInformer]cache.Indexers{
 		h.pods:       {byAddress: podAddresses, byNode: podNode},
-		h.services:   {byAddress: serviceAddresses, byInstallation: apiInstallation},
+		h.services:   {byAddress: serviceAddresses},
 		h.slices:     {byAddress: sliceAddresses, byService: sliceService},
-		h.namespaces: {bySpace: namespaceSpace},
+		h.namespaces: {bySpace: namespaceSpace, byTenant: namespaceWithAPI},
 	} {
 		if err := informer.AddIndexers(indexers); err != nil {
 			return nil, fmt.Errorf("indexing the host's objects: %w", err)
@@ -111,9 +110,6 @@ func slim(obj any) (any, error) {
 		for _, port := range o.Spec.Ports {
 			kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Name: port.Name, Protocol: port.Protocol, Port: port.Port})
 		}
-		if o.Namespace == names.Platform && o.Labels[network.ComponentLabel] == network.APIComponent {
-			kept.Labels = map[string]string{names.InstallationLabel: o.Labels[names.InstallationLabel], network.ComponentLabel: network.APIComponent}
-		}
 		return kept, nil
 	case *discoveryv1.EndpointSlice:
 		kept := &discoveryv1.EndpointSlice{ObjectMeta: metaOf(o), Ports: o.Ports}
@@ -130,6 +126,9 @@ func slim(obj any) (any, error) {
 		kept.CreationTimestamp, kept.DeletionTimestamp = o.CreationTimestamp, o.DeletionTimestamp
 		if n, complete := names.Of(o.Labels, o.Annotations); complete && n.Host() == o.Name {
 			kept.Labels, kept.Annotations = n.Labels(), n.Marks()
+			if api := o.Annotations[names.APIAnnotation]; api != "" {
+				kept.Annotations[names.APIAnnotation] = api
+			}
 		}
 		return kept, nil
 	}
@@ -208,14 +207,6 @@ func sliceService(obj any) ([]string, error) {
 	return []string{slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]}, nil
 }
 
-func apiInstallation(obj any) ([]string, error) {
-	service, ok := obj.(*corev1.Service)
-	if !ok || service.Labels[network.ComponentLabel] != network.APIComponent {
-		return nil, nil
-	}
-	return []string{service.Labels[names.InstallationLabel]}, nil
-}
-
 func namespaceSpace(obj any) ([]string, error) {
 	namespace, ok := obj.(*corev1.Namespace)
 	if !ok {
@@ -228,8 +219,22 @@ func namespaceSpace(obj any) ([]string, error) {
 	return []string{spaceKey(idOf(n), n.Name)}, nil
 }
 
+func namespaceWithAPI(obj any) ([]string, error) {
+	namespace, ok := obj.(*corev1.Namespace)
+	if !ok || namespace.Annotations[names.APIAnnotation] == "" {
+		return nil, nil
+	}
+	n, complete := names.Of(namespace.Labels, namespace.Annotations)
+	if !complete {
+		return nil, nil
+	}
+	return []string{tenantKey(idOf(n))}, nil
+}
+
+func tenantKey(of tenantID) string { return of.installation + "|" + string(of.uid) }
+
 func spaceKey(of tenantID, namespace string) string {
-	return of.installation + "|" + string(of.uid) + "|" + namespace
+	return tenantKey(of) + "|" + namespace
 }
 
 // clientAt returns in which namespace of a space the pod is that has an address. It is not known if there is none, or
@@ -289,10 +294,17 @@ func (h *hostState) service(namespace, name string) *corev1.Service {
 	return found.(*corev1.Service)
 }
 
-// api returns the Service by which pods of an installation reach its API, nil if there is none, or more than one.
-func (h *hostState) api(installation string) *corev1.Service {
-	if all := indexed[*corev1.Service](h.services, byInstallation, installation); len(all) == 1 {
-		return all[0]
+// api returns the Service kubernetes of a tenant's space, nil if its pods do not reach the API. Which address that has is said by the
+// namespaces of the tenant; they say the same, but for the moment in which it changes.
+func (h *hostState) api(of tenantID) *corev1.Service {
+	for _, namespace := range indexed[*corev1.Namespace](h.namespaces, byTenant, tenantKey(of)) {
+		if api, err := netip.ParseAddrPort(namespace.Annotations[names.APIAnnotation]); err == nil {
+			address := api.Addr().Unmap().String()
+			return &corev1.Service{Spec: corev1.ServiceSpec{
+				ClusterIP: address, ClusterIPs: []string{address},
+				Ports: []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: int32(api.Port())}},
+			}}
+		}
 	}
 	return nil
 }
@@ -346,10 +358,11 @@ func (h *hostState) endpoints(service *corev1.Service) iter.Seq[endpoint] {
 func (h *hostState) namesAt(of tenantID, address netip.Addr) []string {
 	key := address.Unmap().String()
 	var found []string
+	if api := h.api(of); api != nil && api.Spec.ClusterIP == key {
+		found = append(found, "kubernetes.default.svc.")
+	}
 	for _, service := range indexed[*corev1.Service](h.services, byAddress, key) {
-		if api := h.api(of.installation); api != nil && api.Namespace == service.Namespace && api.Name == service.Name {
-			found = append(found, "kubernetes.default.svc.")
-		} else if owner, ok := h.owner(service.Namespace); ok && idOf(owner) == of {
+		if owner, ok := h.owner(service.Namespace); ok && idOf(owner) == of {
 			found = append(found, service.Name+"."+owner.Name+".svc.")
 		}
 	}

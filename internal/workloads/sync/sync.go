@@ -28,6 +28,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
@@ -38,6 +39,7 @@ const requestTimeout = 10 * time.Second
 // syncer is what runs while the leases are held.
 type syncer struct {
 	installation string
+	owner        names.Owner
 	subjects     []rbacv1.Subject
 	// connects is whether the syncer's ServiceAccount connects to pods as well.
 	connects bool
@@ -118,7 +120,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	return o.elected(ctx, s.spaces, s.host, s.installation, func(ctx context.Context) error { return s.run(ctx, o.workers()) })
+	return o.elected(ctx, s, func(ctx context.Context) error { return s.run(ctx, o.workers()) })
 }
 
 func (o *Options) workers() int {
@@ -219,7 +221,11 @@ func (s *syncer) connect(ctx context.Context, o Options) error {
 	if s.installation, err = Installation(ctx, s.spaces); err != nil {
 		return err
 	}
-	if s.subjects, err = subjectOf(ctx, s.host); err != nil {
+	if s.owner, s.subjects, err = accountOf(ctx, s.host); err != nil {
+		return err
+	}
+	s.reachable.Owner = s.owner
+	if err := allowed(ctx, s.host, s.owner); err != nil {
 		return err
 	}
 	return confined(ctx, s.host)
