@@ -16,7 +16,7 @@ var partners = []struct{ flags, need []string }{
 	},
 	{
 		[]string{"network-isolation", "network-isolation-cluster-cidrs", "network-isolation-allow-cidrs", "workloads-image", "trust-local-images", "orphan-limit", "dns-service", "workloads-api-address"},
-		[]string{"host-kubeconfig"},
+		[]string{"host-kubeconfig", "host-in-cluster"},
 	},
 	{
 		[]string{"audit-policy-file"},
