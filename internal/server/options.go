@@ -128,7 +128,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.DurationVar(&o.Signing.Duration, "cluster-signing-duration", o.Signing.Duration,
 		"For how long certificates are signed at most, and where spec.expirationSeconds does not say.")
 	o.Host.AddFlags(fs, "Kubeconfig of the host cluster that runs the pods of spaces, for its ServiceAccount connect (config/workloads): by it logs are read, commands run in pods, and Services made. "+
-			"What such a cluster must not get is refused in spaces. If empty, pods do not run, and stay pending. It needs \"tenantry syncer\" as well.")
+		"What such a cluster must not get is refused in spaces. If empty, pods do not run, and stay pending. It needs \"tenantry syncer\" as well.")
 	fs.StringVar(&o.WorkloadsAPIAddress, "workloads-api-address", o.WorkloadsAPIAddress,
 		"IP address and port by which pods on the host cluster reach the API of their spaces, as \"tenantry syncer\" has it: the Service kubernetes of every space has it.")
 	fs.StringSliceVar(&o.SearchServers.Servers, "search-servers", nil,
