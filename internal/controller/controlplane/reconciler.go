@@ -67,8 +67,8 @@ type work struct {
 	remaining error
 	// serversSettled is set by ensureServers: the servers were as the spec says before, and ready.
 	serversSettled bool
-	// servers, managers and syncer are what observe has found, and syncerIsLeft whether there is a
-	// Deployment of the latter.
+	// servers, managers and syncer are what observe has found, and syncerIsLeft whether there is one
+	// that is not wanted any more.
 	servers, managers, syncer observed
 	syncerIsLeft              bool
 }

@@ -70,6 +70,7 @@ func (r *Reconciler) ensureSyncer(ctx context.Context, w *work) error {
 		if err != nil {
 			return err
 		}
+		desired.WithUID(live.UID) // that of an earlier ControlPlane may be going: it is not made again
 		return r.apply(ctx, w.cp, desired, &appsv1.Deployment{})
 	}
 	if err := r.applyNetworkPolicy(ctx, w.cp, name, syncerPart); err != nil {
@@ -92,14 +93,14 @@ func (r *Reconciler) ensureSyncer(ctx context.Context, w *work) error {
 func syncers(cp *v1alpha1.ControlPlane) int32 { return min(replicas(cp), 2) }
 
 // syncerLeft returns the Deployment of the syncer of a ControlPlane that may want none, nil if there is none. What somebody
-// else has made of that name is of no concern then.
+// else has made of that name, or an earlier ControlPlane, is of no concern then.
 func (r *Reconciler) syncerLeft(ctx context.Context, cp *v1alpha1.ControlPlane) (*appsv1.Deployment, error) {
 	live := &appsv1.Deployment{}
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: cp.Namespace, Name: syncerName(cp)}, live)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading Deployment %q: %w", syncerName(cp), err)
 	}
-	if err != nil || !isOf(cp, live) {
+	if err != nil || !metav1.IsControlledBy(live, cp) {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	return live, nil
@@ -151,11 +152,13 @@ func syncerArgs(wanted *v1alpha1.ControlPlaneWorkloads) (args []string) {
 // observeSyncer reads what there is of the syncer.
 func (r *Reconciler) observeSyncer(ctx context.Context, w *work) error {
 	live, err := r.syncerLeft(ctx, w.cp)
-	if err != nil || live == nil {
-		w.syncer.settled = w.cp.Spec.Workloads == nil
+	if w.cp.Spec.Workloads == nil {
+		w.syncerIsLeft, w.syncer.settled = live != nil, true
 		return err
 	}
-	w.syncerIsLeft = true
+	if err != nil || live == nil {
+		return err
+	}
 	w.syncer, err = r.observed(ctx, w.cp, ofDeployment(live), syncerPart)
 	return err
 }
