@@ -367,6 +367,12 @@ func TestGuards(t *testing.T) {
 			t.Errorf("port %d of the API is reached: %v", port, got)
 		}
 	}
+	owner := names.Owner{Namespace: "team-a", ControlPlane: "one"}
+	behind := Guards(web.home, NewRanges(nil, nil), Reachable{Namespace: "ours", API: netip.MustParseAddrPort("10.43.0.7:443"), Owner: owner})[0].Spec.Egress
+	if peer := behind[len(behind)-1].To[0]; peer.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "team-a" ||
+		peer.PodSelector.MatchLabels["app.kubernetes.io/instance"] != "one" || peer.PodSelector.MatchLabels["app.kubernetes.io/component"] != "control-plane" {
+		t.Errorf("behind the address of a ControlPlane's API, pods reach %v", peer)
+	}
 	guards := Guards(web.home, NewRanges(nil, nil), Reachable{Namespace: "ours", Addresses: prefixes("192.168.1.4/32")})
 	closed := func(peer on, port int32) bool {
 		return admits(t, guards, web, Open{}, networkingv1.PolicyTypeEgress, peer, port)
