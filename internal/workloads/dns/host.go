@@ -38,9 +38,23 @@ const (
 type tenantID struct {
 	installation string
 	uid          types.UID
+	// owner is whose the host's namespaces are: the marks of another's are not to be trusted.
+	owner string
 }
 
-func idOf(n names.Namespace) tenantID { return tenantID{n.Installation, n.TenantUID} }
+// place is a namespace of a space, as one of the host says.
+type place struct {
+	names.Namespace
+	owner string
+}
+
+// placeOf returns of which namespace of a space one of the host is, and whether it is of one.
+func placeOf(namespace *corev1.Namespace) (place, bool) {
+	n, complete := names.Of(namespace.Labels, namespace.Annotations)
+	return place{n, namespace.Labels[names.ControlPlaneNamespaceLabel] + "/" + namespace.Labels[names.ControlPlaneLabel]}, complete
+}
+
+func idOf(p place) tenantID { return tenantID{p.Installation, p.TenantUID, p.owner} }
 
 // hostState is what is known of the host: what has the label of an installation.
 type hostState struct {
@@ -126,6 +140,9 @@ func slim(obj any) (any, error) {
 		kept.CreationTimestamp, kept.DeletionTimestamp = o.CreationTimestamp, o.DeletionTimestamp
 		if n, complete := names.Of(o.Labels, o.Annotations); complete && n.Host() == o.Name {
 			kept.Labels, kept.Annotations = n.Labels(), n.Marks()
+			for _, label := range []string{names.ControlPlaneNamespaceLabel, names.ControlPlaneLabel} {
+				kept.Labels[label] = o.Labels[label]
+			}
 			if api := o.Annotations[names.APIAnnotation]; api != "" {
 				kept.Annotations[names.APIAnnotation] = api
 			}
@@ -212,11 +229,11 @@ func namespaceSpace(obj any) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	n, complete := names.Of(namespace.Labels, namespace.Annotations)
+	p, complete := placeOf(namespace)
 	if !complete {
 		return nil, nil
 	}
-	return []string{spaceKey(idOf(n), n.Name)}, nil
+	return []string{spaceKey(idOf(p), p.Name)}, nil
 }
 
 func namespaceWithAPI(obj any) ([]string, error) {
@@ -224,14 +241,14 @@ func namespaceWithAPI(obj any) ([]string, error) {
 	if !ok || namespace.Annotations[names.APIAnnotation] == "" {
 		return nil, nil
 	}
-	n, complete := names.Of(namespace.Labels, namespace.Annotations)
+	p, complete := placeOf(namespace)
 	if !complete {
 		return nil, nil
 	}
-	return []string{tenantKey(idOf(n))}, nil
+	return []string{tenantKey(idOf(p))}, nil
 }
 
-func tenantKey(of tenantID) string { return of.installation + "|" + string(of.uid) }
+func tenantKey(of tenantID) string { return of.installation + "|" + string(of.uid) + "|" + of.owner }
 
 func spaceKey(of tenantID, namespace string) string {
 	return tenantKey(of) + "|" + namespace
@@ -239,10 +256,10 @@ func spaceKey(of tenantID, namespace string) string {
 
 // clientAt returns in which namespace of a space the pod is that has an address. It is not known if there is none, or
 // more than one.
-func (h *hostState) clientAt(address netip.Addr) (names.Namespace, bool) {
+func (h *hostState) clientAt(address netip.Addr) (place, bool) {
 	pods, err := h.pods.GetIndexer().ByIndex(byAddress, address.Unmap().String())
 	if err != nil || len(pods) != 1 {
-		return names.Namespace{}, false
+		return place{}, false
 	}
 	return h.owner(pods[0].(*corev1.Pod).Namespace)
 }
@@ -254,13 +271,12 @@ func (h *hostState) isNode(address netip.Addr) bool {
 }
 
 // owner returns the namespace of a space that one of the host is of.
-func (h *hostState) owner(host string) (names.Namespace, bool) {
+func (h *hostState) owner(host string) (place, bool) {
 	found, ok, err := h.namespaces.GetIndexer().GetByKey(host)
 	if err != nil || !ok {
-		return names.Namespace{}, false
+		return place{}, false
 	}
-	namespace := found.(*corev1.Namespace)
-	return names.Of(namespace.Labels, namespace.Annotations)
+	return placeOf(found.(*corev1.Namespace))
 }
 
 // home returns the name of the host's namespace for one of a space, empty if there is none. That of an earlier life of

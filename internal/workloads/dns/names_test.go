@@ -1,12 +1,15 @@
 package dns
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 // TestNames checks the records of the specification, and what is not there.
@@ -179,4 +182,18 @@ func TestShuffled(t *testing.T) {
 	if len(first) < 3 {
 		t.Errorf("it always begins with %v", first)
 	}
+}
+
+// TestForgedOwner checks that whoever gives namespaces of their own the marks of another's tenant has none of its names.
+func TestForgedOwner(t *testing.T) {
+	forged := shop
+	forged.UID = "f"
+	home := namespace(forged)
+	maps.Copy(home.Labels, names.Owner{Namespace: "team-a", ControlPlane: "one"}.Labels())
+	w := newWorld(t, nil, home, pod("client", forged, ofNobody), service("web", shop, "10.43.0.1"), service("own", forged, "10.43.0.2"))
+	w.expect(ofAcme, "web.shop.svc.cluster.local.", "A", "A 10.43.0.1")
+	w.expect(ofNobody, "web.shop.svc.cluster.local.", "A", "NXDOMAIN")
+	w.expect(ofNobody, "1.0.43.10.in-addr.arpa.", "PTR", "NXDOMAIN")
+	w.expect(ofNobody, "own.shop.svc.cluster.local.", "A", "A 10.43.0.2")
+	w.expect(ofAcme, "own.shop.svc.cluster.local.", "A", "NXDOMAIN")
 }

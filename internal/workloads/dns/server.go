@@ -13,7 +13,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
-	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
@@ -134,7 +133,7 @@ func addressOf(remote net.Addr) (address netip.Addr, tcp bool) {
 }
 
 // whoAsks returns of which namespace of a space a client is. While that is not known it waits for a while.
-func (s *server) whoAsks(address netip.Addr) (names.Namespace, bool) {
+func (s *server) whoAsks(address netip.Addr) (place, bool) {
 	if n, ok := s.host.clientAt(address); ok {
 		return n, true
 	}
@@ -145,7 +144,7 @@ func (s *server) whoAsks(address netip.Addr) (names.Namespace, bool) {
 		case places <- struct{}{}:
 			defer func() { <-places }()
 		default:
-			return names.Namespace{}, false
+			return place{}, false
 		}
 	}
 	timer := time.NewTimer(s.patience)
@@ -158,7 +157,7 @@ func (s *server) whoAsks(address netip.Addr) (names.Namespace, bool) {
 		select {
 		case <-changed:
 		case <-timer.C:
-			return names.Namespace{}, false
+			return place{}, false
 		}
 	}
 }

@@ -110,6 +110,23 @@ func TestOwnNamespace(t *testing.T) {
 	if made.Annotations[names.APIAnnotation] != "10.43.0.7:443" {
 		t.Errorf("the annotations are %v", made.Annotations)
 	}
+	policies, err := w.onHost.NetworkingV1().NetworkPolicies(home.Host()).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admits := 0
+	for _, policy := range policies.Items {
+		for _, rule := range policy.Spec.Ingress {
+			for _, peer := range rule.From {
+				if peer.NamespaceSelector != nil && peer.NamespaceSelector.MatchLabels[names.ControlPlaneLabel] == "one" {
+					admits++
+				}
+			}
+		}
+	}
+	if admits != 1 {
+		t.Errorf("the policies are %v", policies.Items)
+	}
 	for role, account := range map[string]string{namespaceRole: "one.syncer.tenantry.io", connectRole: "one.connect.tenantry.io"} {
 		binding, err := w.onHost.RbacV1().RoleBindings(home.Host()).Get(t.Context(), role, metav1.GetOptions{})
 		if err != nil {
