@@ -15,7 +15,7 @@ var partners = []struct{ flags, need []string }{
 		[]string{"search"},
 	},
 	{
-		[]string{"network-isolation", "network-isolation-cluster-cidrs", "network-isolation-allow-cidrs", "workloads-image", "trust-local-images", "orphan-limit", "dns-service", "workloads-api-address"},
+		[]string{"network-isolation", "network-isolation-cluster-cidrs", "network-isolation-allow-cidrs", "workloads-image", "trust-local-images", "orphan-limit", "dns-service", "workloads-api-address", "syncer"},
 		[]string{"host-kubeconfig", "host-in-cluster"},
 	},
 	{
