@@ -214,7 +214,7 @@ func TestLasting(t *testing.T) {
 // TestAge checks that what is remembered says how long it still holds, and that others' answers are elsewhere.
 func TestAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answers, q := newAnswers(), question{of: idOf(shop), name: "example.com.", qtype: dns.TypeA}
+		answers, q := newAnswers(), question{of: idOf(place{Namespace: shop}), name: "example.com.", qtype: dns.TypeA}
 		m := asking("example.com.", dns.TypeA)
 		m.Answer = []dns.RR{record("example.com. 20 IN A 192.0.2.1")}
 		answers.put(q, m)
@@ -224,7 +224,7 @@ func TestAge(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		other := q
-		other.of = idOf(others)
+		other.of = idOf(place{Namespace: others})
 		if answers.get(other) != nil {
 			t.Error("another tenant has it")
 		}
@@ -311,7 +311,7 @@ func TestTurns(t *testing.T) {
 
 func TestRates(t *testing.T) {
 	r, now := newRates(20), time.Unix(1, 0)
-	acme, globex := party{tenant: idOf(shop)}, party{tenant: idOf(others)}
+	acme, globex := party{tenant: idOf(place{Namespace: shop})}, party{tenant: idOf(place{Namespace: others})}
 	for i, want := range []bool{true, true, false, false} {
 		if got := r.allow(acme, now); got != want {
 			t.Errorf("question %d of a window: %t", i, got)
