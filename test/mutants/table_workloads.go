@@ -361,7 +361,7 @@ var workloadsTable = []mutant{
 	{"DNS knows namespaces that are called as their marks say", by("internal/workloads/dns", "TestForgedNamespace"),
 		"internal/workloads/dns/host.go", `complete && n.Host() == o.Name {`, `complete {`},
 	{"names are those of the tenant", by("internal/workloads/dns", "TestNames"),
-		"internal/workloads/dns/host.go", `	return of.installation + "|" + string(of.uid) + "|" + namespace`, `	return of.installation + "|" + namespace`},
+		"internal/workloads/dns/host.go", `	return tenantKey(of) + "|" + namespace`, `	return of.installation + "|" + namespace`},
 	{"names of the host's namespaces are those of the tenant", by("internal/workloads/dns", "TestNames"),
 		"internal/workloads/dns/host.go", `ok && idOf(owner) == of {
 			return name`, `ok && owner.Name != "" {
@@ -374,8 +374,6 @@ var workloadsTable = []mutant{
 		"internal/workloads/dns/host.go", `!ok || idOf(owner) != of || service == nil`, `!ok || service == nil`},
 	{"names of pods' addresses are the tenant's", by("internal/workloads/dns", "TestNames"),
 		"internal/workloads/dns/records.go", `!ok || idOf(there) != l.of ||`, `!ok ||`},
-	{"no Service of a space takes the place of its API", by("internal/workloads/dns", "TestNoAPI"),
-		"internal/workloads/dns/host.go", `o.Namespace == names.Platform && `, ``},
 	{"upstreams are not asked whose addresses of the cluster are", by("internal/workloads/dns", "TestForward"),
 		"internal/workloads/dns/server.go", `a.exists || s.inside.Contains(address)`, `a.exists`},
 	{"upstreams are not asked about the host's domain", by("internal/workloads/dns", "TestHostDomain"),
