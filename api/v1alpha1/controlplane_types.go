@@ -59,6 +59,7 @@ const (
 // +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`
 // +kubebuilder:printcolumn:name="Degraded",type=string,JSONPath=`.status.conditions[?(@.type=="Degraded")].status`
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
+// +kubebuilder:printcolumn:name="Workloads",type=string,JSONPath=`.status.conditions[?(@.type=="WorkloadsReady")].status`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Degraded")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')",message="metadata.name is also that of a Service and the beginning of other names: at most 40 lower case letters, digits and '-', beginning with a letter and not ending with '-'"
@@ -138,6 +139,10 @@ type ControlPlaneSpec struct {
 	// right to read them.
 	// +optional
 	Publish *ControlPlanePublish `json:"publish,omitempty"`
+	// workloads has the pods of spaces run on the host. Without it they stay pending. Taking it away
+	// stops nothing that runs, and nothing looks after that any more.
+	// +optional
+	Workloads *ControlPlaneWorkloads `json:"workloads,omitempty"`
 }
 
 // ControlPlaneServiceAccounts is about the tokens of service accounts.
@@ -464,7 +469,7 @@ type ControlPlaneStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions of the ControlPlane: Available, Progressing, Degraded and, where something of
-	// the host is published, HostPublished.
+	// the host is published, HostPublished. Where pods of spaces are to run on the host, WorkloadsReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

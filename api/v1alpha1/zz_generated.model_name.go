@@ -81,6 +81,11 @@ func (in ControlPlaneManager) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneNetworkIsolation) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneNetworkIsolation"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlanePod) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlanePod"
 }
@@ -138,6 +143,11 @@ func (in ControlPlaneTenantWebhooks) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ControlPlaneTokenKey) OpenAPIModelName() string {
 	return "io.tenantry.api.v1alpha1.ControlPlaneTokenKey"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControlPlaneWorkloads) OpenAPIModelName() string {
+	return "io.tenantry.api.v1alpha1.ControlPlaneWorkloads"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -15,6 +15,7 @@ import (
 var foreign = map[string]string{
 	"--bump-revision":  "etcdutl",
 	"--mark-compacted": "etcdutl",
+	"--profile":        "kubectl",
 	"--set":            "helm",
 	"--take-ownership": "helm",
 }

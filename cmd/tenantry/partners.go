@@ -15,8 +15,8 @@ var partners = []struct{ flags, need []string }{
 		[]string{"search"},
 	},
 	{
-		[]string{"network-isolation", "network-isolation-cluster-cidrs", "network-isolation-allow-cidrs", "workloads-image", "trust-local-images", "orphan-limit", "max-namespaces-per-tenant", "dns-service", "workloads-api-address"},
-		[]string{"host-kubeconfig"},
+		[]string{"network-isolation", "network-isolation-cluster-cidrs", "network-isolation-allow-cidrs", "workloads-image", "trust-local-images", "orphan-limit", "max-namespaces-per-tenant", "dns-service", "workloads-api-address", "syncer"},
+		[]string{"host-kubeconfig", "host-in-cluster"},
 	},
 	{
 		[]string{"audit-policy-file"},

@@ -8,12 +8,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/workloads/connect"
 	"github.com/tenantry/tenantry/internal/workloads/sync"
 )
 
 func newSyncerCommand() *cobra.Command {
 	options := sync.Options{LeaderElection: true}
-	path, hostPath := "", ""
+	path := ""
+	var host connect.Credentials
 	var logs logFlags
 	cmd := &cobra.Command{
 		Use:   "syncer",
@@ -27,8 +29,8 @@ cluster, the ServiceAccount syncer of config/workloads.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			memory.Keep(cmd.Context(), 0)
-			if hostPath == "" {
-				return errors.New("--host-kubeconfig is missing: it names the cluster that runs the pods")
+			if !host.IsSet() {
+				return errors.New("--host-kubeconfig is missing: it names the cluster that runs the pods. A pod there has --host-in-cluster")
 			}
 			if err := options.Validate(); err != nil {
 				return err
@@ -41,8 +43,8 @@ cluster, the ServiceAccount syncer of config/workloads.`,
 			if err != nil {
 				return fmt.Errorf("reading --kubeconfig: %w", err)
 			}
-			if options.Host, err = clientcmd.BuildConfigFromFlags("", hostPath); err != nil {
-				return fmt.Errorf("reading --host-kubeconfig: %w", err)
+			if options.Host, err = host.Config(); err != nil {
+				return err
 			}
 			ctx := cmd.Context()
 			logs.errorsUntil(ctx)
@@ -51,7 +53,9 @@ cluster, the ServiceAccount syncer of config/workloads.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&path, "kubeconfig", "", "Kubeconfig of a system user. In-cluster credentials if empty.")
-	fs.StringVar(&hostPath, "host-kubeconfig", "", "Kubeconfig of the host cluster, for its ServiceAccount syncer.")
+	host.AddFlags(fs, "Kubeconfig of the host cluster, for its ServiceAccount syncer.")
+	fs.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0",
+		"Address of /healthz and /readyz, 0 for none. It is not ready before it has its rights and, if it is the one that works, while no pod may run.")
 	fs.BoolVar(&options.LeaderElection, "leader-elect", options.LeaderElection, "Elect one of several replicas.")
 	options.AddFlags(fs)
 	logs.add(fs)

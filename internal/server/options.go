@@ -12,7 +12,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
@@ -28,6 +27,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/signing"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/connect"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
@@ -64,10 +64,9 @@ type Options struct {
 	// HostTenantLimits is the file of a TenantLimitsConfiguration: the most that Tenants of a host
 	// cluster may ask for. Without one there are no limits.
 	HostTenantLimits string
-	// HostKubeconfig is the kubeconfig of the ServiceAccount by which the server connects to the pods of
-	// spaces on a host cluster, which something else runs there. Empty (the default) is for pods that do
-	// not run.
-	HostKubeconfig string
+	// Host are the credentials of the ServiceAccount by which the server connects to the pods of spaces on a
+	// host cluster, which something else runs there. Without them (the default) pods do not run.
+	Host connect.Credentials
 	// WorkloadsAPIAddress is the IP address and port by which pods on that cluster reach the API, which the Service
 	// kubernetes of every space shows. If it is empty, that has an address of the system space.
 	WorkloadsAPIAddress string
@@ -128,9 +127,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.Signing.KeyFile, "cluster-signing-key-file", o.Signing.KeyFile, "Key of --cluster-signing-cert-file.")
 	fs.DurationVar(&o.Signing.Duration, "cluster-signing-duration", o.Signing.Duration,
 		"For how long certificates are signed at most, and where spec.expirationSeconds does not say.")
-	fs.StringVar(&o.HostKubeconfig, "host-kubeconfig", o.HostKubeconfig,
-		"Kubeconfig of the host cluster that runs the pods of spaces, for its ServiceAccount connect (config/workloads): by it logs are read, commands run in pods, and Services made. "+
-			"What such a cluster must not get is refused in spaces. If empty, pods do not run, and stay pending. It needs \"tenantry syncer\" as well.")
+	o.Host.AddFlags(fs, "Kubeconfig of the host cluster that runs the pods of spaces, for its ServiceAccount connect (config/workloads): by it logs are read, commands run in pods, and Services made. "+
+		"What such a cluster must not get is refused in spaces. If empty, pods do not run, and stay pending. It needs \"tenantry syncer\" as well.")
 	fs.StringVar(&o.WorkloadsAPIAddress, "workloads-api-address", o.WorkloadsAPIAddress,
 		"IP address and port by which pods on the host cluster reach the API of their spaces, as \"tenantry syncer\" has it: the Service kubernetes of every space has it.")
 	fs.StringSliceVar(&o.SearchServers.Servers, "search-servers", nil,
@@ -210,16 +208,16 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	if completed.hostLimits, err = tenantregistry.LoadHostLimits(ctx, o.HostTenantLimits); err != nil {
 		return completed, fmt.Errorf("--host-tenant-limits-config: %w", err)
 	}
-	if o.HostKubeconfig != "" {
-		if completed.host, err = clientcmd.BuildConfigFromFlags("", o.HostKubeconfig); err != nil {
-			return completed, fmt.Errorf("reading --host-kubeconfig: %w", err)
-		}
+	if completed.host, err = o.Host.Config(); err != nil {
+		return completed, err
+	}
+	if completed.host != nil {
 		o.Kube.AllowPrivileged = true // each Tenant's Pod Security level decides
 		if completed.podsAPI, err = translate.ParseAPI(o.WorkloadsAPIAddress); err != nil {
 			return completed, fmt.Errorf("--workloads-api-address: %w", err)
 		}
 	} else if o.WorkloadsAPIAddress != "" {
-		return completed, errors.New("--workloads-api-address is for --host-kubeconfig, which is missing")
+		return completed, errors.New("--workloads-api-address is for --host-kubeconfig or --host-in-cluster, and both are missing")
 	}
 	if o.DefaultTenant != "" {
 		name, err := tenant.Parse(o.DefaultTenant)

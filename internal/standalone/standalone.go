@@ -14,7 +14,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
@@ -65,9 +64,11 @@ type Options struct {
 	// and from what Dir holds. Its --client-ca-file is a bundle besides the client
 	// authority of Dir, and may not issue users of the system tenant.
 	Server *server.Options
-	// Workloads say how pods of spaces run on the host cluster of Server.HostKubeconfig. Without
-	// that they do not.
+	// Workloads say how pods of spaces run on the host cluster of Server.Host. Without that they
+	// do not.
 	Workloads sync.Options
+	// Syncer is whether this process makes what is on that cluster. Otherwise another one does.
+	Syncer bool
 	// Manager configures the manager. Nil is the default.
 	Manager *configv1alpha1.ManagerConfiguration
 	// RenewPeriod is how often the process looks whether its certificates are about to
@@ -84,7 +85,7 @@ func NewOptions() Options {
 	s := server.NewOptions()
 	s.Authentication = authentication.NewOptions(kubeoptions.NewBuiltInAuthenticationOptions().
 		WithAnonymous().WithBootstrapToken().WithClientCert().WithOIDC().WithRequestHeader().WithTokenFile().WithWebHook())
-	return Options{BindAddress: "127.0.0.1", Server: s}
+	return Options{BindAddress: "127.0.0.1", Server: s, Syncer: true}
 }
 
 // Running is what callers get to know when everything is ready.
@@ -196,17 +197,20 @@ func (o Options) runOn(ctx context.Context, store *etcd.Server, keys *pki.PKI, r
 // hostPeriod is after how long it is tried again to run pods on the host cluster.
 const hostPeriod = 5 * time.Second
 
+// syncs reports whether this process makes what is on a host cluster.
+func (o Options) syncs() bool { return o.Server.Host.IsSet() && o.Syncer }
+
 // syncWorkloads runs pods of spaces on the host cluster, if there is one, until ctx ends. What keeps it from that
 // keeps nobody from the API.
 func (o Options) syncWorkloads(ctx context.Context, s *server.Server) error {
-	if o.Server.HostKubeconfig == "" {
+	if !o.syncs() {
 		return nil
 	}
 	options := o.Workloads
 	options.Spaces, options.Informers, options.Connects = s.LoopbackConfig(), s.Informers(), true
 	var err error
-	if options.Host, err = clientcmd.BuildConfigFromFlags("", o.Server.HostKubeconfig); err != nil {
-		return fmt.Errorf("reading --host-kubeconfig: %w", err)
+	if options.Host, err = o.Server.Host.Config(); err != nil {
+		return err
 	}
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := sync.Run(ctx, options); err != nil && ctx.Err() == nil {
@@ -237,7 +241,7 @@ func (o Options) validate() error {
 	if quota := o.EtcdQuotaBackendBytes; quota > etcd.MaxQuotaBackendBytes {
 		return fmt.Errorf("--etcd-quota-backend-bytes is %d, and must be at most %d, or negative for no quota", quota, etcd.MaxQuotaBackendBytes)
 	}
-	if o.Server.HostKubeconfig != "" {
+	if o.syncs() {
 		if err := o.Workloads.Validate(); err != nil {
 			return err
 		}

@@ -36,9 +36,10 @@ func TestValidate(t *testing.T) {
 		"a star within a name":     {changes: []func(*Options){func(o *Options) { o.TLSNames = []string{"a.*.example.com"} }}, want: "--tls-san"},
 		"all addresses for a name": {changes: []func(*Options){func(o *Options) { o.TLSNames = []string{"0.0.0.0"} }}, want: "stands for all addresses"},
 		"pods that run": {changes: []func(*Options){func(o *Options) {
-			o.Server.HostKubeconfig, o.Workloads.NetworkIsolation = "/host", "Unenforced"
+			o.Server.Host.Kubeconfig, o.Workloads.NetworkIsolation = "/host", "Unenforced"
 		}}},
-		"pods that nothing keeps apart": {changes: []func(*Options){func(o *Options) { o.Server.HostKubeconfig = "/host" }}, want: "--network-isolation=Unenforced"},
+		"pods that nothing keeps apart": {changes: []func(*Options){func(o *Options) { o.Server.Host.Kubeconfig = "/host" }}, want: "--network-isolation=Unenforced"},
+		"pods of another syncer":        {changes: []func(*Options){func(o *Options) { o.Server.Host.InCluster, o.Syncer = true, false }}},
 		"mounted keys":                  {changes: []func(*Options){mounted}},
 		"mounted keys and a name":       {changes: []func(*Options){mounted, func(o *Options) { o.TLSNames = []string{"a"} }}, want: "with --pki-dir, leave it out"},
 		"mounted keys and a bundle": {changes: []func(*Options){mounted, func(o *Options) { o.Server.Authentication.Upstream.ClientCert.ClientCA = "/ca.crt" }},
@@ -101,12 +102,12 @@ func TestPodsAPI(t *testing.T) {
 		"of IPv6":                {func(o *Options) { o.Workloads.APIAddress = "[2001:db8::1]:443" }, "[2001:db8::1]:443"},
 		"no route":               {func(o *Options) { o.BindAddress, o.AdvertiseAddress = "0.0.0.0", "127.0.0.1" }, ""},
 		"what is said":           {func(o *Options) { o.Workloads.APIAddress = "192.0.2.3:443" }, "192.0.2.3:443"},
-		"no pods":                {func(o *Options) { o.Server.HostKubeconfig, o.BindAddress = "", "192.0.2.2" }, ""},
+		"no pods":                {func(o *Options) { o.Server.Host.Kubeconfig, o.BindAddress = "", "192.0.2.2" }, ""},
 		"somebody's certificate": {func(o *Options) { o.BindAddress, o.PKIDir = "192.0.2.2", "/pki" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := NewOptions()
-			o.Port, o.Server.HostKubeconfig = 6443, "/host"
+			o.Port, o.Server.Host.Kubeconfig = 6443, "/host"
 			tc.change(&o)
 			var err error
 			if o.Workloads.APIAddress, err = o.podsAPI(); err != nil || o.Workloads.APIAddress != tc.want {

@@ -3,7 +3,7 @@ package main
 // storageTable are lines of what is stored.
 var storageTable = []mutant{
 	{"a watch has its seat while it says what there is", by("internal/server/storage", "TestWatchesHaveASeatAtFirst"),
-		"internal/server/storage/watch.go", `utilflowcontrol.WithInitializationSignal(ctx, nil)`, `ctx`},
+		"internal/server/storage/watch.go", `upstream.WithInitializationSignal(ctx, nil)`, `ctx`},
 	{"what clients write by a former key is not stored", by("internal/server/storage", "TestFormerKeys"),
 		"internal/server/storage/storedkeys.go", `if _, ok := m[key[to]]; ok {`, `if _, ok := m[key[to]]; false && ok {`},
 	{"conversion webhooks are reached without the server's credentials", bySpec("test/isolation/attack", "A conversion webhook of a tenant is not reached"),

@@ -3,7 +3,7 @@
 //	release -version VERSION -time UNIX -o DIR ROOT OS-ARCHITECTURE=BINARY...
 //
 // ROOT is the repository. It writes into DIR: an archive and a bill of materials of each
-// binary, the chart, the OLM bundle, install.yaml with what config/default installs, and
+// binary, the chart, the OLM bundle, install.yaml and workloads.yaml with what config/default and config/workloads have, and
 // SHA256SUMS of all files there. What goes in decides every byte.
 package main
 

@@ -77,17 +77,22 @@ func (r release) put(name string, content []byte) error {
 	return os.WriteFile(filepath.Join(r.dir, name), content, 0o644)
 }
 
-// writeManifests writes what "kubectl apply -k config/default" applies.
+// writeManifests writes what "kubectl apply -k" applies of config/default and of config/workloads.
 func (r release) writeManifests() error {
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(r.root, "config", "default"))
-	if err != nil {
-		return fmt.Errorf("building config/default: %w", err)
+	for name, overlay := range map[string]string{"install.yaml": "default", "workloads.yaml": "workloads"} {
+		resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(r.root, "config", overlay))
+		if err != nil {
+			return fmt.Errorf("building config/%s: %w", overlay, err)
+		}
+		content, err := resources.AsYaml()
+		if err != nil {
+			return err
+		}
+		if err := r.put(name, content); err != nil {
+			return err
+		}
 	}
-	content, err := resources.AsYaml()
-	if err != nil {
-		return err
-	}
-	return r.put("install.yaml", content)
+	return nil
 }
 
 // writeSums writes the digests of all files, as "sha256sum --check" reads them.

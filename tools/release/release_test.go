@@ -39,6 +39,7 @@ func TestRelease(t *testing.T) {
 	}
 	want := []string{
 		"SHA256SUMS", "install.yaml", "tenantry-1.2.3.tgz", "tenantry-bundle-v1.2.3.tar.gz", "tenantry-v1.2.3-linux-amd64.cdx.json", "tenantry-v1.2.3-linux-amd64.tar.gz",
+		"workloads.yaml",
 	}
 	if diff := cmp.Diff(want, got, sorted); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)

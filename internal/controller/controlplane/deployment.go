@@ -43,7 +43,7 @@ func (r *Reconciler) serversOnEtcd(w *work) (*applyappsv1.DeploymentApplyConfigu
 		"--shutdown-delay-duration=" + shutdownDelay.String(),
 		"--goaway-chance=" + strconv.FormatFloat(goAwayChance, 'f', -1, 64),
 	}
-	container := r.serverContainer(w, slices.Concat(args, tokenArgs(w.cp), etcdArgs(w.cp, w.authorities.claim), configured)...).
+	container := r.serverContainer(w, slices.Concat(args, tokenArgs(w.cp), etcdArgs(w.cp, w.authorities.claim), connectArgs(w), configured)...).
 		WithVolumeMounts(applycorev1.VolumeMount().WithName(etcdVolume).WithMountPath(etcdDir).WithReadOnly(true))
 	pod := r.serverPod(w.cp, container).WithVolumes(mounted(etcdVolume, project(etcdName(w.cp), tlsCert, tlsKey, etcdAuthority)))
 	deployment := r.deployment(w.cp, w.cp.Name, serversPart, replicas(w.cp), pod)

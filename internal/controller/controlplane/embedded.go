@@ -39,7 +39,7 @@ func (r *Reconciler) statefulSet(w *work) (*applyappsv1.StatefulSetApplyConfigur
 		"--secure-port=" + strconv.Itoa(containerPort),
 		"--etcd-quota-backend-bytes=" + strconv.FormatInt(cp.Spec.Storage.Embedded.Size.Value()/databaseShare, 10),
 	}
-	container := r.serverContainer(w, slices.Concat(args, tokenArgs(cp), configured)...).
+	container := r.serverContainer(w, slices.Concat(args, tokenArgs(cp), connectArgs(w), configured)...).
 		WithVolumeMounts(applycorev1.VolumeMount().WithName(volumeName).WithMountPath(volumeDir))
 	template := applycorev1.PodTemplateSpec().WithLabels(marks).WithSpec(r.serverPod(cp, container))
 	if err := configure(cp, template, w.configured.ofServers(cp)); err != nil {

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,9 +39,10 @@ func oldTokenKeysRefused(secret string) conditions.Event {
 func eventType(was *metav1.Condition, is metav1.Condition) string {
 	switch {
 	case is.Type == v1alpha1.ConditionDegraded && is.Status == metav1.ConditionTrue,
-		is.Type == v1alpha1.ConditionAvailable && is.Status == metav1.ConditionFalse && was != nil:
+		is.Type == v1alpha1.ConditionAvailable && is.Status == metav1.ConditionFalse && was != nil,
+		is.Type == v1alpha1.ConditionWorkloadsReady && slices.Contains([]string{v1alpha1.ReasonSyncerNotReady, v1alpha1.ReasonStopped}, is.Reason):
 		return corev1.EventTypeWarning
-	case is.Type == v1alpha1.ConditionAvailable && is.Status == metav1.ConditionTrue:
+	case (is.Type == v1alpha1.ConditionAvailable || is.Type == v1alpha1.ConditionWorkloadsReady) && is.Status == metav1.ConditionTrue:
 		return corev1.EventTypeNormal
 	}
 	return ""

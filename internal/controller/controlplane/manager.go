@@ -22,9 +22,9 @@ const (
 	// managerReplicas is the number of managers, of which one works.
 	managerReplicas = 2
 
-	managerUser   = "tenantry-manager"
-	managerVolume = "kubeconfig"
-	managerDir    = "/etc/tenantry/kubeconfig"
+	managerUser = "tenantry-manager"
+	loginVolume = "kubeconfig"
+	loginDir    = "/etc/tenantry/kubeconfig"
 
 	healthPort, healthPortName = 8081, "health"
 )
@@ -42,51 +42,75 @@ func (r *Reconciler) ensureManagers(ctx context.Context, w *work) error {
 	if err := r.applyBudget(ctx, w.cp, name, managersPart); err != nil {
 		return err
 	}
-	if err := r.ensureManagerSecret(ctx, w); err != nil {
+	if err := r.ensureLogin(ctx, w, name, managersPart, managerUser); err != nil {
 		return err
-	}
-	servers, _, err := r.workload(ctx, w.cp)
-	if err != nil {
-		return err
-	}
-	live := &appsv1.Deployment{}
-	switch found, err := r.read(ctx, w.cp, "Deployment", name, live); {
-	case err != nil:
-		return err
-	case found && !w.serversSettled, !found && servers.ready == 0:
-		return nil
 	}
 	desired, err := r.managers(w)
 	if err != nil {
 		return err
 	}
+	return r.applyAfterServers(ctx, w, desired)
+}
+
+// applyAfterServers makes the Deployment of what talks to servers, as soon as one answers. One that is there is changed when
+// all servers have been.
+func (r *Reconciler) applyAfterServers(ctx context.Context, w *work, desired *applyappsv1.DeploymentApplyConfiguration) error {
+	servers, _, err := r.workload(ctx, w.cp)
+	if err != nil {
+		return err
+	}
+	live := &appsv1.Deployment{}
+	switch found, err := r.read(ctx, w.cp, "Deployment", *desired.GetName(), live); {
+	case err != nil:
+		return err
+	case found && !w.serversSettled, !found && servers.ready == 0:
+		return nil
+	}
 	return r.apply(ctx, w.cp, desired, live)
 }
 
-// ensureManagerSecret makes the Secret by which managers log in to the servers. They read the
+// ensureLogin makes the Secret by which the pods of a part log in to the servers, as a system administrator. They read the
 // certificate again when it changes.
-func (r *Reconciler) ensureManagerSecret(ctx context.Context, w *work) error {
+func (r *Reconciler) ensureLogin(ctx context.Context, w *work, name, part, user string) error {
 	current := &corev1.Secret{}
-	if _, err := r.read(ctx, w.cp, "Secret", managerName(w.cp), current); err != nil {
+	if _, err := r.read(ctx, w.cp, "Secret", name, current); err != nil {
 		return err
 	}
-	config, err := kubeconfig.NewMounted("https://"+serviceHost(w.cp), managerUser)
+	config, err := kubeconfig.NewMounted("https://"+serviceHost(w.cp), user)
 	if err != nil {
 		return err
 	}
 	certificate, err := kubeconfig.RenewCertificate(
 		kubeconfig.Certificate{Cert: current.Data[kubeconfig.CertFile], Key: current.Data[kubeconfig.KeyFile]},
 		&pki.PKI{ClientCA: w.authorities.system},
-		kubeconfig.User{Tenant: tenant.System, Name: managerUser, Groups: []string{adminGroup}, Validity: adminValidity}, adminLeft)
+		kubeconfig.User{Tenant: tenant.System, Name: user, Groups: []string{adminGroup}, Validity: adminValidity}, adminLeft)
 	if err != nil {
-		return fmt.Errorf("issuing the certificate of the managers: %w", err)
+		return fmt.Errorf("issuing the certificate of %s: %w", user, err)
 	}
-	expires(w.cp, managersPart, certificate.NotAfter)
+	expires(w.cp, part, certificate.NotAfter)
 	data := map[string][]byte{
 		kubeconfigKey: config, kubeconfig.AuthorityFile: w.authorities.server.PEM(),
 		kubeconfig.CertFile: certificate.Cert, kubeconfig.KeyFile: certificate.Key,
 	}
-	return r.applySecret(ctx, w.cp, managerName(w.cp), data)
+	return r.applySecret(ctx, w.cp, name, data)
+}
+
+// loggedIn is the container of what logs in to the servers.
+func (r *Reconciler) loggedIn(w *work, args ...string) *applycorev1.ContainerApplyConfiguration {
+	return r.container(w, args...).
+		WithPorts(applycorev1.ContainerPort().WithName(healthPortName).WithProtocol(corev1.ProtocolTCP).WithContainerPort(healthPort)).
+		WithReadinessProbe(healthProbe("/readyz")).
+		WithLivenessProbe(healthProbe("/healthz").WithInitialDelaySeconds(10)).
+		WithVolumeMounts(applycorev1.VolumeMount().WithName(loginVolume).WithMountPath(loginDir).WithReadOnly(true))
+}
+
+// loginPod has the Secret by which its container logs in.
+func (r *Reconciler) loginPod(w *work, secret string, container *applycorev1.ContainerApplyConfiguration) *applycorev1.PodSpecApplyConfiguration {
+	return r.pod(w.cp, container).
+		WithVolumes(mounted(loginVolume, project(secret, kubeconfigKey, kubeconfig.AuthorityFile, kubeconfig.CertFile, kubeconfig.KeyFile))).
+		// Without asking the host's DNS. A Service that is made again has another address, and
+		// the pods are made again, too.
+		WithHostAliases(applycorev1.HostAlias().WithIP(w.address).WithHostnames(serviceHost(w.cp)))
 }
 
 // serviceHost is by which name pods reach the servers.
@@ -96,25 +120,15 @@ func serviceHost(cp *v1alpha1.ControlPlane) string { return cp.Name + "." + cp.N
 func (r *Reconciler) managers(w *work) (*applyappsv1.DeploymentApplyConfiguration, error) {
 	args := []string{
 		"manager",
-		"--kubeconfig=" + managerDir + "/" + kubeconfigKey,
+		"--kubeconfig=" + loginDir + "/" + kubeconfigKey,
 		fmt.Sprintf("--health-probe-bind-address=:%d", healthPort),
 	}
 	configured := w.configured.only(configuration.Manager)
 	if len(configured) > 0 {
 		args = append(args, "--config="+configuration.Manager.Path())
 	}
-	container := r.container(w, args...).
-		WithPorts(applycorev1.ContainerPort().WithName(healthPortName).WithProtocol(corev1.ProtocolTCP).WithContainerPort(healthPort)).
-		WithReadinessProbe(healthProbe("/readyz")).
-		WithLivenessProbe(healthProbe("/healthz").WithInitialDelaySeconds(10)).
-		WithResources(resources(w.cp.Spec.Pod.ManagerResources, defaultManagerResources)).
-		WithVolumeMounts(applycorev1.VolumeMount().WithName(managerVolume).WithMountPath(managerDir).WithReadOnly(true))
-	pod := r.pod(w.cp, container).
-		WithVolumes(mounted(managerVolume, project(managerName(w.cp), kubeconfigKey, kubeconfig.AuthorityFile, kubeconfig.CertFile, kubeconfig.KeyFile))).
-		// Without asking the host's DNS. A Service that is made again has another address, and
-		// the managers are made again, too.
-		WithHostAliases(applycorev1.HostAlias().WithIP(w.address).WithHostnames(serviceHost(w.cp)))
-	deployment := r.deployment(w.cp, managerName(w.cp), managersPart, managerReplicas, pod)
+	container := r.loggedIn(w, args...).WithResources(resources(w.cp.Spec.Pod.ManagerResources, defaultManagerResources))
+	deployment := r.deployment(w.cp, managerName(w.cp), managersPart, managerReplicas, r.loginPod(w, managerName(w.cp), container))
 	return deployment, configure(w.cp, deployment.Spec.Template, configured)
 }
 

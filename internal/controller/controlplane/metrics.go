@@ -14,11 +14,11 @@ import (
 var (
 	conditionGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "tenantry_control_plane_condition",
-		Help: "1 while a condition of a ControlPlane (Available, Progressing, Degraded) is true, otherwise 0.",
+		Help: "1 while a condition of a ControlPlane (Available, Progressing, Degraded, WorkloadsReady) is true, otherwise 0.",
 	}, []string{"namespace", "name", "condition"})
 	expiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "tenantry_control_plane_certificate_expiry_timestamp_seconds",
-		Help: "When a certificate of a ControlPlane expires: that of its servers (server), of its administrator's kubeconfig (admin), of its managers (manager) or that by which its servers log in to an external etcd (etcd).",
+		Help: "When a certificate of a ControlPlane expires: that of its servers (server), of its administrator's kubeconfig (admin), of its managers (manager), of its syncer (syncer) or that by which its servers log in to an external etcd (etcd).",
 	}, []string{"namespace", "name", "certificate"})
 )
 

@@ -7,6 +7,7 @@ import (
 	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 const (
@@ -20,14 +21,15 @@ const (
 	TenantLabel = "tenantry.io/kubeconfig-of"
 
 	nameLabel     = "app.kubernetes.io/name"
-	instanceLabel = "app.kubernetes.io/instance"
-	partLabel     = "app.kubernetes.io/component"
+	instanceLabel = names.InstanceLabel
+	partLabel     = names.ComponentLabel
 	managedLabel  = "app.kubernetes.io/managed-by"
 	versionLabel  = "app.kubernetes.io/version"
 
-	// serversPart and managersPart are the components of a ControlPlane that have pods.
-	serversPart  = "control-plane"
+	// serversPart, managersPart and syncerPart are the components of a ControlPlane that have pods.
+	serversPart  = names.ServersComponent
 	managersPart = "manager"
+	syncerPart   = "syncer"
 
 	// etcdAuthorityAnnotation of pods makes new ones when etcd has other authorities, which
 	// servers read once.
@@ -55,6 +57,7 @@ func servingName(cp *v1alpha1.ControlPlane) string     { return cp.Name + "-serv
 func adminName(cp *v1alpha1.ControlPlane) string       { return cp.Name + "-admin" }
 func membersName(cp *v1alpha1.ControlPlane) string     { return cp.Name + "-members" }
 func managerName(cp *v1alpha1.ControlPlane) string     { return cp.Name + "-manager" }
+func syncerName(cp *v1alpha1.ControlPlane) string      { return cp.Name + "-syncer" }
 func etcdName(cp *v1alpha1.ControlPlane) string        { return cp.Name + "-etcd" }
 
 func configurationName(cp *v1alpha1.ControlPlane) string { return cp.Name + "-configuration" }

@@ -32,9 +32,12 @@ type observed struct {
 	unready []string
 }
 
-// observe reads what there is of the servers and, where they are not in the process of a
-// server, of the managers.
+// observe reads what there is of the servers, of the syncer and, where they are not in the process
+// of a server, of the managers.
 func (r *Reconciler) observe(ctx context.Context, w *work) error {
+	if err := r.observeSyncer(ctx, w); err != nil {
+		return err
+	}
 	servers, found, err := r.workload(ctx, w.cp)
 	if err != nil || !found {
 		return conditions.IgnoreProblem(err)

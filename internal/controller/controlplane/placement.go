@@ -45,6 +45,9 @@ func proxy(w *work) []*applycorev1.EnvVarApplyConfiguration {
 	if w.address != "" && w.address != corev1.ClusterIPNone {
 		direct = append(direct, w.address)
 	}
+	if w.cp.Spec.Workloads != nil {
+		direct = append(direct, "$(KUBERNETES_SERVICE_HOST)") // the host's, which its kubelets fill in
+	}
 	direct = append(direct, etcdHosts(w.cp)...)
 	direct = append(direct, by.NoProxy...)
 	slices.Sort(direct)

@@ -65,11 +65,12 @@ type work struct {
 	copies []v1alpha1.ControlPlaneCopy
 	// remaining is a problem that keeps no later step from being done.
 	remaining error
-	// serversSettled is set by ensureServers: the servers on an external etcd were as the spec
-	// says before, and ready.
+	// serversSettled is set by ensureServers: the servers were as the spec says before, and ready.
 	serversSettled bool
-	// servers and managers are what observe has found.
-	servers, managers observed
+	// servers, managers and syncer are what observe has found, and syncerIsLeft whether there is one
+	// that is not wanted any more.
+	servers, managers, syncer observed
+	syncerIsLeft              bool
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -101,11 +102,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // ensure makes everything, in this order. The first step that fails ends it. The servers come
-// late, so that those of a foreign version keep their addresses and certificates, and the
-// managers last, because they talk to servers.
+// late, so that those of a foreign version keep their addresses and certificates, and managers
+// and the syncer last, because they talk to servers.
 func (r *Reconciler) ensure(ctx context.Context, w *work) error {
 	for _, step := range []func(context.Context, *work) error{
 		r.ensureAccount,
+		r.ensureHostAccounts,
 		r.ensureServices,
 		r.ensureNetworkPolicy,
 		r.ensureBudget,
@@ -117,6 +119,7 @@ func (r *Reconciler) ensure(ctx context.Context, w *work) error {
 		r.ensureConfiguration,
 		r.ensureServers,
 		r.ensureManagers,
+		r.ensureSyncer,
 	} {
 		if err := step(ctx, w); err != nil {
 			return err
@@ -134,7 +137,7 @@ func (r *Reconciler) again(w *work, err error) (reconcile.Result, error) {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	case err != nil:
 		return reconcile.Result{}, err
-	case w.servers.starting || w.managers.starting:
+	case w.servers.starting || w.managers.starting || w.syncer.starting:
 		return reconcile.Result{RequeueAfter: startPeriod}, nil
 	default:
 		return reconcile.Result{RequeueAfter: w.tokenKeys.wait(r.now())}, nil

@@ -18,7 +18,7 @@ import (
 
 // conditionsOf says what a reconcile has come to. failed is the error of its steps.
 func conditionsOf(w *work, failed error) []metav1.Condition {
-	return []metav1.Condition{available(w), progressing(w, failed), degraded(w, failed)}
+	return append([]metav1.Condition{available(w), progressing(w, failed), degraded(w, failed)}, workloadsReady(w, failed)...)
 }
 
 func available(w *work) metav1.Condition {
@@ -59,6 +59,8 @@ func progressing(w *work, failed error) metav1.Condition {
 		return conditions.New(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, "waiting for the servers to be as the spec says and ready")
 	case !w.managers.settled:
 		return conditions.New(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, "waiting for the managers to be as the spec says and ready")
+	case !w.syncer.settled:
+		return conditions.New(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, "waiting for the syncer to be as the spec says and ready")
 	default:
 		return conditions.New(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonAsDesired, "everything is as the spec says")
 	}
@@ -73,8 +75,8 @@ func degraded(w *work, failed error) metav1.Condition {
 		return conditions.New(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonInvalid, failed.Error())
 	case failed != nil:
 		return conditions.New(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonFailed, failed.Error())
-	case cmp.Or(w.servers.failing, w.managers.failing) != "":
-		return conditions.New(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodFailing, cmp.Or(w.servers.failing, w.managers.failing))
+	case cmp.Or(w.servers.failing, w.managers.failing, w.syncer.failing) != "":
+		return conditions.New(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodFailing, cmp.Or(w.servers.failing, w.managers.failing, w.syncer.failing))
 	default:
 		return conditions.New(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
 	}

@@ -40,12 +40,17 @@ func replicas(cp *v1alpha1.ControlPlane) int32 {
 	return ptr.Deref(cp.Spec.Replicas, defaultReplicas)
 }
 
-// ensureAccount makes the account of the servers, which has no right and no token: they ask
-// nothing of the host.
+// ensureAccount makes the account of the pods, which has no right and no token: they ask
+// nothing of the host, but for those that run pods of spaces there.
 func (r *Reconciler) ensureAccount(ctx context.Context, w *work) error {
-	account := applycorev1.ServiceAccount(w.cp.Name, w.cp.Namespace).WithLabels(labelsOf(w.cp)).WithOwnerReferences(owner(w.cp)).
+	return r.applyAccount(ctx, w.cp, w.cp.Name)
+}
+
+// applyAccount makes a ServiceAccount. Pods have its token if they ask for it.
+func (r *Reconciler) applyAccount(ctx context.Context, cp *v1alpha1.ControlPlane, name string) error {
+	account := applycorev1.ServiceAccount(name, cp.Namespace).WithLabels(labelsOf(cp)).WithOwnerReferences(owner(cp)).
 		WithAutomountServiceAccountToken(false)
-	return r.apply(ctx, w.cp, account, &corev1.ServiceAccount{})
+	return r.apply(ctx, cp, account, &corev1.ServiceAccount{})
 }
 
 // ensureBudget lets a drain move one server after the other.
@@ -73,7 +78,12 @@ func (r *Reconciler) ensureServers(ctx context.Context, w *work) error {
 		if err != nil {
 			return err
 		}
-		return r.apply(ctx, w.cp, desired, &appsv1.StatefulSet{})
+		live := &appsv1.StatefulSet{}
+		if err := r.apply(ctx, w.cp, desired, live); err != nil {
+			return err
+		}
+		w.serversSettled = ptr.Deref(desired.Generation, 0) == live.Generation && ofStatefulSet(live).settled()
+		return nil
 	}
 	desired, err := r.serversOnEtcd(w)
 	if err != nil {
@@ -112,7 +122,11 @@ func (r *Reconciler) pod(cp *v1alpha1.ControlPlane, container *applycorev1.Conta
 
 // serverPod is that of a server, with its keys.
 func (r *Reconciler) serverPod(cp *v1alpha1.ControlPlane, container *applycorev1.ContainerApplyConfiguration) *applycorev1.PodSpecApplyConfiguration {
-	return r.pod(cp, container).WithVolumes(mounted(pkiVolume,
+	pod := r.pod(cp, container)
+	if cp.Spec.Workloads != nil {
+		pod.WithServiceAccountName(onHost(cp).Connect()).WithAutomountServiceAccountToken(true)
+	}
+	return pod.WithVolumes(mounted(pkiVolume,
 		project(servingName(cp), serverCA+crt, systemCA+crt, server+crt, server+key, frontProxyClient+crt, frontProxyClient+key,
 			clientCA+crt, clientCA+key, serviceAccount+key, serviceAccount+pub)))
 }

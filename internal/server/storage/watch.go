@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
-	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
+	upstream "k8s.io/apiserver/pkg/util/flowcontrol"
 )
 
 // wantsInitialEvents reports whether a watch begins with the current state.
@@ -63,11 +63,11 @@ func (s *Space) watchFromList(ctx context.Context, c collection, ended <-chan st
 	following.ResourceVersionMatch = ""
 	following.ResourceVersion = accessor.GetResourceVersion()
 	// The source has nothing to begin with, and would give the seat of the request back at once.
-	source, err := s.Interface.Watch(utilflowcontrol.WithInitializationSignal(ctx, nil), c.key, following)
+	source, err := s.Interface.Watch(upstream.WithInitializationSignal(ctx, nil), c.key, following)
 	if err != nil {
 		return nil, err
 	}
-	return newPrefixedWatch(initial, source, s.restored(ctx, c), ended, func() { utilflowcontrol.WatchInitialized(ctx) }), nil
+	return newPrefixedWatch(initial, source, s.restored(ctx, c), ended, func() { upstream.WatchInitialized(ctx) }), nil
 }
 
 // maxInitialSeat is for how long a watch has a seat whose client does not read the initial events.

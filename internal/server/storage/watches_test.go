@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/storage"
-	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
+	upstream "k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -192,7 +192,7 @@ func TestWatchesHaveASeatAtFirst(t *testing.T) {
 			s.create(t, spaces[0], "foo", fmt.Sprintf("x%v-%d", cached, i))
 		}
 		begun := make(signal, 1)
-		ctx := utilflowcontrol.WithInitializationSignal(s.in(t, spaces[0].Scope(), "foo"), begun)
+		ctx := upstream.WithInitializationSignal(s.in(t, spaces[0].Scope(), "foo"), begun)
 		watcher, err := s.Watch(ctx, registry.NamespaceKeyRootFunc(ctx, s.prefix), listOptions())
 		if err != nil {
 			t.Fatal(err)

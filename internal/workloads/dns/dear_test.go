@@ -100,11 +100,11 @@ func TestLooks(t *testing.T) {
 				s := local(t, append(headlessOf(shop, endpoints, ports), namespace(shop))...)
 				s.host.slices = counting{s.host.slices, &found}
 				q := dns.Question{Name: tc.name, Qtype: dns.StringToType[tc.qtype], Qclass: dns.ClassINET}
-				if a, _, _ := s.look(idOf(shop), q, false); endpoints > 1 && len(a.records) != tc.records {
+				if a, _, _ := s.look(idAt(shop), q, false); endpoints > 1 && len(a.records) != tc.records {
 					t.Errorf("%d records are found, want %d", len(a.records), tc.records)
 				}
 				looked := found
-				return looked, testing.AllocsPerRun(10, func() { s.look(idOf(shop), q, false) })
+				return looked, testing.AllocsPerRun(10, func() { s.look(idAt(shop), q, false) })
 			}
 			_, few := cost(1, 2)
 			found, many := cost(1000, 100)
@@ -141,7 +141,7 @@ func BenchmarkCost(b *testing.B) {
 			for b.Loop() {
 				m := new(dns.Msg)
 				m.SetReply(r)
-				s.resolve(m, r, idOf(shop), c.tcp)
+				s.resolve(m, r, idAt(shop), c.tcp)
 				fit(m, sizeOf(r, c.tcp))
 			}
 		})

@@ -215,7 +215,7 @@ func TestLasting(t *testing.T) {
 // TestAge checks that what is remembered says how long it still holds, and that others' answers are elsewhere.
 func TestAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answers, q := newAnswers(), question{of: idOf(shop), name: "example.com.", qtype: dns.TypeA}
+		answers, q := newAnswers(), question{of: idAt(shop), name: "example.com.", qtype: dns.TypeA}
 		m := asking("example.com.", dns.TypeA)
 		m.Answer = []dns.RR{record("example.com. 20 IN A 192.0.2.1")}
 		answers.put(q, m)
@@ -225,7 +225,7 @@ func TestAge(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		other := q
-		other.of = idOf(others)
+		other.of = idAt(others)
 		if answers.get(other) != nil {
 			t.Error("another tenant has it")
 		}
@@ -334,7 +334,7 @@ func TestSpending(t *testing.T) {
 	f := &forwarder{upstreams: []string{silent}, spent: newSpending(1)}
 	f.spent.burst = 2
 	for range 2 {
-		if _, err := f.askAll(t.Context(), idOf(shop), asking("example.com.", dns.TypeA), false); !errors.Is(err, errBusy) {
+		if _, err := f.askAll(t.Context(), idAt(shop), asking("example.com.", dns.TypeA), false); !errors.Is(err, errBusy) {
 			t.Errorf("attempts are not counted: %v", err)
 		}
 	}
@@ -347,19 +347,19 @@ func TestSpendingForgets(t *testing.T) {
 		s := newSpending(2)
 		allowed := 0
 		for range 100 {
-			if s.allow(idOf(shop)) {
+			if s.allow(idAt(shop)) {
 				allowed++
 			}
 		}
-		if allowed != s.burst || !s.allow(idOf(others)) {
+		if allowed != s.burst || !s.allow(idAt(others)) {
 			t.Errorf("%d are allowed at once, want %d", allowed, s.burst)
 		}
 		time.Sleep(time.Second)
-		if !s.allow(idOf(shop)) || !s.allow(idOf(shop)) || s.allow(idOf(shop)) {
+		if !s.allow(idAt(shop)) || !s.allow(idAt(shop)) || s.allow(idAt(shop)) {
 			t.Error("there are not two in a second")
 		}
 		time.Sleep(2 * s.refill)
-		if _, ok := s.of.Get(idOf(shop)); ok || !s.allow(idOf(shop)) {
+		if _, ok := s.of.Get(idAt(shop)); ok || !s.allow(idAt(shop)) {
 			t.Error("it is remembered")
 		}
 	})
@@ -367,7 +367,7 @@ func TestSpendingForgets(t *testing.T) {
 
 func TestRates(t *testing.T) {
 	r, now := newRates(20), time.Unix(1, 0)
-	acme, globex := party{tenant: idOf(shop)}, party{tenant: idOf(others)}
+	acme, globex := party{tenant: idAt(shop)}, party{tenant: idAt(others)}
 	for i, want := range []bool{true, true, false, false} {
 		if got := r.allow(acme, now); got != want {
 			t.Errorf("question %d of a window: %t", i, got)

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
-	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
 const (
@@ -29,17 +28,31 @@ const (
 	bySpace = "space"
 	// byName indexes slices by what questions name: their Services, and what is below these.
 	byName = "name"
-	// byInstallation indexes the Services of Tenantry's API.
-	byInstallation = "installation"
+	// byTenant indexes those of the host's namespaces that say where the API is by their tenant.
+	byTenant = "tenant"
 )
 
 // tenantID is one tenant in one of its lives. Names are looked for in its space.
 type tenantID struct {
 	installation string
 	uid          types.UID
+	// owner is whose the host's namespaces are: the marks of another's are not to be trusted.
+	owner string
 }
 
-func idOf(n names.Namespace) tenantID { return tenantID{n.Installation, n.TenantUID} }
+// place is a namespace of a space, as one of the host says.
+type place struct {
+	names.Namespace
+	owner string
+}
+
+// placeOf returns of which namespace of a space one of the host is, and whether it is of one.
+func placeOf(namespace *corev1.Namespace) (place, bool) {
+	n, complete := names.Of(namespace.Labels, namespace.Annotations)
+	return place{n, namespace.Labels[names.ControlPlaneNamespaceLabel] + "/" + namespace.Labels[names.ControlPlaneLabel]}, complete
+}
+
+func idOf(p place) tenantID { return tenantID{p.Installation, p.TenantUID, p.owner} }
 
 // hostState is what is known of the host: what has the label of an installation.
 type hostState struct {
@@ -62,9 +75,9 @@ func newHostState(client kubernetes.Interface) (*hostState, error) {
 	}
 	for informer, indexers := range map[cache.SharedIndexInformer]cache.Indexers{
 		h.pods:       {byAddress: podAddresses, byNode: podNode},
-		h.services:   {byAddress: serviceAddresses, byInstallation: apiInstallation},
+		h.services:   {byAddress: serviceAddresses},
 		h.slices:     {byAddress: sliceAddresses, byName: sliceNames},
-		h.namespaces: {bySpace: namespaceSpace},
+		h.namespaces: {bySpace: namespaceSpace, byTenant: namespaceWithAPI},
 	} {
 		if err := informer.AddIndexers(indexers); err != nil {
 			return nil, fmt.Errorf("indexing the host's objects: %w", err)
@@ -109,9 +122,6 @@ func slim(obj any) (any, error) {
 		for _, port := range o.Spec.Ports {
 			kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Name: port.Name, Protocol: port.Protocol, Port: port.Port})
 		}
-		if o.Namespace == names.Platform && o.Labels[network.ComponentLabel] == network.APIComponent {
-			kept.Labels = map[string]string{names.InstallationLabel: o.Labels[names.InstallationLabel], network.ComponentLabel: network.APIComponent}
-		}
 		return kept, nil
 	case *discoveryv1.EndpointSlice:
 		return sliceOf(o), nil
@@ -120,6 +130,12 @@ func slim(obj any) (any, error) {
 		kept.CreationTimestamp, kept.DeletionTimestamp = o.CreationTimestamp, o.DeletionTimestamp
 		if n, complete := names.Of(o.Labels, o.Annotations); complete && n.Host() == o.Name {
 			kept.Labels, kept.Annotations = n.Labels(), n.Marks()
+			for _, label := range []string{names.ControlPlaneNamespaceLabel, names.ControlPlaneLabel} {
+				kept.Labels[label] = o.Labels[label]
+			}
+			if api := o.Annotations[names.APIAnnotation]; api != "" {
+				kept.Annotations[names.APIAnnotation] = api
+			}
 		}
 		return kept, nil
 	}
@@ -178,36 +194,42 @@ func canonical(texts []string) []string {
 	return slices.Compact(all)
 }
 
-func apiInstallation(obj any) ([]string, error) {
-	service, ok := obj.(*corev1.Service)
-	if !ok || service.Labels[network.ComponentLabel] != network.APIComponent {
-		return nil, nil
-	}
-	return []string{service.Labels[names.InstallationLabel]}, nil
-}
-
 func namespaceSpace(obj any) ([]string, error) {
 	namespace, ok := obj.(*corev1.Namespace)
 	if !ok {
 		return nil, nil
 	}
-	n, complete := names.Of(namespace.Labels, namespace.Annotations)
+	p, complete := placeOf(namespace)
 	if !complete {
 		return nil, nil
 	}
-	return []string{spaceKey(idOf(n), n.Name)}, nil
+	return []string{spaceKey(idOf(p), p.Name)}, nil
 }
 
+func namespaceWithAPI(obj any) ([]string, error) {
+	namespace, ok := obj.(*corev1.Namespace)
+	if !ok || namespace.Annotations[names.APIAnnotation] == "" {
+		return nil, nil
+	}
+	p, complete := placeOf(namespace)
+	if !complete {
+		return nil, nil
+	}
+	return []string{tenantKey(idOf(p))}, nil
+}
+
+func tenantKey(of tenantID) string { return of.installation + "|" + string(of.uid) + "|" + of.owner }
+
 func spaceKey(of tenantID, namespace string) string {
-	return of.installation + "|" + string(of.uid) + "|" + namespace
+	return tenantKey(of) + "|" + namespace
 }
 
 // clientAt returns in which namespace of a space the pod is that has an address. It is not known if there is none, or
 // more than one.
-func (h *hostState) clientAt(address netip.Addr) (names.Namespace, bool) {
+func (h *hostState) clientAt(address netip.Addr) (place, bool) {
 	pods, err := h.pods.GetIndexer().ByIndex(byAddress, address.Unmap().String())
 	if err != nil || len(pods) != 1 {
-		return names.Namespace{}, false
+		return place{}, false
 	}
 	return h.owner(pods[0].(*corev1.Pod).Namespace)
 }
@@ -219,13 +241,12 @@ func (h *hostState) isNode(address netip.Addr) bool {
 }
 
 // owner returns the namespace of a space that one of the host is of.
-func (h *hostState) owner(host string) (names.Namespace, bool) {
+func (h *hostState) owner(host string) (place, bool) {
 	found, ok, err := h.namespaces.GetIndexer().GetByKey(host)
 	if err != nil || !ok {
-		return names.Namespace{}, false
+		return place{}, false
 	}
-	namespace := found.(*corev1.Namespace)
-	return names.Of(namespace.Labels, namespace.Annotations)
+	return placeOf(found.(*corev1.Namespace))
 }
 
 // home returns the name of the host's namespace for one of a space, empty if there is none. That of an earlier life of
@@ -259,10 +280,17 @@ func (h *hostState) service(namespace, name string) *corev1.Service {
 	return found.(*corev1.Service)
 }
 
-// api returns the Service by which pods of an installation reach its API, nil if there is none, or more than one.
-func (h *hostState) api(installation string) *corev1.Service {
-	if all := indexed[*corev1.Service](h.services, byInstallation, installation); len(all) == 1 {
-		return all[0]
+// api returns the Service kubernetes of a tenant's space, nil if its pods do not reach the API. Which address that has is said by the
+// namespaces of the tenant; they say the same, but for the moment in which it changes.
+func (h *hostState) api(of tenantID) *corev1.Service {
+	for _, namespace := range indexed[*corev1.Namespace](h.namespaces, byTenant, tenantKey(of)) {
+		if api, err := netip.ParseAddrPort(namespace.Annotations[names.APIAnnotation]); err == nil {
+			address := api.Addr().Unmap().String()
+			return &corev1.Service{Spec: corev1.ServiceSpec{
+				ClusterIP: address, ClusterIPs: []string{address},
+				Ports: []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: int32(api.Port())}},
+			}}
+		}
 	}
 	return nil
 }
@@ -276,10 +304,11 @@ func (h *hostState) below(service *corev1.Service, name string) []*endpointSlice
 // namesAt returns the names that an address has in a space, without the domain, and whether there are more than so many.
 func (h *hostState) namesAt(of tenantID, address netip.Addr, most int) (found []string, more bool) {
 	key := address.Unmap().String()
+	if api := h.api(of); api != nil && api.Spec.ClusterIP == key {
+		found = append(found, "kubernetes.default.svc.")
+	}
 	for _, service := range indexed[*corev1.Service](h.services, byAddress, key) {
-		if api := h.api(of.installation); api != nil && api.Namespace == service.Namespace && api.Name == service.Name {
-			found = append(found, "kubernetes.default.svc.")
-		} else if owner, ok := h.owner(service.Namespace); ok && idOf(owner) == of {
+		if owner, ok := h.owner(service.Namespace); ok && idOf(owner) == of {
 			found = append(found, service.Name+"."+owner.Name+".svc.")
 		}
 	}

@@ -97,7 +97,7 @@ func TestConnections(t *testing.T) {
 	}
 	for i := range full {
 		n, _ := tenantNumber(i)
-		if got := len(c.l.open[party{tenant: idOf(n)}]); got < maxConnections/(full+1) {
+		if got := len(c.l.open[party{tenant: idAt(n)}]); got < maxConnections/(full+1) {
 			t.Errorf("of one tenant %d are left", got)
 		}
 	}
@@ -136,7 +136,7 @@ func TestStrangers(t *testing.T) {
 	_ = indexer.Add(namespace(shop))
 	_ = c.l.server.host.pods.GetIndexer().Add(pod("a", shop, "10.3.0.1"))
 	_ = c.l.server.host.pods.GetIndexer().Add(pod("b", shop, "10.3.0.2"))
-	acme := party{tenant: idOf(shop)}
+	acme := party{tenant: idAt(shop)}
 	more := c.connect("10.3.0.2", 20)
 	stay := 0
 	for _, conn := range first[10:] {
@@ -261,7 +261,7 @@ func TestProcessors(t *testing.T) {
 		return r.answers
 	}
 	var ends []func()
-	for end, ok := s.processors.try(idOf(shop)); ok; end, ok = s.processors.try(idOf(shop)) {
+	for end, ok := s.processors.try(idAt(shop)); ok; end, ok = s.processors.try(idAt(shop)) {
 		ends = append(ends, end)
 	}
 	if len(ends) == 0 || 4*len(ends) > s.processors.most {
@@ -311,13 +311,13 @@ func TestIPv6(t *testing.T) {
 	}
 	s.rates.ends = time.Now().Add(time.Hour)
 	s.admits(byUDP)
-	if acme := (party{tenant: idOf(shop)}); s.rates.asked[acme] != 0 {
+	if acme := (party{tenant: idAt(shop)}); s.rates.asked[acme] != 0 {
 		t.Error("what anybody may have sent counts as a tenant's")
 	}
 	s.admits(byTCP)
 	s.trustsIPv6 = true
 	s.admits(byUDP)
-	if acme := (party{tenant: idOf(shop)}); s.rates.asked[acme] != 2 {
+	if acme := (party{tenant: idAt(shop)}); s.rates.asked[acme] != 2 {
 		t.Error("what a tenant has asked does not count as its own")
 	}
 	if got := said(ask(byUDP)); got != "A 10.43.0.1" {

@@ -1,18 +1,23 @@
 package dns
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 // TestNames checks the records of the specification, and what is not there.
 func TestNames(t *testing.T) {
 	headless, eager, empty := service("db", shop, "None"), service("eager", shop, "None"), service("empty", shop, "None")
 	eager.Spec.PublishNotReadyAddresses = true
+	first, elsewhere := shop, shop
+	first.Name, first.UID, elsewhere.Installation = "default", "d", "j"
 	w := newWorld(t, nil,
 		service("web", shop, "10.43.0.1", "2001:db8::1"), service("web", others, "10.43.0.2"), service("old", back, "10.43.0.3"),
 		headless, slice("db-1", "db", shop, "db-0", "10.0.0.1", "!db-1", "10.0.0.2", "", "10.0.0.3"), slice("db-2", "db", shop, "", "10.0.0.3", "", "2001:db8::3"),
@@ -20,7 +25,7 @@ func TestNames(t *testing.T) {
 		empty, slice("empty-1", "empty", shop, "!x", "10.0.0.5"),
 		external("out", shop, "web.back.svc.cluster.local"), external("chain", shop, "old.back.svc.cluster.local"),
 		external("loop", shop, "loop.shop.svc.cluster.local"),
-		pod("db-0", shop, "10.0.0.1"), api("i", "10.43.0.9"), api("j", "10.43.0.10"),
+		pod("db-0", shop, "10.0.0.1"), withAPI(first, "10.43.0.9:443"), withAPI(elsewhere, "10.43.0.10:443"),
 	)
 	const ofShop = ".shop.svc.cluster.local."
 	for _, tc := range []struct{ name, qtype, want string }{
@@ -107,21 +112,23 @@ func TestNames(t *testing.T) {
 	// The other tenant has one name, and none of those.
 	w.expect(ofGlobex, "web.shop.svc.cluster.local.", "A", "A 10.43.0.2")
 	w.expect(ofGlobex, "2.0.43.10.in-addr.arpa.", "PTR", "PTR web.shop.svc.cluster.local.")
-	for _, name := range []string{"old.back.svc", "back.svc", "db.shop.svc", "db-0.db.shop.svc", "10-0-0-1.shop.pod", "web." + shop.Host() + ".svc", shop.Host() + ".svc"} {
+	for _, name := range []string{"old.back.svc", "back.svc", "db.shop.svc", "db-0.db.shop.svc", "10-0-0-1.shop.pod", "web." + shop.Host() + ".svc", shop.Host() + ".svc", "kubernetes.default.svc"} {
 		w.expect(ofGlobex, name+".cluster.local.", "A", "NXDOMAIN")
 	}
-	for _, name := range []string{"1.0.43.10", "1.0.0.10"} {
+	for _, name := range []string{"1.0.43.10", "1.0.0.10", "9.0.43.10"} {
 		w.expect(ofGlobex, name+".in-addr.arpa.", "PTR", "NXDOMAIN")
 	}
 }
 
-// TestNoAPI checks that a space without an address of its API has no other Service in its place.
+// TestNoAPI checks that a space without an address of its API has no other Service in its place, and that nobody but whoever
+// writes the host's namespaces says which address it is.
 func TestNoAPI(t *testing.T) {
-	home := shop
+	home, not := shop, back
 	home.Name, home.UID = "default", "d"
-	forged := service("kubernetes", home, "10.43.0.66")
-	forged.Labels["app.kubernetes.io/component"] = "workloads-api"
-	w := newWorld(t, nil, namespace(home), forged, service("web", home, "10.43.0.1"))
+	not.UID = "n"
+	forged := withAPI(not, "10.43.0.66:443")
+	forged.Name = "tn-forged"
+	w := newWorld(t, nil, withAPI(home, "no address"), forged, service("kubernetes", home, "10.43.0.66"), service("web", home, "10.43.0.1"))
 	w.expect(ofAcme, "web.default.svc.cluster.local.", "A", "A 10.43.0.1")
 	w.expect(ofAcme, "kubernetes.default.svc.cluster.local.", "A", "NXDOMAIN")
 }
@@ -175,4 +182,18 @@ func TestShuffled(t *testing.T) {
 	if len(first) < 3 {
 		t.Errorf("it always begins with %v", first)
 	}
+}
+
+// TestForgedOwner checks that whoever gives namespaces of their own the marks of another's tenant has none of its names.
+func TestForgedOwner(t *testing.T) {
+	forged := shop
+	forged.UID = "f"
+	home := namespace(forged)
+	maps.Copy(home.Labels, names.Owner{Namespace: "team-a", ControlPlane: "one"}.Labels())
+	w := newWorld(t, nil, home, pod("client", forged, ofNobody), service("web", shop, "10.43.0.1"), service("own", forged, "10.43.0.2"))
+	w.expect(ofAcme, "web.shop.svc.cluster.local.", "A", "A 10.43.0.1")
+	w.expect(ofNobody, "web.shop.svc.cluster.local.", "A", "NXDOMAIN")
+	w.expect(ofNobody, "1.0.43.10.in-addr.arpa.", "PTR", "NXDOMAIN")
+	w.expect(ofNobody, "own.shop.svc.cluster.local.", "A", "A 10.43.0.2")
+	w.expect(ofAcme, "own.shop.svc.cluster.local.", "A", "NXDOMAIN")
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/process/probes"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
@@ -151,6 +153,8 @@ func Run(ctx context.Context, o Options) error {
 	return o.run(ctx, client)
 }
 
+var errNotReady = errors.New("it is not known yet what there is on the host, or the server ends")
+
 func (o *Options) run(ctx context.Context, client kubernetes.Interface) error {
 	host, err := newHostState(client)
 	if err != nil {
@@ -166,8 +170,13 @@ func (o *Options) run(ctx context.Context, client kubernetes.Interface) error {
 	if len(s.forward.upstreams) == 0 {
 		klog.FromContext(ctx).Error(errNoUpstream, "Names outside are not answered: name upstreams by --forward", "file", resolvConf)
 	}
-	h := &health{}
-	stop, err := h.serve(o.HealthProbeBindAddress)
+	ready := &atomic.Bool{} // once it knows everything, and answers
+	stop, err := probes.Serve(o.HealthProbeBindAddress, func() error {
+		if !ready.Load() {
+			return errNotReady
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -176,18 +185,18 @@ func (o *Options) run(ctx context.Context, client kubernetes.Interface) error {
 	knows, forget := context.WithCancel(context.WithoutCancel(ctx))
 	defer forget()
 	context.AfterFunc(ctx, func() {
-		if !h.ready.Load() {
+		if !ready.Load() {
 			forget()
 		}
 	})
 	if !host.run(knows) {
 		return ctx.Err()
 	}
-	return o.answer(ctx, s, h)
+	return o.answer(ctx, s, ready)
 }
 
 // answer answers questions until some time after ctx has ended.
-func (o *Options) answer(ctx context.Context, s *server, h *health) error {
+func (o *Options) answer(ctx context.Context, s *server, ready *atomic.Bool) error {
 	packets, connections, err := listen(o.BindAddress)
 	if err != nil {
 		return err
@@ -201,13 +210,13 @@ func (o *Options) answer(ctx context.Context, s *server, h *health) error {
 	for _, server := range servers {
 		go func() { ended <- server.ActivateAndServe() }()
 	}
-	h.ready.Store(true)
+	ready.Store(true)
 	if o.Started != nil {
 		o.Started(packets.LocalAddr().String())
 	}
 	select {
 	case <-ctx.Done():
-		h.ready.Store(false)
+		ready.Store(false)
 		lameDuck := o.LameDuck
 		if lameDuck == 0 {
 			lameDuck = defaultLameDuck

@@ -110,7 +110,7 @@ func (l lookup) inServices(labels []string) answer {
 	}
 	var service *corev1.Service
 	if n > 1 && labels[n-1] == corev1.NamespaceDefault && labels[n-2] == "kubernetes" {
-		service = l.host.api(l.of.installation)
+		service = l.host.api(l.of)
 	} else {
 		home := l.host.home(l.of, labels[n-1])
 		if home == "" || n == 1 {

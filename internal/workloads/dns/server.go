@@ -13,7 +13,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
-	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
@@ -172,15 +171,15 @@ func addressOf(remote net.Addr) (address netip.Addr, tcp bool) {
 }
 
 // whoAsks returns of which namespace of a space a client is. While that is not known it waits for a while.
-func (s *server) whoAsks(address netip.Addr) (names.Namespace, bool) {
+func (s *server) whoAsks(address netip.Addr) (place, bool) {
 	if n, ok := s.host.clientAt(address); ok {
 		return n, true
 	}
-	place := s.waiting.wait(address)
+	taken := s.waiting.wait(address)
 	lost := false
 	defer func() {
 		if !lost {
-			s.waiting.leave(address, place)
+			s.waiting.leave(address, taken)
 		}
 	}()
 	timer := time.NewTimer(s.patience)
@@ -192,11 +191,11 @@ func (s *server) whoAsks(address netip.Addr) (names.Namespace, bool) {
 		}
 		select {
 		case <-changed:
-		case <-place:
+		case <-taken:
 			lost = true
-			return names.Namespace{}, false
+			return place{}, false
 		case <-timer.C:
-			return names.Namespace{}, false
+			return place{}, false
 		}
 	}
 }

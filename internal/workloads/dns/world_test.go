@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
-	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
 // Two tenants, of which the first has two namespaces. The addresses of their pods are those of this machine.
@@ -111,12 +110,11 @@ func slice(name, of string, n names.Namespace, endpoints ...string) *discoveryv1
 	return s
 }
 
-// api is the Service of an installation's API.
-func api(installation, address string) *corev1.Service {
-	s := service("api", shop, address)
-	s.Name, s.Namespace, s.Labels = "api-"+installation, names.Platform, map[string]string{names.InstallationLabel: installation, network.ComponentLabel: network.APIComponent}
-	s.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}}
-	return s
+// withAPI is the host's namespace of a space whose pods reach the API at an address.
+func withAPI(n names.Namespace, address string) *corev1.Namespace {
+	namespace := namespace(n)
+	namespace.Annotations[names.APIAnnotation] = address
+	return namespace
 }
 
 // asking returns a query.
@@ -187,4 +185,10 @@ func (w *world) eventually(from, name, qtype, want string) {
 		}
 	}
 	w.t.Fatalf("%s %s asked from %s is %q, want %q", name, qtype, from, got, want)
+}
+
+// idAt returns the tenant of a namespace of a space, as that of the host says it.
+func idAt(n names.Namespace) tenantID {
+	p, _ := placeOf(namespace(n))
+	return idOf(p)
 }

@@ -53,6 +53,10 @@ const (
 // binding or the address, and a space's users do not change it.
 const HostUIDAnnotation = Prefix + "host-uid"
 
+// APIAnnotation is on the host's namespaces of spaces, with the IP address and port at which pods reach the API of their space:
+// DNS knows it by that.
+const APIAnnotation = Prefix + "api"
+
 // ClaimFinalizer is on a claim of a space for as long as the host may have one for it: its quota counts it, and its name is
 // taken, until what it has stored is gone. A space's users do not remove it.
 const ClaimFinalizer = Prefix + "claim"

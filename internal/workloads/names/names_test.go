@@ -89,3 +89,34 @@ func TestTokens(t *testing.T) {
 		t.Errorf("got %q and %q", one, other)
 	}
 }
+
+func TestOwnerOf(t *testing.T) {
+	for account, want := range map[string]*Owner{
+		"tenantry-workloads/syncer":                  {Namespace: Platform},
+		"team-a/one.syncer.tenantry.io":              {Namespace: "team-a", ControlPlane: "one"},
+		"tenantry-workloads/one.syncer.tenantry.io":  {Namespace: Platform, ControlPlane: "one"},
+		"team-a/one-syncer.syncer.tenantry.io":       {Namespace: "team-a", ControlPlane: "one-syncer"},
+		"team-a/syncer":                              nil,
+		"team-a/one.connect.tenantry.io":             nil,
+		"team-a/.syncer.tenantry.io":                 nil,
+		"team-a/one.two.syncer.tenantry.io":          nil, // for which the policy does not hold
+		"team-a/one.syncer.tenantry.io.evil.example": nil,
+	} {
+		namespace, name, _ := strings.Cut(account, "/")
+		got, ok := OwnerOf(namespace, name)
+		if ok != (want != nil) || ok && got != *want {
+			t.Errorf("%s is of %v, %v", account, got, ok)
+		}
+		if ok && got.ControlPlane != "" && (got.Syncer() != name || got.Connect() == name) {
+			t.Errorf("%s is called %s", account, got.Syncer())
+		}
+		if _, lease := got.Lease("i"); ok && lease != map[bool]string{true: "tenantry-syncer-i", false: name}[got.ControlPlane == ""] {
+			t.Errorf("%s has the Lease %s", account, lease)
+		}
+	}
+	for _, value := range (Owner{strings.Repeat("n", 63), strings.Repeat("c", 40)}).Labels() {
+		if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
+			t.Errorf("%q: %v", value, problems)
+		}
+	}
+}

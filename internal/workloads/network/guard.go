@@ -21,15 +21,8 @@ const (
 // Names are the names of the policies that each namespace of the host has.
 var Names = []string{guardName, openIngressName, openEgressName}
 
-const (
-	// ComponentLabel says what a pod of the platform in the host's namespace of ours is.
-	ComponentLabel = "app.kubernetes.io/component"
-	// DNSComponent is the component of the pods that answer the names of spaces.
-	DNSComponent = "workloads-dns"
-	// APIComponent is the component of the Service, in the host's namespace of ours, by whose address pods of an
-	// installation reach its API. It has the label of the installation.
-	APIComponent = "workloads-api"
-)
+// dnsComponent is the component of the pods that answer the names of spaces.
+const dnsComponent = "workloads-dns"
 
 // dnsPorts are those on which these pods answer: who is not root has none below 1024.
 var dnsPorts = []int32{53, 1053}
@@ -42,6 +35,8 @@ type Reachable struct {
 	Addresses []netip.Prefix
 	// API is where the API of all spaces is, the zero value if pods do not reach it.
 	API netip.AddrPort
+	// Owner is whose namespaces they are. If the servers are pods of the host, these are behind API.
+	Owner names.Owner
 }
 
 // Guards returns the policies that a namespace of the host has, whatever policies are in the space.
@@ -76,7 +71,7 @@ func selects(label string) metav1.LabelSelector {
 func (r Reachable) dns() networkingv1.NetworkPolicyEgressRule {
 	dns := networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{{
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: r.Namespace}},
-		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{ComponentLabel: DNSComponent}},
+		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{names.ComponentLabel: dnsComponent}},
 	}}}
 	for _, protocol := range []corev1.Protocol{corev1.ProtocolUDP, corev1.ProtocolTCP} {
 		for _, port := range dnsPorts {
@@ -86,16 +81,30 @@ func (r Reachable) dns() networkingv1.NetworkPolicyEgressRule {
 	return dns
 }
 
+// api returns the rules of the API: for hosts that compare the address of a Service, and for those that compare what is behind it. The
+// servers' own policy says which of their ports is reached.
+func (r Reachable) api() []networkingv1.NetworkPolicyEgressRule {
+	if !r.API.IsValid() {
+		return nil
+	}
+	addr := r.API.Addr()
+	rules := []networkingv1.NetworkPolicyEgressRule{{
+		To:    []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: netip.PrefixFrom(addr, addr.BitLen()).String()}}},
+		Ports: []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(int32(r.API.Port())))}},
+	}}
+	if servers := r.Owner.Servers(); servers != nil {
+		rules = append(rules, networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: r.Owner.Namespace}},
+			PodSelector:       &metav1.LabelSelector{MatchLabels: servers},
+		}}})
+	}
+	return rules
+}
+
 // rules returns the rules of what is reachable.
 func (r Reachable) rules() []networkingv1.NetworkPolicyEgressRule {
 	rules := []networkingv1.NetworkPolicyEgressRule{r.dns()}
-	if r.API.IsValid() {
-		addr := r.API.Addr()
-		rules = append(rules, networkingv1.NetworkPolicyEgressRule{
-			To:    []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: netip.PrefixFrom(addr, addr.BitLen()).String()}}},
-			Ports: []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(int32(r.API.Port())))}},
-		})
-	}
+	rules = append(rules, r.api()...)
 	var addresses []networkingv1.NetworkPolicyPeer
 	for _, p := range merge(r.Addresses) {
 		addresses = append(addresses, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: p.String()}})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -367,6 +368,12 @@ func TestGuards(t *testing.T) {
 			t.Errorf("port %d of the API is reached: %v", port, got)
 		}
 	}
+	owner := names.Owner{Namespace: "team-a", ControlPlane: "one"}
+	behind := Guards(web.home, NewRanges(nil, nil), Reachable{Namespace: "ours", API: netip.MustParseAddrPort("10.43.0.7:443"), Owner: owner})[0].Spec.Egress
+	if peer := behind[len(behind)-1].To[0]; peer.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "team-a" ||
+		peer.PodSelector.MatchLabels["app.kubernetes.io/instance"] != "one" || peer.PodSelector.MatchLabels["app.kubernetes.io/component"] != "control-plane" {
+		t.Errorf("behind the address of a ControlPlane's API, pods reach %v", peer)
+	}
 	guards := Guards(web.home, NewRanges(nil, nil), Reachable{Namespace: "ours", Addresses: prefixes("192.168.1.4/32")})
 	closed := func(peer on, port int32) bool {
 		return admits(t, guards, web, Open{}, networkingv1.PolicyTypeEgress, peer, port)
@@ -520,6 +527,49 @@ func TestCanaryPriority(t *testing.T) {
 	for _, pod := range pods {
 		if value, ok := values[pod.Spec.PriorityClassName]; !ok || value <= values["tenantry-workloads"] {
 			t.Errorf("%s has the class %q, of %v", pod.Name, pod.Spec.PriorityClassName, values)
+		}
+	}
+}
+
+// TestOwn checks that peers of a tenant are in namespaces of the same owner, whatever marks others give theirs.
+func TestOwn(t *testing.T) {
+	one := names.Owner{Namespace: "team-a", ControlPlane: "one"}
+	forgers := map[string]names.Owner{"a neighbour": {Namespace: "team-a", ControlPlane: "two"}, "one of its name": {Namespace: "team-b", ControlPlane: "one"}}
+	for name, tc := range map[string]struct {
+		owner  names.Owner
+		others map[string]names.Owner
+	}{
+		"a ControlPlane":       {one, map[string]names.Owner{"a neighbour": forgers["a neighbour"], "one of its name": forgers["one of its name"], "a Tenantry elsewhere": {}}},
+		"a Tenantry elsewhere": {names.Owner{Namespace: names.Platform}, map[string]names.Owner{"a ControlPlane": one}},
+	} {
+		for _, policy := range Guards(web.home, NewRanges(nil, nil), Reachable{Namespace: "ours"})[1:] {
+			Own(policy, tc.owner)
+			var peers []networkingv1.NetworkPolicyPeer
+			for _, rule := range policy.Spec.Ingress {
+				peers = append(peers, rule.From...)
+			}
+			for _, rule := range policy.Spec.Egress {
+				peers = append(peers, rule.To...)
+			}
+			admitted := func(by names.Owner) bool {
+				marks := web.home.Labels()
+				maps.Copy(marks, by.Labels())
+				return slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
+					if p.NamespaceSelector == nil {
+						return false
+					}
+					selector, err := metav1.LabelSelectorAsSelector(p.NamespaceSelector)
+					return err == nil && selector.Matches(labels.Set(marks))
+				})
+			}
+			if !admitted(tc.owner) {
+				t.Errorf("%s: %s does not admit its own", name, policy.Name)
+			}
+			for forger, by := range tc.others {
+				if admitted(by) {
+					t.Errorf("%s: %s admits %s", name, policy.Name, forger)
+				}
+			}
 		}
 	}
 }

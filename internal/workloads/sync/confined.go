@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +18,8 @@ import (
 )
 
 const (
-	// hostNamespaceOfOurs is the namespace of the host in which the ServiceAccounts and the Lease are.
+	// hostNamespaceOfOurs is the namespace of the host in which DNS is and, unless they are those of a ControlPlane, the ServiceAccounts
+	// and the Lease.
 	hostNamespaceOfOurs = names.Platform
 	// guardPolicy is the ValidatingAdmissionPolicy that keeps the ServiceAccounts to the namespaces of spaces.
 	guardPolicy = "tenantry-workloads"
@@ -25,19 +27,47 @@ const (
 	notOurs = "tenantry-workloads-probe"
 )
 
-// subjectOf returns the ServiceAccount that a client of the host acts as.
-func subjectOf(ctx context.Context, host kubernetes.Interface) ([]rbacv1.Subject, error) {
+// accountOf returns the ServiceAccount that a client of the host acts as, and whose it is.
+func accountOf(ctx context.Context, host kubernetes.Interface) (names.Owner, []rbacv1.Subject, error) {
 	review, err := host.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("asking the host cluster who --host-kubeconfig is: %w", err)
+		return names.Owner{}, nil, fmt.Errorf("asking the host cluster who --host-kubeconfig is: %w", err)
 	}
 	name := review.Status.UserInfo.Username
 	namespace, account, err := serviceaccount.SplitUsername(name)
-	if err != nil || namespace != hostNamespaceOfOurs {
-		return nil, fmt.Errorf("--host-kubeconfig is user %q of the host cluster, and must be a ServiceAccount in the namespace %s, whose rights and policy config/workloads has: apply that, "+
+	owner, known := names.OwnerOf(namespace, account)
+	if err != nil || !known {
+		return names.Owner{}, nil, fmt.Errorf("--host-kubeconfig is user %q of the host cluster, and must be a ServiceAccount in the namespace %s, whose rights and policy config/workloads has: apply that, "+
 			"and make a kubeconfig for its ServiceAccount syncer", name, hostNamespaceOfOurs)
 	}
-	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}}, nil
+	return owner, []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}}, nil
+}
+
+// allowed returns an error if the ServiceAccount of a ControlPlane has not been given its rights: the operator that has made it
+// gives none, so that nobody runs pods of spaces on the host because they may write ControlPlanes.
+func allowed(ctx context.Context, host kubernetes.Interface, owner names.Owner) error {
+	if owner.ControlPlane == "" {
+		return nil // config/workloads has the bindings
+	}
+	lease, leaseName := owner.Lease("")
+	for _, attributes := range []authorizationv1.ResourceAttributes{
+		{Verb: "create", Resource: "namespaces"},
+		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: lease, Name: leaseName},
+	} {
+		review, err := host.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("asking the host cluster what its ServiceAccount %s/%s may: %w", owner.Namespace, owner.Syncer(), err)
+		}
+		if !review.Status.Allowed {
+			return fmt.Errorf("the ServiceAccount %[2]s of the namespace %[1]s may not run pods of spaces on this cluster (%[4]s %[5]s). Whoever administers it allows that, if it is to be, by: "+
+				"kubectl apply -k config/workloads && "+
+				"kubectl create clusterrolebinding %[6]s.%[1]s.%[3]s --clusterrole %[6]s-syncer --serviceaccount %[1]s:%[2]s && "+
+				"kubectl -n %[1]s create rolebinding %[2]s --clusterrole %[6]s-election --serviceaccount %[1]s:%[2]s",
+				owner.Namespace, owner.Syncer(), owner.ControlPlane, attributes.Verb, attributes.Resource, hostNamespaceOfOurs)
+		}
+	}
+	return nil
 }
 
 // confined returns an error if the host lets its client make a namespace that is not of spaces: then the policy

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -181,9 +182,9 @@ func (s *syncer) test(ctx context.Context) error {
 
 // ensureCanaries makes the namespace of the canaries with its policies, and deletes those of a test before.
 func (s *syncer) ensureCanaries(ctx context.Context, name string) error {
-	found, err := s.createNamespace(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{names.InstallationLabel: s.installation, api.EnforceLevelLabel: string(api.LevelRestricted)},
-	}})
+	marks := map[string]string{names.InstallationLabel: s.installation, api.EnforceLevelLabel: string(api.LevelRestricted)}
+	maps.Copy(marks, s.owner.Labels())
+	found, err := s.createNamespace(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: marks}})
 	if err != nil {
 		return err
 	}

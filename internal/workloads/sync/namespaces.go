@@ -33,8 +33,6 @@ const (
 	// the host's namespaces, by RoleBindings of these names.
 	namespaceRole = "tenantry-workloads-namespace"
 	connectRole   = "tenantry-workloads-connect"
-	// connectAccount is the ServiceAccount that connects to pods.
-	connectAccount = "connect"
 )
 
 // errNoHome is that a namespace is not there, or its tenant.
@@ -92,7 +90,7 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 			return "", err
 		}
 	}
-	if err := s.labelNamespace(ctx, found, wanted); err != nil {
+	if err := s.markNamespace(ctx, found, wanted); err != nil {
 		return "", err
 	}
 	return found.UID, s.ensureGuards(ctx, home)
@@ -119,6 +117,10 @@ func (s *syncer) allowNamespace(n tenant.Name) error {
 // policies.
 func (s *syncer) wantedNamespace(home names.Namespace, t *v1alpha1.Tenant) *corev1.Namespace {
 	n := hostNamespace(home, rulesOf(t).Level)
+	maps.Copy(n.Labels, s.owner.Labels())
+	if s.options.API.IsValid() {
+		n.Annotations[names.APIAnnotation] = s.options.API.String()
+	}
 	if namespace, err := s.namespaces.Get(home.Flat().String()); err == nil {
 		maps.Copy(n.Labels, network.NamespaceLabels(namespace.Labels))
 	}
@@ -171,7 +173,7 @@ func (s *syncer) createNamespace(ctx context.Context, wanted *corev1.Namespace) 
 
 // bindNamespace gives the syncer, and what connects to pods, their rights in a namespace.
 func (s *syncer) bindNamespace(ctx context.Context, namespace *corev1.Namespace) error {
-	connecting := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: hostNamespaceOfOurs, Name: connectAccount}}
+	connecting := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.owner.Namespace, Name: s.owner.Connect()}}
 	if s.connects {
 		connecting = append(connecting, s.subjects...)
 	}
@@ -189,10 +191,10 @@ func (s *syncer) bindNamespace(ctx context.Context, namespace *corev1.Namespace)
 	return s.patchNamespace(ctx, namespace, map[string]any{"annotations": map[string]any{boundAnnotation: "true"}})
 }
 
-// labelNamespace makes the labels of a namespace what they are to be: the level of its pods may change, and so may
-// those of the space's namespace. Labels of others stay.
-func (s *syncer) labelNamespace(ctx context.Context, found, wanted *corev1.Namespace) error {
-	labels := map[string]any{}
+// markNamespace makes the labels of a namespace what they are to be, and the address of the API: the level of its pods may change,
+// and so may those of the space's namespace. Labels of others stay.
+func (s *syncer) markNamespace(ctx context.Context, found, wanted *corev1.Namespace) error {
+	labels, change := map[string]any{}, map[string]any{}
 	for key, value := range wanted.Labels {
 		if has, ok := found.Labels[key]; !ok || has != value {
 			labels[key] = value
@@ -203,10 +205,16 @@ func (s *syncer) labelNamespace(ctx context.Context, found, wanted *corev1.Names
 			labels[key] = nil
 		}
 	}
-	if len(labels) == 0 {
+	if len(labels) > 0 {
+		change["labels"] = labels
+	}
+	if api := wanted.Annotations[names.APIAnnotation]; api != found.Annotations[names.APIAnnotation] {
+		change["annotations"] = map[string]any{names.APIAnnotation: api}
+	}
+	if len(change) == 0 {
 		return nil
 	}
-	return s.patchNamespace(ctx, found, map[string]any{"labels": labels})
+	return s.patchNamespace(ctx, found, change)
 }
 
 // patchNamespace changes the metadata of one namespace of the host, and of no other one of its name.
@@ -241,7 +249,7 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 		s.idle.forget(i.name)
 		return s.removeNamespace(ctx, found, of)
 	}
-	if err := s.labelNamespace(ctx, found, s.wantedNamespace(home, t)); err != nil {
+	if err := s.markNamespace(ctx, found, s.wantedNamespace(home, t)); err != nil {
 		return err
 	}
 	if isReady(found) {

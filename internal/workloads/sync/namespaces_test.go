@@ -3,12 +3,14 @@ package sync
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -129,5 +131,84 @@ func TestSlimTenant(t *testing.T) {
 	w.tenantUpdated(whole, other)
 	if w.queue.Len() == 0 {
 		t.Error("pods are not looked at when the devices of their tenant are others")
+	}
+}
+
+// TestOwnNamespace checks that a namespace of the host says whose it is and where the API is, and that its rights are its owner's.
+func TestOwnNamespace(t *testing.T) {
+	w := newWorld(t)
+	w.owner = names.Owner{Namespace: "team-a", ControlPlane: "one"}
+	w.subjects = []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "team-a", Name: w.owner.Syncer()}}
+	w.options.API = netip.MustParseAddrPort("10.43.0.7:443")
+	tenant := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}}
+	if _, err := w.ensureNamespace(t.Context(), home, tenant); err != nil {
+		t.Fatal(err)
+	}
+	made, err := w.onHost.CoreV1().Namespaces().Get(t.Context(), home.Host(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for label, want := range map[string]string{names.ControlPlaneNamespaceLabel: "team-a", names.ControlPlaneLabel: "one", names.InstallationLabel: "i"} {
+		if made.Labels[label] != want {
+			t.Errorf("%s is %q", label, made.Labels[label])
+		}
+	}
+	if made.Annotations[names.APIAnnotation] != "10.43.0.7:443" {
+		t.Errorf("the annotations are %v", made.Annotations)
+	}
+	policies, err := w.onHost.NetworkingV1().NetworkPolicies(home.Host()).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admits := 0
+	for _, policy := range policies.Items {
+		for _, rule := range policy.Spec.Ingress {
+			for _, peer := range rule.From {
+				if peer.NamespaceSelector != nil && peer.NamespaceSelector.MatchLabels[names.ControlPlaneLabel] == "one" {
+					admits++
+				}
+			}
+		}
+	}
+	if admits != 1 {
+		t.Errorf("the policies are %v", policies.Items)
+	}
+	for role, account := range map[string]string{namespaceRole: "one.syncer.tenantry.io", connectRole: "one.connect.tenantry.io"} {
+		binding, err := w.onHost.RbacV1().RoleBindings(home.Host()).Get(t.Context(), role, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != "team-a" || binding.Subjects[0].Name != account {
+			t.Errorf("%s is bound to %v", role, binding.Subjects)
+		}
+	}
+	w.options.API = netip.MustParseAddrPort("10.43.0.8:443")
+	if err := w.markNamespace(t.Context(), made, w.wantedNamespace(home, tenant)); err != nil {
+		t.Fatal(err)
+	}
+	made, err = w.onHost.CoreV1().Namespaces().Get(t.Context(), home.Host(), metav1.GetOptions{})
+	if err != nil || made.Annotations[names.APIAnnotation] != "10.43.0.8:443" || made.Annotations[names.TenantAnnotation] != "acme" {
+		t.Errorf("the annotations are %v, %v", made.Annotations, err)
+	}
+}
+
+// TestReady checks what the host's kubelet is told.
+func TestReady(t *testing.T) {
+	var none *syncer
+	if none.ready() == nil {
+		t.Error("a syncer is ready that has not looked whether it has its rights")
+	}
+	w := newWorld(t)
+	w.isolated = &isolation{clock: w.clock, why: unenforced}
+	if err := w.ready(); err != nil {
+		t.Errorf("one that waits for another: %v", err)
+	}
+	w.leads.Store(true)
+	if err := w.ready(); err == nil || err.Error() != unenforced {
+		t.Errorf("one whose host enforces nothing: %v", err)
+	}
+	w.isolated.note(nil)
+	if err := w.ready(); err != nil {
+		t.Errorf("one whose host does: %v", err)
 	}
 }

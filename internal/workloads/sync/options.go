@@ -65,6 +65,8 @@ type Options struct {
 	MaxNamespaces int
 	// Workers is how many objects are worked on at once. Zero is DefaultWorkers.
 	Workers int
+	// HealthProbeBindAddress is where /healthz and /readyz are. Empty, or 0, is nowhere.
+	HealthProbeBindAddress string
 	// LeaderElection has several replicas elect one, by a Lease in the namespace kube-system of the
 	// system space. By a Lease on the host, there is one for the host in any case.
 	LeaderElection bool

@@ -1,15 +1,19 @@
 package sync
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 func TestValidate(t *testing.T) {
@@ -68,22 +72,62 @@ func TestConfined(t *testing.T) {
 	}
 }
 
-func TestSubjectOf(t *testing.T) {
+func TestAccountOf(t *testing.T) {
 	for name, want := range map[string]string{
-		"system:serviceaccount:tenantry-workloads:syncer": "",
-		"system:serviceaccount:default:syncer":            "must be a ServiceAccount in the namespace tenantry-workloads",
-		"admin":                                           `is user "admin" of the host cluster`,
+		"system:serviceaccount:tenantry-workloads:syncer":         "",
+		"system:serviceaccount:team-a:one.syncer.tenantry.io":     "",
+		"system:serviceaccount:team-a:one.connect.tenantry.io":    "must be a ServiceAccount",
+		"system:serviceaccount:team-a:one.two.syncer.tenantry.io": "must be a ServiceAccount",
+		"system:serviceaccount:default:syncer":                    "must be a ServiceAccount in the namespace tenantry-workloads",
+		"admin":                                                   `is user "admin" of the host cluster`,
 	} {
 		host := fake.NewClientset()
 		host.PrependReactor("create", "selfsubjectreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, &authenticationv1.SelfSubjectReview{Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: name}}}, nil
 		})
-		subjects, err := subjectOf(t.Context(), host)
+		owner, subjects, err := accountOf(t.Context(), host)
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if err == nil && (len(subjects) != 1 || subjects[0].Name != "syncer" || subjects[0].Namespace != "tenantry-workloads") {
+		if err == nil && (len(subjects) != 1 || subjects[0].Name != owner.Syncer() || subjects[0].Namespace != owner.Namespace) {
 			t.Errorf("%s: got %v", name, subjects)
 		}
+	}
+}
+
+// TestAllowed checks that a ControlPlane whose ServiceAccount nobody has given rights to says how to.
+func TestAllowed(t *testing.T) {
+	owner := names.Owner{Namespace: "team-a", ControlPlane: "one"}
+	for name, tc := range map[string]struct {
+		owner  names.Owner
+		denied string
+		want   []string
+	}{
+		"all":                {owner: owner},
+		"nothing":            {owner: owner, denied: "namespaces", want: []string{"--clusterrole tenantry-workloads-syncer --serviceaccount team-a:one.syncer.tenantry.io"}},
+		"no Lease":           {owner: owner, denied: "leases", want: []string{"kubectl -n team-a create rolebinding one.syncer.tenantry.io --clusterrole tenantry-workloads-election --serviceaccount team-a:one.syncer.tenantry.io"}},
+		"one that runs else": {owner: names.Owner{Namespace: names.Platform}, denied: "namespaces"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := fake.NewClientset()
+			host.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
+				review.Status.Allowed = review.Spec.ResourceAttributes.Resource != tc.denied
+				return true, review, nil
+			})
+			err := allowed(t.Context(), host, tc.owner)
+			if (err != nil) != (tc.want != nil) {
+				t.Fatalf("got %v", err)
+			}
+			for _, part := range tc.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("got %v", err)
+				}
+			}
+			// The host keeps the last 2,048 bytes of what a process says at its end.
+			if long := strings.ReplaceAll(fmt.Sprint(err), "team-a", strings.Repeat("n", 63)); len(strings.ReplaceAll(long, "one.", strings.Repeat("c", 40)+".")) > 1900 {
+				t.Errorf("the message may have %d bytes", len(long))
+			}
+		})
 	}
 }

@@ -91,6 +91,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		w.see(o)
 		if o, ok := o.(*corev1.Namespace); ok && o.Name == home.Host() {
 			for _, guard := range network.Guards(home, s.ranges, s.reachable) {
+				network.Own(guard, s.owner)
 				guard.UID = types.UID(guard.Name)
 				w.add(w.onHost, guard)
 				w.see(guard)

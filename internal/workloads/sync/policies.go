@@ -112,6 +112,7 @@ func (s *syncer) ensureGuards(ctx context.Context, home names.Namespace) error {
 
 // putPolicy creates a policy, or makes it what it is to be.
 func (s *syncer) putPolicy(ctx context.Context, wanted *networkingv1.NetworkPolicy) error {
+	network.Own(wanted, s.owner)
 	there, err := s.hostState.policy(wanted.Namespace, wanted.Name)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,8 +27,10 @@ import (
 	"k8s.io/kubernetes/pkg/controller/volume/common"
 	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/internal/process/probes"
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
@@ -38,6 +41,7 @@ const requestTimeout = 10 * time.Second
 // syncer is what runs while the leases are held.
 type syncer struct {
 	installation string
+	owner        names.Owner
 	subjects     []rbacv1.Subject
 	// connects is whether the syncer's ServiceAccount connects to pods as well.
 	connects bool
@@ -84,6 +88,8 @@ type syncer struct {
 	losses            *guard
 	events            *hostEvents
 
+	// leads is whether this is the one that works.
+	leads atomic.Bool
 	// isolated is nil if nobody asks whether the host enforces policies.
 	isolated   *isolation
 	testPeriod time.Duration
@@ -111,7 +117,12 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	var err error
+	var connected atomic.Pointer[syncer]
+	stop, err := probes.Serve(o.HealthProbeBindAddress, func() error { return connected.Load().ready() })
+	if err != nil {
+		return err
+	}
+	defer stop()
 	if o.Informers == nil {
 		if o.Informers, err = spaces.NewInformerFactory(asSyncer(o.Spaces), 0); err != nil {
 			return err
@@ -123,7 +134,25 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	return o.elected(ctx, s.spaces, s.host, s.installation, func(ctx context.Context) error { return s.run(ctx, o.workers()) })
+	connected.Store(s)
+	return o.elected(ctx, s, func(ctx context.Context) error { return s.run(ctx, o.workers()) })
+}
+
+// errConnecting is that of a syncer that does not know yet whether it has its rights.
+var errConnecting = errors.New("the syncer has not seen yet that it has its rights on the host cluster, and reaches the control plane")
+
+// ready returns why pods do not run, nil if they do, or if another syncer has to see to that.
+func (s *syncer) ready() error {
+	switch {
+	case s == nil:
+		return errConnecting
+	case s.isolated == nil || !s.leads.Load():
+		return nil
+	}
+	if why := s.isolated.refusal(); why != "" {
+		return errors.New(why)
+	}
+	return nil
 }
 
 func (o *Options) workers() int {
@@ -225,7 +254,11 @@ func (s *syncer) connect(ctx context.Context, o Options) error {
 	if s.installation, err = Installation(ctx, s.spaces); err != nil {
 		return err
 	}
-	if s.subjects, err = subjectOf(ctx, s.host); err != nil {
+	if s.owner, s.subjects, err = accountOf(ctx, s.host); err != nil {
+		return err
+	}
+	s.reachable.Owner = s.owner
+	if err := allowed(ctx, s.host, s.owner); err != nil {
 		return err
 	}
 	return confined(ctx, s.host)
@@ -244,6 +277,7 @@ func Installation(ctx context.Context, client kubernetes.Interface) (string, err
 // run reads both sides, and works until ctx ends.
 func (s *syncer) run(ctx context.Context, workers int) error {
 	defer s.queue.ShutDown()
+	s.leads.Store(true)
 	remove, synced, err := s.watch()
 	defer remove()
 	if err != nil {

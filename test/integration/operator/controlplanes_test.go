@@ -48,6 +48,11 @@ func owned(cp *v1alpha1.ControlPlane) []client.Object {
 		named(&corev1.Secret{}, cp.Name+"-serving"), named(&corev1.Secret{}, cp.Name+"-admin"),
 		named(&corev1.Secret{}, cp.Name+"-configuration"),
 	}
+	if cp.Spec.Workloads != nil {
+		all = append(all, named(&corev1.ServiceAccount{}, cp.Name+".syncer.tenantry.io"), named(&corev1.ServiceAccount{}, cp.Name+".connect.tenantry.io"),
+			named(&networkingv1.NetworkPolicy{}, cp.Name+"-syncer"), named(&policyv1.PodDisruptionBudget{}, cp.Name+"-syncer"),
+			named(&corev1.Secret{}, cp.Name+"-syncer"), named(&appsv1.Deployment{}, cp.Name+"-syncer"))
+	}
 	if cp.Spec.Storage.Etcd == nil {
 		return append(all, named(&corev1.Service{}, cp.Name+"-members"), named(&appsv1.StatefulSet{}, cp.Name))
 	}

@@ -75,10 +75,10 @@ func spoil(object client.Object) {
 	}
 }
 
-// kinds are ControlPlanes of both kinds of storage, by a name.
-var kinds = []func(string) *v1alpha1.ControlPlane{newControlPlane, newOnEtcd}
+// kinds are ControlPlanes of both kinds of storage, and one that runs pods, by a name.
+var kinds = []func(string) *v1alpha1.ControlPlane{newControlPlane, newOnEtcd, newRunning}
 
-// parts calls do for each object that is made for a ControlPlane, those that both kinds have in
+// parts calls do for each object that is made for a ControlPlane, those that several kinds have in
 // common once. which selects from owned or made.
 func parts(which func(*v1alpha1.ControlPlane) []client.Object, do func(build func(string) *v1alpha1.ControlPlane, i int, object client.Object)) {
 	known := map[string]bool{}

@@ -147,6 +147,13 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Entry("a proxy without a port", "x", `{pod: {proxy: {url: "http://proxy"}}}`, "spec.pod.proxy.url", "must be http://HOST:PORT"),
 		Entry("an address in place of a network", "x", `{tenantWebhooks: {deniedCIDRs: ["10.0.0.1"]}}`, "spec.tenantWebhooks.deniedCIDRs", "must be a network"),
 		Entry("a name in place of a network", "x", `{tenantWebhooks: {allowedCIDRs: [localhost]}}`, "spec.tenantWebhooks.allowedCIDRs", "must be a network"),
+		Entry("another isolation", "x", `{workloads: {networkIsolation: {mode: None}}}`, "spec.workloads.networkIsolation.mode", "Unsupported value"),
+		Entry("an address in place of the host's networks", "x", `{workloads: {networkIsolation: {clusterCIDRs: ["10.0.0.1"]}}}`, "spec.workloads.networkIsolation.clusterCIDRs", "must be a network"),
+		Entry("two networks in one", "x", `{workloads: {networkIsolation: {allowedCIDRs: ["10.0.0.0/8,fd00::/8"]}}}`, "spec.workloads.networkIsolation.allowedCIDRs", "must be a network"),
+		Entry("a network twice", "x", `{workloads: {networkIsolation: {allowedCIDRs: ["10.0.0.0/8", "10.0.0.0/8"]}}}`, "spec.workloads.networkIsolation.allowedCIDRs[1]", "Duplicate value"),
+		Entry("other images", "x", `{workloads: {localImages: Always}}`, "spec.workloads.localImages", "Unsupported value"),
+		Entry("a negative number of orphans", "x", `{workloads: {orphanLimit: -1}}`, "spec.workloads.orphanLimit", "greater than or equal to 0"),
+		Entry("requests of the syncer beyond limits", "x", `{workloads: {resources: {requests: {cpu: 2}, limits: {cpu: 1}}}}`, "spec.workloads.resources", "requests must not be more than limits"),
 		Entry("no proxy", "x", `{pod: {proxy: {noProxy: [a]}}}`, "spec.pod.proxy.url", "Required"),
 		Entry("two direct names in one", "x", `{pod: {proxy: {url: "http://proxy:1", noProxy: ["a,b"]}}}`, "spec.pod.proxy.noProxy", "must be a host name"),
 		Entry("requests of a manager beyond limits", "x", `{pod: {managerResources: {requests: {cpu: 2}, limits: {cpu: 1}}}}`, "spec.pod.managerResources", "requests must not be more than limits"),
@@ -166,6 +173,8 @@ var _ = Describe("The definition of ControlPlanes", func() {
 			prefix: /a/b-c_d.e, overrides: [{resource: events, endpoints: ["https://a:1"]}, {resource: leases.coordination.k8s.io, endpoints: ["https://a:1"]}]}}}`),
 		Entry("names and addresses", "x", `{expose: {type: NodePort, names: [tenantry.example.com, 10.0.0.1, "2001:db8::1"]}}`),
 		Entry("an image by digest", "x", `{pod: {image: "mirror.example:5000/a/b@sha256:0123456789abcdef"}}`),
+		Entry("pods that run on the host", "x", `{workloads: {}}`),
+		Entry("pods that run, with all fields", "x", workloadsSpec),
 		Entry("resources", "x", `{pod: {resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 1024Mi}}}}`),
 	)
 

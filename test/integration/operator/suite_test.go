@@ -196,7 +196,11 @@ func get[T client.Object](ctx context.Context, object T, name string) T {
 // setReady says that the pods of a ControlPlane are ready, as a kubelet and a controller do.
 func setReady(ctx context.Context, name string) {
 	GinkgoHelper()
-	if get(ctx, newControlPlane(name), name).Spec.Storage.Etcd != nil {
+	spec := get(ctx, newControlPlane(name), name).Spec
+	if spec.Workloads != nil {
+		defer setDeploymentReady(ctx, name+"-syncer")
+	}
+	if spec.Storage.Etcd != nil {
 		setDeploymentReady(ctx, name)
 		setDeploymentReady(ctx, name+"-manager")
 		return

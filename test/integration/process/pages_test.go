@@ -61,6 +61,11 @@ var cannotRun = map[string]map[string]string{
 		"kubectl apply -k config/workloads": "needs a cluster; test/node does the same",
 		"tenantry up --host-kubeconfig host.kubeconfig --workloads-image ghcr.io/tenantry/tenantry:v0.2.0": "needs a cluster; test/node does the same",
 	},
+	"docs/guides/workloads-of-a-control-plane.md": {
+		"kubectl apply -k config/workloads":           "needs a cluster; test/node does the same",
+		"kubectl apply --server-side -f running.yaml": "needs a cluster; test/integration/operator does what it says",
+		"kubectl delete namespaces -l workloads.tenantry.io/control-plane-namespace=tenantry-system,workloads.tenantry.io/control-plane=sample": "needs a cluster; test/node does the same",
+	},
 	"docs/guides/search.md": {
 		"tenantry search --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt --etcd-certfile=etcd.crt --etcd-keyfile=etcd.key \\": "needs an etcd and a PostgreSQL elsewhere; test/integration/search runs such a service",
 	},

@@ -49,7 +49,7 @@ func TestWorkloads(t *testing.T) { suite.Run(t, "Workloads") }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	tenantry = suite.Start(ctx, func(o *standalone.Options) {
-		o.Server.HostKubeconfig = syncerKubeconfig(o.Dir, o.Port)
+		o.Server.Host.Kubeconfig = syncerKubeconfig(o.Dir, o.Port)
 		o.Workloads.Image = "localhost/tenantry:1"
 		o.Workloads.TestPeriod = time.Second
 		o.Workloads.OrphanLimit = 50

@@ -1,0 +1,190 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/controller/conditions"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// syncerUser is the syncer as a user of the control plane.
+const syncerUser = "tenantry-syncer"
+
+// onHost is whose the ServiceAccounts are by which pods of a ControlPlane's spaces run on the host.
+func onHost(cp *v1alpha1.ControlPlane) names.Owner {
+	return names.Owner{Namespace: cp.Namespace, ControlPlane: cp.Name}
+}
+
+// podsAPI is where pods on the host reach the servers.
+func (w *work) podsAPI() string { return net.JoinHostPort(w.address, strconv.Itoa(servicePort)) }
+
+// connectArgs are the flags by which servers connect to pods on the host.
+func connectArgs(w *work) []string {
+	if w.cp.Spec.Workloads == nil {
+		return nil
+	}
+	args := []string{"--host-in-cluster", "--workloads-api-address=" + w.podsAPI()}
+	if w.cp.Spec.Storage.Etcd == nil {
+		args = append(args, "--syncer=false")
+	}
+	return args
+}
+
+// ensureHostAccounts makes the ServiceAccounts by which pods of spaces run on the host. An administrator of the host gives the
+// syncer's its rights, which gives the servers' theirs: the operator has none of them, and so cannot.
+func (r *Reconciler) ensureHostAccounts(ctx context.Context, w *work) error {
+	if w.cp.Spec.Workloads == nil {
+		return nil
+	}
+	for _, name := range []string{onHost(w.cp).Syncer(), onHost(w.cp).Connect()} {
+		if err := r.applyAccount(ctx, w.cp, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensureSyncer makes the syncer, as soon as a server answers it. One that is not wanted any more is stopped: the operator
+// deletes nothing.
+func (r *Reconciler) ensureSyncer(ctx context.Context, w *work) error {
+	name := syncerName(w.cp)
+	if w.cp.Spec.Workloads == nil {
+		live, err := r.syncerLeft(ctx, w.cp)
+		if err != nil || live == nil || ptr.Deref(live.Spec.Replicas, 1) == 0 {
+			return err
+		}
+		desired, err := r.syncer(w, 0)
+		if err != nil {
+			return err
+		}
+		desired.WithUID(live.UID) // that of an earlier ControlPlane may be going: it is not made again
+		return r.apply(ctx, w.cp, desired, &appsv1.Deployment{})
+	}
+	if err := r.applyNetworkPolicy(ctx, w.cp, name, syncerPart); err != nil {
+		return err
+	}
+	if err := r.applyBudget(ctx, w.cp, name, syncerPart); err != nil {
+		return err
+	}
+	if err := r.ensureLogin(ctx, w, name, syncerPart, syncerUser); err != nil {
+		return err
+	}
+	desired, err := r.syncer(w, syncers(w.cp))
+	if err != nil {
+		return err
+	}
+	return r.applyAfterServers(ctx, w, desired)
+}
+
+// syncers is the number of syncers, of which one works: as many as can go on without another one's node.
+func syncers(cp *v1alpha1.ControlPlane) int32 { return min(replicas(cp), 2) }
+
+// syncerLeft returns the Deployment of the syncer of a ControlPlane that may want none, nil if there is none. What somebody
+// else has made of that name, or an earlier ControlPlane, is of no concern then.
+func (r *Reconciler) syncerLeft(ctx context.Context, cp *v1alpha1.ControlPlane) (*appsv1.Deployment, error) {
+	live := &appsv1.Deployment{}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: cp.Namespace, Name: syncerName(cp)}, live)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading Deployment %q: %w", syncerName(cp), err)
+	}
+	if err != nil || !metav1.IsControlledBy(live, cp) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return live, nil
+}
+
+// syncer makes what is on the host. It has the operator's own image, whatever the servers have: whoever writes ControlPlanes
+// and names images gets no token with rights to the whole host by that.
+func (r *Reconciler) syncer(w *work, replicas int32) (*applyappsv1.DeploymentApplyConfiguration, error) {
+	wanted := ptr.Deref(w.cp.Spec.Workloads, v1alpha1.ControlPlaneWorkloads{})
+	args := append([]string{
+		"syncer",
+		"--kubeconfig=" + loginDir + "/" + kubeconfigKey,
+		"--host-in-cluster",
+		fmt.Sprintf("--health-probe-bind-address=:%d", healthPort),
+		"--workloads-image=" + r.Image,
+		"--workloads-api-address=" + w.podsAPI(),
+	}, syncerArgs(&wanted)...)
+	container := r.loggedIn(w, args...).WithImage(r.Image).WithResources(resources(wanted.Resources, defaultManagerResources))
+	container.Env = nil // it calls nothing but the servers and the host
+	pod := r.loginPod(w, syncerName(w.cp), container).
+		WithServiceAccountName(onHost(w.cp).Syncer()).WithAutomountServiceAccountToken(true)
+	deployment := r.deployment(w.cp, syncerName(w.cp), syncerPart, replicas, pod)
+	return deployment, configure(w.cp, deployment.Spec.Template, nil)
+}
+
+// syncerArgs are the flags of what the spec says.
+func syncerArgs(wanted *v1alpha1.ControlPlaneWorkloads) (args []string) {
+	isolation := wanted.NetworkIsolation
+	if isolation.Mode != "" {
+		args = append(args, "--network-isolation="+string(isolation.Mode))
+	}
+	for _, flag := range []struct {
+		name     string
+		networks []string
+	}{{"cluster", isolation.ClusterCIDRs}, {"allow", isolation.AllowedCIDRs}} {
+		if len(flag.networks) > 0 {
+			args = append(args, "--network-isolation-"+flag.name+"-cidrs="+strings.Join(slices.Sorted(slices.Values(flag.networks)), ","))
+		}
+	}
+	if wanted.LocalImages == v1alpha1.LocalImagesTrusted {
+		args = append(args, "--trust-local-images")
+	}
+	if limit := wanted.OrphanLimit; limit != nil {
+		args = append(args, "--orphan-limit="+strconv.Itoa(int(*limit)))
+	}
+	return args
+}
+
+// observeSyncer reads what there is of the syncer.
+func (r *Reconciler) observeSyncer(ctx context.Context, w *work) error {
+	live, err := r.syncerLeft(ctx, w.cp)
+	if w.cp.Spec.Workloads == nil {
+		w.syncerIsLeft, w.syncer.settled = live != nil, true
+		return err
+	}
+	if err != nil || live == nil {
+		return err
+	}
+	w.syncer, err = r.observed(ctx, w.cp, ofDeployment(live), syncerPart)
+	return err
+}
+
+// workloadsReady says whether pods of spaces run on the host: nothing if nobody has ever wanted that.
+func workloadsReady(w *work, failed error) []metav1.Condition {
+	is := func(is bool, reason, message string) []metav1.Condition {
+		return []metav1.Condition{conditions.New(v1alpha1.ConditionWorkloadsReady, is, reason, message)}
+	}
+	switch {
+	case w.cp.Spec.Workloads == nil && !w.syncerIsLeft:
+		return nil
+	case w.cp.Spec.Workloads == nil:
+		return is(false, v1alpha1.ReasonStopped, fmt.Sprintf("spec.workloads is not there: what runs of spaces goes on, and nothing looks after it. "+
+			"To have it gone, with all that it has stored: kubectl delete namespaces -l %s=%s,%s=%s",
+			names.ControlPlaneNamespaceLabel, w.cp.Namespace, names.ControlPlaneLabel, w.cp.Name))
+	case w.syncer.failing != "":
+		return is(false, v1alpha1.ReasonPodFailing, w.syncer.failing)
+	case len(w.syncer.unready) > 0:
+		return is(false, v1alpha1.ReasonSyncerNotReady, fmt.Sprintf("pods %s run and are not ready, and their events say why: kubectl -n %s describe pod %s",
+			conditions.Enumerate(w.syncer.unready), w.cp.Namespace, w.syncer.unready[0]))
+	case w.syncer.ready > 0:
+		return is(true, v1alpha1.ReasonSyncerReady, "pods of spaces run on this cluster")
+	case failed != nil:
+		return is(false, v1alpha1.ReasonBlocked, "the condition Degraded says by what")
+	default:
+		return is(false, v1alpha1.ReasonRollingOut, "waiting for the syncer to be made and ready")
+	}
+}
