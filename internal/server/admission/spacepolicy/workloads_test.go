@@ -141,7 +141,7 @@ func TestWorkloads(t *testing.T) {
 		"a privileged one of the platform": {space: "b", user: admin, subresource: "ephemeralcontainers", object: debugged(&core.SecurityContext{Privileged: new(true)}), old: &core.Pod{}, want: "it violates the Pod Security level baseline of the Tenant"},
 		"another beside a privileged one":  {space: "b", subresource: "ephemeralcontainers", object: debugged(&core.SecurityContext{Privileged: new(true)}, nil), old: debugged(&core.SecurityContext{Privileged: new(true)})},
 		"another privileged one":           {space: "b", subresource: "ephemeralcontainers", object: debugged(&core.SecurityContext{Privileged: new(true)}, &core.SecurityContext{Privileged: new(true)}), old: debugged(&core.SecurityContext{Privileged: new(true)}), want: "baseline"},
-		"a place by a debugger":            {subresource: "ephemeralcontainers", object: placed("other"), old: placed("one"), want: "says where the object is on the host cluster"},
+		"a place by a debugger":            {subresource: "ephemeralcontainers", object: placed("other"), old: placed("one"), want: "say where an object is on the host cluster"},
 		"a resize":                         {subresource: "resize", object: asking("2"), old: asking("1")},
 		"a resize of a device":             {subresource: "resize", object: &core.Pod{Spec: core.PodSpec{Containers: []core.Container{{Name: "c", Resources: core.ResourceRequirements{Limits: core.ResourceList{"smarter-devices/mem": resource.MustParse("1")}}}}}}, old: asking("1"), want: "devices of the host's nodes are not for this Tenant"},
 		"a Service":                        {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}}}},
