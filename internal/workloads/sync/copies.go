@@ -136,6 +136,7 @@ func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, ref refer
 		in.absent[ref] = s.clock.Now()
 	} else {
 		delete(in.absent, ref)
+		s.copying.drop(item{ref.kind, home.Tenant, ref.namespace, ref.name})
 	}
 	if has.uid == "" {
 		return 0, nil

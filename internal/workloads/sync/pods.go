@@ -54,6 +54,8 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	case pod == nil:
 		s.holds.forget(i)
 		s.statuses.forget(i)
+		s.spending.drop(i)
+		s.resizes.drop(i)
 	case host != nil && isOver(pod) && !isOver(host):
 		errs = append(errs, s.endHost(ctx, host, 1)) // no quota counts it any more
 	case pod.DeletionTimestamp != nil:

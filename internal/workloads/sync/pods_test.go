@@ -71,7 +71,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		maxNamespaces: 3, queue: newQueue(4), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(w.clock),
 		idle: newIdleSince(w.clock, idleNamespace), making: newIdleSince(w.clock, inTheMaking),
 		holds: newHolds(w.clock), surplus: newSurplus(), scheduling: newScheduling(w.clock), governed: newGoverned(), spending: newSpending(w.clock, changedBytes, changedAtOnce),
-		copying: newSpending(w.clock, copiedBytes, copiedAtOnce), statuses: newStatuses(w.clock), askRanges: make(chan struct{}, 1),
+		copying: newSpending(w.clock, copiedBytes, copiedAtOnce), resizes: newSpending(w.clock, resizesPerSecond, resizesAtOnce), statuses: newStatuses(w.clock), askRanges: make(chan struct{}, 1),
 		orphans: &guard{clock: w.clock, limit: 2, what: "orphans", wayOut: "restart"}, losses: &guard{clock: w.clock, limit: 2, what: "losses", wayOut: "restart"},
 	}
 	if err := s.list(); err != nil {

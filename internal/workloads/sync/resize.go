@@ -14,8 +14,6 @@ const (
 	// resourcesAnnotation has the hash of the resources that were last written to the host's pod. It is empty while somebody writes
 	// others. What the host itself has made of them stays.
 	resourcesAnnotation = names.Prefix + "resources"
-	// resizeBytes is as how many bytes at least a resize counts: a kubelet has more to do for it than a host's API.
-	resizeBytes = 64 << 10
 	// ofResources is what is told to be refused.
 	ofResources = "resources"
 )
@@ -48,7 +46,11 @@ func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 		s.holds.drop(heldWrite{itemOf(pod), resizing})
 		return nil
 	}
-	if s.isHeld(pod, resizing, what) || s.waits(pod, resizing, max(resizeBytes, sizeOf(wanted))) {
+	if s.isHeld(pod, resizing, what) {
+		return nil
+	}
+	if wait := s.resizes.wait(heldWrite{itemOf(pod), resizing}, 1); wait > 0 {
+		s.queue.AddAfter(itemOf(pod), wait)
 		return nil
 	}
 	if has != "" {

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
 // sized has a pod ask for so many processors.
@@ -33,7 +35,7 @@ func (w *world) notes() (all []string) {
 	return all
 }
 
-func hashOfSize(cpu string) string { return hashOf(resourcesOf(&spacePod(sized(cpu)).Spec)) }
+func hashOfSize(cpu string) string { return network.Hash(resourcesOf(&spacePod(sized(cpu)).Spec)) }
 
 // TestResize checks that the host's pod gets the resources of the space's, and that it is noted before and afterwards.
 func TestResize(t *testing.T) {
@@ -144,17 +146,20 @@ func TestResizeRefusedByHost(t *testing.T) {
 // TestResizesArePaced checks that a tenant's resizes wait, that nobody else's do, and that only the last one is written.
 func TestResizesArePaced(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(both(bound, sized("2"))), hostPod(spacePod(both(bound, sized("1"))), onNode))
-	for i := range changedAtOnce / resizeBytes {
-		if wait := w.spending.wait(heldWrite{item{podItem, "acme", "acme|shop", fmt.Sprint(i)}, resizing}, resizeBytes); wait != 0 {
+	for i := range resizesAtOnce {
+		if wait := w.resizes.wait(heldWrite{item{podItem, "acme", "acme|shop", fmt.Sprint(i)}, resizing}, 1); wait != 0 {
 			t.Fatalf("%d waits for %v", i, wait)
 		}
+	}
+	if wait := w.resizes.wait(heldWrite{item{podItem, "globex", "globex|shop", "web-0"}, resizing}, 1); wait != 0 {
+		t.Errorf("another tenant waits for %v", wait)
 	}
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
 	w.expect(nil, nil)
 	w.see(spacePod(both(bound, sized("3"))))
-	w.clock.Step(resizeBytes * time.Second / changedBytes)
+	w.clock.Step(time.Second / resizesPerSecond)
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}

@@ -58,14 +58,14 @@ func (s *scheduling) enter(i item) (bool, released) {
 		l.onHost[i] = s.clock.Now()
 		return true, released{}
 	}
-	if l.isBehind[i] {
+	if !l.isBehind[i] {
+		l.isBehind[i] = true
+		l.behind = append(l.behind, i)
+	}
+	if l.behind[0] != i {
 		return false, released{}
 	}
-	l.isBehind[i] = true
-	if l.behind = append(l.behind, i); len(l.behind) > 1 {
-		return false, released{}
-	}
-	return false, released{later: l.behind[:1:1]}
+	return false, released{later: l.behind[:1:1]} // the first one always comes again: there may be room by time alone
 }
 
 // note notes which pods of the host there are for one of a space.
@@ -104,6 +104,7 @@ func (s *scheduling) remove(i item, l *line) released {
 	r := released{now: l.behind[:n:n]}
 	for _, next := range r.now {
 		delete(l.isBehind, next)
+		l.onHost[next] = s.clock.Now() // it is about to be made
 	}
 	if l.behind = l.behind[n:]; n > 0 && len(l.behind) > 0 {
 		r.later = l.behind[:1:1]

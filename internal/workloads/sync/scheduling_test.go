@@ -71,6 +71,57 @@ func TestScheduling(t *testing.T) {
 	}
 }
 
+// TestNoScheduler has pods at which no scheduler looks, while it looks at those of another tenant: the next one is made in time.
+func TestNoScheduler(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	s := newScheduling(clock)
+	pod := func(n int) item { return item{podItem, "acme", "acme|shop", fmt.Sprint("web-", n)} }
+	other := item{podItem, "globex", "globex|shop", "web"}
+	scheduled := func() { // the host's scheduler looks at a pod of another tenant
+		s.enter(other)
+		p := spacePod(onNode)
+		s.note(other, []*corev1.Pod{p})
+	}
+	for i := range maxUnscheduled {
+		if may, _ := s.enter(pod(i)); !may {
+			t.Fatal("room")
+		}
+	}
+	wake := map[item]time.Time{} // AddAfter
+	_, r := s.enter(pod(10))
+	for _, i := range r.later {
+		wake[i] = clock.Now().Add(schedulerPatience)
+	}
+	made := false
+	for step := 0; step < 600 && !made; step++ {
+		clock.Step(time.Second)
+		scheduled()
+		for i, at := range wake {
+			if clock.Now().Before(at) {
+				continue
+			}
+			delete(wake, i)
+			// what syncPod does
+			for _, r := range []released{s.note(i, nil)} {
+				for _, n := range r.now {
+					wake[n] = clock.Now()
+				}
+				for _, n := range r.later {
+					wake[n] = clock.Now().Add(schedulerPatience)
+				}
+			}
+			may, r := s.enter(i)
+			made = made || may
+			for _, n := range r.later {
+				wake[n] = clock.Now().Add(schedulerPatience)
+			}
+		}
+	}
+	if !made {
+		t.Error("the next pod is never looked at again")
+	}
+}
+
 // TestPodsWaitForTheScheduler checks that a pod is not made while so many of its tenant wait, and is looked at when it may.
 func TestPodsWaitForTheScheduler(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(nil))

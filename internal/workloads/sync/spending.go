@@ -20,6 +20,11 @@ const (
 	// there may be before that holds. They are some 40 MB in the five minutes after which a host's etcd forgets them.
 	changedBytes  = 128 << 10
 	changedAtOnce = 4 << 20
+	// resizesPerSecond and resizesAtOnce are that of resizes, each of which a kubelet has much to do for.
+	resizesPerSecond = 2
+	resizesAtOnce    = 64
+	// maxDebt is for how long a write waits at most before it is counted anew.
+	maxDebt = 5 * time.Minute
 	// copiedBytes and copiedAtOnce are that of copies of ConfigMaps and Secrets.
 	copiedBytes  = 128 << 10
 	copiedAtOnce = 16 << 20
@@ -58,8 +63,14 @@ type spending struct {
 // spent is what has been spent for a tenant.
 type spent struct {
 	limiter *rate.Limiter
-	// due is when a write may be made that waits and has been counted.
-	due map[heldWrite]time.Time
+	// due are the writes that wait and have been counted.
+	due map[heldWrite]due
+}
+
+// due is when a write may be made, and what has been counted for it.
+type due struct {
+	at      time.Time
+	counted *rate.Reservation
 }
 
 func newSpending(c clock.PassiveClock, perSecond, atOnce int) *spending {
@@ -85,21 +96,42 @@ func (s *spending) wait(w heldWrite, size int) time.Duration {
 	of := s.of[w.item.tenant]
 	if of == nil {
 		s.forget(now)
-		of = &spent{rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), map[heldWrite]time.Time{}}
+		of = &spent{rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), map[heldWrite]due{}}
 		s.of[w.item.tenant] = of
 	}
 	if due, ok := of.due[w]; ok {
-		if wait := due.Sub(now); wait > 0 {
+		if wait := due.at.Sub(now); wait > 0 {
 			return wait
 		}
 		delete(of.due, w)
 		return 0
 	}
-	wait := of.limiter.ReserveN(now, min(size, s.atOnce)).DelayFrom(now)
-	if wait > 0 {
-		of.due[w] = now.Add(wait)
+	counted := of.limiter.ReserveN(now, min(size, s.atOnce))
+	wait := counted.DelayFrom(now)
+	switch {
+	case wait > maxDebt:
+		counted.CancelAt(now)
+		return maxDebt
+	case wait > 0:
+		of.due[w] = due{now.Add(wait), counted}
 	}
 	return wait
+}
+
+// drop gives back what has been counted for the writes of an item that is gone.
+func (s *spending) drop(i item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.of[i.tenant]
+	if of == nil {
+		return
+	}
+	for w := range writes {
+		if waits, ok := of.due[heldWrite{i, w}]; ok {
+			waits.counted.CancelAt(s.clock.Now())
+			delete(of.due, heldWrite{i, w})
+		}
+	}
 }
 
 // forget forgets tenants for which nothing counts any more, with writes that they had and did not make.

@@ -47,6 +47,31 @@ func TestSpending(t *testing.T) {
 	}
 }
 
+// TestSpendingGivesBack checks that what is gone costs its tenant nothing more, and that nothing waits for hours.
+func TestSpendingGivesBack(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	s := newSpending(clock, 1, 10)
+	gone := func(n int) item { return item{podItem, "acme", "acme|shop", fmt.Sprint("gone-", n)} }
+	for i := range 100 {
+		s.wait(heldWrite{gone(i), change}, 1)
+	}
+	for i := 99; i >= 0; i-- {
+		s.drop(gone(i))
+	}
+	if n := len(s.of["acme"].due); n != 0 {
+		t.Errorf("%d are known that are gone", n)
+	}
+	if wait := s.wait(heldWrite{gone(100), change}, 1); wait > time.Second {
+		t.Errorf("the next one waits for %v", wait)
+	}
+	for i := range 1000 {
+		s.wait(heldWrite{gone(i), change}, 1)
+	}
+	if wait, n := s.wait(heldWrite{gone(1000), change}, 1), len(s.of["acme"].due); wait > maxDebt || n > 301 {
+		t.Errorf("one waits for %v, behind %d", wait, n)
+	}
+}
+
 // TestPacedChanges checks that changes of many bytes of the host's pods wait.
 func TestPacedChanges(t *testing.T) {
 	changed := func(p *corev1.Pod) { bound(p); p.Labels = map[string]string{"a": "b"} }

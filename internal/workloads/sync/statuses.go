@@ -36,6 +36,7 @@ func newStatuses(c clock.PassiveClock) *statuses {
 // wait returns for how long the status of a pod is to wait. How far it has come does not.
 func (s *statuses) wait(i item, pod, host *corev1.Pod) time.Duration {
 	if s.allow(i) || pod.Status.Phase != host.Status.Phase {
+		s.more.drop(i)
 		return 0
 	}
 	return s.more.wait(heldWrite{i, status}, 1)
@@ -54,6 +55,7 @@ func (s *statuses) allow(i item) bool {
 
 // forget forgets a pod that is gone.
 func (s *statuses) forget(i item) {
+	s.more.drop(i)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.of, i)

@@ -81,12 +81,12 @@ type syncer struct {
 	surplus    *surplus
 	scheduling *scheduling
 	governed   *governed
-	// spending is that of changed pods, and copying that of copies.
-	spending, copying *spending
-	statuses          *statuses
-	orphans           *guard
-	losses            *guard
-	events            *hostEvents
+	// spending is that of changed pods, copying that of copies, and resizes that of resizes.
+	spending, copying, resizes *spending
+	statuses                   *statuses
+	orphans                    *guard
+	losses                     *guard
+	events                     *hostEvents
 
 	// leads is whether this is the one that works.
 	leads atomic.Bool
@@ -183,7 +183,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
 		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
 		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), scheduling: newScheduling(clock.RealClock{}), governed: newGoverned(), spending: newSpending(clock.RealClock{}, changedBytes, changedAtOnce),
-		copying: newSpending(clock.RealClock{}, copiedBytes, copiedAtOnce), statuses: newStatuses(clock.RealClock{}), askRanges: make(chan struct{}, 1),
+		copying: newSpending(clock.RealClock{}, copiedBytes, copiedAtOnce), resizes: newSpending(clock.RealClock{}, resizesPerSecond, resizesAtOnce), statuses: newStatuses(clock.RealClock{}), askRanges: make(chan struct{}, 1),
 	}
 	if err := s.setIsolation(o); err != nil {
 		return nil, err

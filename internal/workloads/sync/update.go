@@ -2,9 +2,6 @@ package sync
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,7 +29,6 @@ type changeable struct {
 	Annotations map[string]string
 	Images      map[string]string
 	Deadline    *int64
-	Tolerations []corev1.Toleration
 }
 
 // translated returns the host's pod, with the hash of what can be changed of it. open is in which directions no policy
@@ -40,10 +36,10 @@ type changeable struct {
 func (s *syncer) translated(pod *corev1.Pod, home translate.Home, open network.Open) *corev1.Pod {
 	host := s.translation().Pod(pod, home)
 	open.Label(host.Labels)
-	hash := hashOf(changeableOf(host))
+	hash := network.Hash(changeableOf(host))
 	keys := slices.Sorted(maps.Keys(host.Labels))
 	host.Annotations[keysAnnotation] = strings.Join(append(keys, slices.Sorted(maps.Keys(host.Annotations))...), ",")
-	host.Annotations[hashAnnotation], host.Annotations[resourcesAnnotation] = hash, hashOf(resourcesOf(&host.Spec))
+	host.Annotations[hashAnnotation], host.Annotations[resourcesAnnotation] = hash, network.Hash(resourcesOf(&host.Spec))
 	return host
 }
 
@@ -56,23 +52,13 @@ func isAsWanted(host, wanted *corev1.Pod) bool {
 
 func changeableOf(host *corev1.Pod) changeable {
 	c := changeable{Labels: host.Labels, Annotations: host.Annotations, Images: map[string]string{},
-		Deadline: host.Spec.ActiveDeadlineSeconds, Tolerations: host.Spec.Tolerations}
+		Deadline: host.Spec.ActiveDeadlineSeconds}
 	for _, containers := range [][]corev1.Container{host.Spec.InitContainers, host.Spec.Containers} {
 		for i := range containers {
 			c.Images[containers[i].Name] = containers[i].Image
 		}
 	}
 	return c
-}
-
-// hashOf returns the hash of something that JSON can say.
-func hashOf(c any) string {
-	written, err := json.Marshal(c)
-	if err != nil {
-		return err.Error() // maps and slices of strings, numbers and quantities have none
-	}
-	sum := sha256.Sum256(written)
-	return hex.EncodeToString(sum[:8])
 }
 
 // update takes what has been changed of a pod in the space to the host.

@@ -241,6 +241,13 @@ var _ = Describe("The labels by which namespaces of spaces are known", func() {
 		Expect(err).NotTo(HaveOccurred())
 		_, err = host.CoreV1().Namespaces().Patch(ctx, "tn-planted", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.TenantUIDLabel+`":"x"}}}`), metav1.PatchOptions{})
 		Expect(err).To(refused)
+		_, err = host.CoreV1().Namespaces().Patch(ctx, "tn-planted", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.TenantUIDLabel+`":"x"}}}`), metav1.PatchOptions{}, "status")
+		Expect(err).To(refused)
+		now, err := host.CoreV1().Namespaces().Get(ctx, "tn-planted", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		now.Labels[names.TenantUIDLabel] = "x"
+		_, err = host.CoreV1().Namespaces().Finalize(ctx, now, metav1.UpdateOptions{})
+		Expect(err).To(refused)
 		_, err = tenantry.Client(acme).CoreV1().Pods("default").Create(ctx, plainPod("labelled"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		_, err = host.CoreV1().Namespaces().Patch(ctx, onHost(ctx, acme, "labelled").Namespace, types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.InstallationLabel+`":null}}}`), metav1.PatchOptions{})
