@@ -13,7 +13,7 @@ import (
 // newCanaryCommand returns what the syncer runs in two pods of a host cluster, to see whether that enforces network
 // policies. It is for nobody else.
 func newCanaryCommand() *cobra.Command {
-	server, ipv6, packets := "", "", ""
+	server, ipv6, packets, word := "", "", "", ""
 	dial := &cobra.Command{
 		Use:   "dial ADDRESS DENIED...",
 		Short: "End with 0 once the first address can be reached, and no other",
@@ -23,7 +23,7 @@ func newCanaryCommand() *cobra.Command {
 				return err
 			}
 			if ipv6 != "" {
-				if err := checkIPv6(cmd.Context(), ipv6, args); err != nil {
+				if err := checkIPv6(cmd.Context(), ipv6, word, args); err != nil {
 					return err
 				}
 			}
@@ -39,10 +39,13 @@ func newCanaryCommand() *cobra.Command {
 		Use:   "listen ADDRESS...",
 		Short: "Accept connections, and close them",
 		Args:  cobra.MinimumNArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return canary.Listen(cmd.Context(), args, packets) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return canary.Listen(cmd.Context(), args, packets, word)
+		},
 	}
 	listen.Flags().StringVar(&packets, "packets", "", "Address and port at which packets arrive, of which those who connect are told.")
 	cmd := &cobra.Command{Use: "canary", Short: "Test the network of a host cluster, in pods of the syncer", Hidden: true}
+	cmd.PersistentFlags().StringVar(&word, "word", "", "What the packets begin with that the one that listens takes: both have the same.")
 	cmd.AddCommand(listen, dial)
 	return cmd
 }
@@ -55,7 +58,7 @@ func dialCanary(ctx context.Context, addresses []string) error {
 
 // checkIPv6 does with an address of IPv6 what was done with others, and looks whether packets arrive that are sent to its
 // port in another's name.
-func checkIPv6(ctx context.Context, ipv6 string, addresses []string) error {
+func checkIPv6(ctx context.Context, ipv6, word string, addresses []string) error {
 	host, _, err := net.SplitHostPort(ipv6)
 	if err != nil {
 		return fmt.Errorf("--ipv6: %w", err)
@@ -75,5 +78,5 @@ func checkIPv6(ctx context.Context, ipv6 string, addresses []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, canary.Patience)
 	defer cancel()
-	return canary.Sources(ctx, ipv6, same[0])
+	return canary.Sources(ctx, ipv6, same[0], word)
 }

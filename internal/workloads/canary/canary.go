@@ -63,11 +63,11 @@ func ExitCode(err error) int {
 	}
 }
 
-// Listen accepts connections on all addresses until ctx ends, says what packets have arrived at one more, if that is not
-// empty, and closes them.
-func Listen(ctx context.Context, addresses []string, packets string) error {
+// Listen accepts connections on all addresses until ctx ends, says what packets with a word have arrived at one more, if
+// that is not empty, and closes them.
+func Listen(ctx context.Context, addresses []string, packets, word string) error {
 	var config net.ListenConfig
-	var h heard
+	h := heard{word: word}
 	failed := make(chan error, len(addresses)+1)
 	if packets != "" {
 		conn, err := config.ListenPacket(ctx, "udp", packets)

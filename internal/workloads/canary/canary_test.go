@@ -95,7 +95,7 @@ func TestListen(t *testing.T) {
 	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { ended <- Listen(ctx, []string{address}, "") }()
+	go func() { ended <- Listen(ctx, []string{address}, "", "") }()
 	for !Connects(ctx, address) {
 		select {
 		case err := <-ended:
@@ -125,7 +125,7 @@ func TestSources(t *testing.T) {
 			forged++
 			return errors.New("this network checks")
 		}
-		return send(ctx, name, sender, to)
+		return sendWith("word")(ctx, name, sender, to)
 	}
 	for name, tc := range map[string]struct {
 		send func(ctx context.Context, name, sender netip.Addr, to string) error
@@ -133,18 +133,21 @@ func TestSources(t *testing.T) {
 		times int
 		want  error
 	}{
-		"a network that does not check": {send: send, want: ErrUnchecked},
-		"one that does":                 {send: honest},
-		"one that carries nothing":      {send: func(context.Context, netip.Addr, netip.Addr, string) error { return nil }, times: 20, want: ErrUnconnected},
-		"one that carries little":       {send: honest, times: 2 * (1 + forgedNames), want: ErrUnconnected},
-		"one that refuses":              {send: func(context.Context, netip.Addr, netip.Addr, string) error { return errors.New("no") }, times: 20, want: ErrUnconnected},
+		"a network that does not check": {send: sendWith("word"), want: ErrUnchecked},
+		"one in which strangers send": {send: func(ctx context.Context, name, sender netip.Addr, to string) error {
+			return errors.Join(sendWith("stranger")(ctx, name, netip.MustParseAddr("2001:db8::1"), to), honest(ctx, name, sender, to))
+		}},
+		"one that does":            {send: honest},
+		"one that carries nothing": {send: func(context.Context, netip.Addr, netip.Addr, string) error { return nil }, times: 20, want: ErrUnconnected},
+		"one that carries little":  {send: honest, times: 2 * (1 + forgedNames), want: ErrUnconnected},
+		"one that refuses":         {send: func(context.Context, netip.Addr, netip.Addr, string) error { return errors.New("no") }, times: 20, want: ErrUnconnected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			ended := make(chan error, 1)
 			listening, end := context.WithCancel(t.Context())
-			go func() { ended <- Listen(listening, []string{address}, address) }()
+			go func() { ended <- Listen(listening, []string{address}, address, "word") }()
 			for !Connects(ctx, address) {
 				select {
 				case err := <-ended:

@@ -24,13 +24,19 @@ const (
 	heardForged
 )
 
-// heard is which packets have arrived: in the sender's own name, and in another's. Each of them says both.
-type heard struct{ own, forged atomic.Bool }
+// heard is which packets have arrived: in the sender's own name, and in another's. Each of them says both, behind a word
+// that nobody else knows: whoever reaches the port would have the host look unchecked otherwise.
+type heard struct {
+	word        string
+	own, forged atomic.Bool
+}
 
 // note notes a packet, and from where it has come.
 func (h *heard) note(packet string, from netip.Addr) {
-	name, sender, _ := strings.Cut(packet, " ")
+	word, names, _ := strings.Cut(packet, " ")
+	name, sender, _ := strings.Cut(names, " ")
 	switch {
+	case word != h.word: // a stranger's
 	case name != from.WithZone("").String(): // somebody has changed it on its way
 	case name == sender:
 		h.own.Store(true)
@@ -83,9 +89,9 @@ func ask(ctx context.Context, address string) (byte, error) {
 
 // Sources returns nil once packets of this pod have arrived some times in a row at an address of IPv6, and none in the name
 // of another pod; ErrUnchecked if one of these has, and ErrUnconnected if nothing is known before ctx ends. The canary that
-// listens there is asked at another address what has arrived.
-func Sources(ctx context.Context, packets, answers string) error {
-	return sources(ctx, send, packets, answers, pause)
+// listens there, by the same word, is asked at another address what has arrived.
+func Sources(ctx context.Context, packets, answers, word string) error {
+	return sources(ctx, sendWith(word), packets, answers, pause)
 }
 
 func sources(ctx context.Context, send func(ctx context.Context, name, sender netip.Addr, to string) error, packets, answers string, pause time.Duration) error {
@@ -145,8 +151,15 @@ func sendersOf(to string) (own netip.Addr, others []netip.Addr, err error) {
 	return own, others, nil
 }
 
+// sendWith returns what sends packets with a word.
+func sendWith(word string) func(ctx context.Context, name, sender netip.Addr, to string) error {
+	return func(ctx context.Context, name, sender netip.Addr, to string) error {
+		return send(ctx, name, word+" "+name.String()+" "+sender.String(), to)
+	}
+}
+
 // send sends a packet in the name of an address.
-func send(ctx context.Context, name, sender netip.Addr, to string) error {
+func send(ctx context.Context, name netip.Addr, packet, to string) error {
 	conn, err := listenAs(ctx, name)
 	if err != nil {
 		return err
@@ -156,7 +169,7 @@ func send(ctx context.Context, name, sender netip.Addr, to string) error {
 	if err != nil {
 		return fmt.Errorf("reading the address of the other canary: %w", err)
 	}
-	if _, err := conn.WriteTo([]byte(name.String()+" "+sender.String()), address); err != nil {
+	if _, err := conn.WriteTo([]byte(packet), address); err != nil {
 		return fmt.Errorf("sending in the name of %s: %w", name, err)
 	}
 	return nil

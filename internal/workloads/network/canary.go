@@ -82,10 +82,10 @@ func ports(protocol corev1.Protocol, of ...int32) []networkingv1.NetworkPolicyPo
 	return all
 }
 
-// CanaryListener returns the pod that listens. image is Tenantry's. The port that is reached is the last one to be
+// CanaryListener returns the pod that listens. image is Tenantry's, word what the packets of the other one begin with. The port that is reached is the last one to be
 // opened: that none of the others is then is not because it is not there yet.
-func CanaryListener(namespace, installation, image string) *corev1.Pod {
-	args := []string{"canary", "listen", "--packets", ":" + strconv.Itoa(int(portPackets))}
+func CanaryListener(namespace, installation, image, word string) *corev1.Pod {
+	args := []string{"canary", "listen", "--word", word, "--packets", ":" + strconv.Itoa(int(portPackets))}
 	for _, port := range slices.Backward(canaryPorts) {
 		args = append(args, ":"+strconv.Itoa(int(port)))
 	}
@@ -95,8 +95,8 @@ func CanaryListener(namespace, installation, image string) *corev1.Pod {
 // CanaryDialer returns the pod that connects to the one that listens, and ends with one of the exit codes. If that has an
 // address of IPv6 as well, which is not the zero value then, it connects there, too, and sends packets in others' names. If
 // there is an address of DNS, it asks there as well.
-func CanaryDialer(namespace, installation, image string, listener, ipv6 netip.Addr, dns string) *corev1.Pod {
-	args := []string{"canary", "dial"}
+func CanaryDialer(namespace, installation, image, word string, listener, ipv6 netip.Addr, dns string) *corev1.Pod {
+	args := []string{"canary", "dial", "--word", word}
 	if dns != "" {
 		args = append(args, "--dns", net.JoinHostPort(dns, "53"))
 	}

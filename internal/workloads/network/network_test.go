@@ -523,7 +523,7 @@ func TestCanaryPriority(t *testing.T) {
 		}
 		values[class.Name] = class.Value
 	}
-	pods := []*corev1.Pod{CanaryListener("tn-canaries", "i", "image"), CanaryDialer("tn-canaries", "i", "image", netip.MustParseAddr("10.0.0.1"), netip.Addr{}, "")}
+	pods := []*corev1.Pod{CanaryListener("tn-canaries", "i", "image", "word"), CanaryDialer("tn-canaries", "i", "image", "word", netip.MustParseAddr("10.0.0.1"), netip.Addr{}, "")}
 	for _, pod := range pods {
 		if value, ok := values[pod.Spec.PriorityClassName]; !ok || value <= values["tenantry-workloads"] {
 			t.Errorf("%s has the class %q, of %v", pod.Name, pod.Spec.PriorityClassName, values)
@@ -571,5 +571,12 @@ func TestOwn(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestHash checks that nobody finds two of the same hash, which is too short below 128 bits.
+func TestHash(t *testing.T) {
+	if got := Hash("a"); len(got) != 32 || got == Hash("b") {
+		t.Errorf("the hash is %s", got)
 	}
 }

@@ -31,13 +31,13 @@ const (
 func accountOf(ctx context.Context, host kubernetes.Interface) (names.Owner, []rbacv1.Subject, error) {
 	review, err := host.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
-		return names.Owner{}, nil, fmt.Errorf("asking the host cluster who --host-kubeconfig is: %w", err)
+		return names.Owner{}, nil, fmt.Errorf("asking the host cluster whose the credentials for it are: %w", err)
 	}
 	name := review.Status.UserInfo.Username
 	namespace, account, err := serviceaccount.SplitUsername(name)
 	owner, known := names.OwnerOf(namespace, account)
 	if err != nil || !known {
-		return names.Owner{}, nil, fmt.Errorf("--host-kubeconfig is user %q of the host cluster, and must be a ServiceAccount in the namespace %s, whose rights and policy config/workloads has: apply that, "+
+		return names.Owner{}, nil, fmt.Errorf("the credentials for the host cluster are those of user %q, and must be of a ServiceAccount in the namespace %s, whose rights and policy config/workloads has: apply that, "+
 			"and make a kubeconfig for its ServiceAccount syncer", name, hostNamespaceOfOurs)
 	}
 	return owner, []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}}, nil
@@ -77,12 +77,12 @@ func confined(ctx context.Context, host kubernetes.Interface) error {
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case err == nil:
-		return fmt.Errorf("the ValidatingAdmissionPolicy %s of the host cluster is missing, or does not hold for --host-kubeconfig, which could make any namespace there: apply config/workloads", guardPolicy)
+		return fmt.Errorf("the ValidatingAdmissionPolicy %s of the host cluster is missing, or does not hold for the credentials of the syncer, by which any namespace could be made there: kubectl apply -k config/workloads", guardPolicy)
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
 		if strings.Contains(err.Error(), "'"+guardPolicy+"'") {
 			return nil
 		}
-		return fmt.Errorf("it cannot be seen whether the ValidatingAdmissionPolicy %s of the host cluster holds for --host-kubeconfig: apply config/workloads: %w", guardPolicy, err)
+		return fmt.Errorf("it cannot be seen whether the ValidatingAdmissionPolicy %s of the host cluster holds for the credentials of the syncer: kubectl apply -k config/workloads: %w", guardPolicy, err)
 	default:
 		return fmt.Errorf("looking whether the host cluster has the policy %s: %w", guardPolicy, err)
 	}

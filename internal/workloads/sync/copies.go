@@ -253,7 +253,7 @@ func (s *syncer) writeCopy(ctx context.Context, home names.Namespace, in *copies
 		in.have[ref] = before
 		return 0, nil
 	}
-	if wait := s.copying.wait(heldWrite{item{ref.kind, home.Tenant, ref.namespace, ref.name}, change}, size); wait > 0 {
+	if wait := s.copying.wait(heldWrite{item{ref.kind, home.Tenant, ref.namespace, ref.name}, change}, max(size, leastCopy)); wait > 0 {
 		return wait, nil
 	}
 	meta := metav1.ObjectMeta{

@@ -60,8 +60,8 @@ func (g *governed) looked(policy *networkingv1.NetworkPolicy) bool {
 }
 
 // forget forgets a policy that is gone.
-func (g *governed) forget(policy *networkingv1.NetworkPolicy) {
+func (g *governed) forget(namespace, name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.by, governedKey{policy.Namespace, policy.Name})
+	delete(g.by, governedKey{namespace, name})
 }

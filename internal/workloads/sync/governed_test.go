@@ -30,7 +30,7 @@ func TestGoverned(t *testing.T) {
 		t.Error("another version is the same")
 	}
 	for i := range many {
-		g.forget(policy(i, "1"))
+		g.forget("acme|shop", fmt.Sprint(i))
 	}
 	if len(g.by) != 0 {
 		t.Errorf("%d are known that are gone", len(g.by))

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -136,7 +137,8 @@ func (s *syncer) test(ctx context.Context) error {
 		return err
 	}
 	defer s.deleteCanaries(context.WithoutCancel(ctx), namespace)
-	listener, err := s.runCanary(ctx, network.CanaryListener(namespace, s.installation, s.image), func(pod *corev1.Pod) bool {
+	word := rand.Text()
+	listener, err := s.runCanary(ctx, network.CanaryListener(namespace, s.installation, s.image, word), func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != ""
 	})
 	if err != nil {
@@ -150,7 +152,7 @@ func (s *syncer) test(ctx context.Context) error {
 	if all := addressesOf(listener); slices.ContainsFunc(all, netip.Addr.Is6) {
 		ipv6 = all[slices.IndexFunc(all, netip.Addr.Is6)]
 	}
-	dialer, err := s.runCanary(ctx, network.CanaryDialer(namespace, s.installation, s.image, address, ipv6, s.dns.canaryAddress()), func(pod *corev1.Pod) bool {
+	dialer, err := s.runCanary(ctx, network.CanaryDialer(namespace, s.installation, s.image, word, address, ipv6, s.dns.canaryAddress()), func(pod *corev1.Pod) bool {
 		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Terminated != nil
 	})
 	if err != nil {

@@ -76,10 +76,10 @@ func TestAccountOf(t *testing.T) {
 	for name, want := range map[string]string{
 		"system:serviceaccount:tenantry-workloads:syncer":         "",
 		"system:serviceaccount:team-a:one.syncer.tenantry.io":     "",
-		"system:serviceaccount:team-a:one.connect.tenantry.io":    "must be a ServiceAccount",
-		"system:serviceaccount:team-a:one.two.syncer.tenantry.io": "must be a ServiceAccount",
-		"system:serviceaccount:default:syncer":                    "must be a ServiceAccount in the namespace tenantry-workloads",
-		"admin":                                                   `is user "admin" of the host cluster`,
+		"system:serviceaccount:team-a:one.connect.tenantry.io":    "must be of a ServiceAccount",
+		"system:serviceaccount:team-a:one.two.syncer.tenantry.io": "must be of a ServiceAccount",
+		"system:serviceaccount:default:syncer":                    "must be of a ServiceAccount in the namespace tenantry-workloads",
+		"admin":                                                   `are those of user "admin"`,
 	} {
 		host := fake.NewClientset()
 		host.PrependReactor("create", "selfsubjectreviews", func(clienttesting.Action) (bool, runtime.Object, error) {

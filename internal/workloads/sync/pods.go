@@ -121,35 +121,35 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if s.release(r); !may {
 		return nil
 	}
-	made, err := s.make(ctx, pod, home, t)
-	if !made {
+	err = s.make(ctx, pod, home, t)
+	if err != nil {
 		s.release(s.scheduling.leave(itemOf(pod)))
 	}
 	return err
 }
 
-// make makes the host's pod, with what it needs there. It reports false if there is none yet.
-func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant) (bool, error) {
+// make makes the host's pod, with what it needs there. While that waits for others' copies it keeps its turn: no more pods
+// look at these again and again than may be made at once.
+func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant) error {
 	hostUID, err := s.ensureNamespace(ctx, home, t)
 	if errors.As(err, new(errManyNamespaces)) {
-		return false, errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone
+		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	if waits, err := s.ensureCopies(ctx, pod, home); err != nil || waits {
-		return false, err
+		return err
 	}
 	tokens, err := s.mint(ctx, pod)
 	if isTold(err) {
 		why := err.Error() + "; make what is missing, or set automountServiceAccountToken: false"
-		return false, errors.Join(s.refuse(ctx, pod, why), err) // tried again, because no event of this pod says that it is there
+		return errors.Join(s.refuse(ctx, pod, why), err) // tried again, because no event of this pod says that it is there
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
-	err = s.create(ctx, pod, translate.Home{Namespace: home, HostUID: hostUID}, tokens)
-	return err == nil, err
+	return s.create(ctx, pod, translate.Home{Namespace: home, HostUID: hostUID}, tokens)
 }
 
 // creationOf says what is created for a pod: of another one, or a changed one, the host may think differently.

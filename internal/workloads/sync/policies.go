@@ -20,15 +20,16 @@ import (
 // syncPolicy makes the host's policy for one of a space what that asks for. The labels of pods follow when it is
 // written: a pod that has just become governed is open until then, and not closed by a policy that is not there yet.
 func (s *syncer) syncPolicy(ctx context.Context, i item) error {
-	home, ready, err := s.readyHome(tenant.Flat(i.namespace))
-	if err != nil || !ready {
-		return err
-	}
 	policy, err := s.policies.NetworkPolicies(i.namespace).Get(i.name)
 	if apierrors.IsNotFound(err) {
 		policy, err = nil, nil
+		s.governed.forget(i.namespace, i.name)
 	}
 	if err != nil {
+		return err
+	}
+	home, ready, err := s.readyHome(tenant.Flat(i.namespace))
+	if err != nil || !ready {
 		return err
 	}
 	err = s.ensurePolicy(ctx, home, i, policy)
@@ -162,7 +163,6 @@ func (s *syncer) policyChanged(obj any) {
 // policyGone has all policies of the namespace looked at: another one may have room now.
 func (s *syncer) policyGone(obj any, _ bool) {
 	policy := obj.(*networkingv1.NetworkPolicy)
-	s.governed.forget(policy)
 	s.policyChanged(obj)
 	if all, err := s.policies.NetworkPolicies(policy.Namespace).List(labels.Everything()); err == nil && len(all) >= network.MaxPolicies {
 		for _, other := range all {

@@ -301,9 +301,11 @@ func TestCanaries(t *testing.T) {
 			w.withNode("node", corev1.NodeSpec{})
 			w.image = "localhost/tenantry:1"
 			address := cmp.Or(tc.address, "10.0.0.9")
+			word := ""
 			w.onHost.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				pod := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
 				pod.UID = "u"
+				word = cmp.Or(word, pod.Spec.Containers[0].Args[3])
 				pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}}}
 				var ipv6 []string
 				if tc.also != "" {
@@ -312,7 +314,7 @@ func TestCanaries(t *testing.T) {
 				}
 				if slices.Contains(pod.Spec.Containers[0].Args, "dial") {
 					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: tc.code}}}}
-					if want := slices.Concat([]string{"canary", "dial", "--dns", "10.43.0.10:53"}, ipv6, []string{address + ":8080", address + ":8081", address + ":8082"}); !slices.Equal(pod.Spec.Containers[0].Args, want) {
+					if want := slices.Concat([]string{"canary", "dial", "--word", word, "--dns", "10.43.0.10:53"}, ipv6, []string{address + ":8080", address + ":8081", address + ":8082"}); !slices.Equal(pod.Spec.Containers[0].Args, want) {
 						t.Errorf("it does %v", pod.Spec.Containers[0].Args)
 					}
 				}

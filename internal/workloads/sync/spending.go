@@ -28,6 +28,8 @@ const (
 	// copiedBytes and copiedAtOnce are that of copies of ConfigMaps and Secrets.
 	copiedBytes  = 128 << 10
 	copiedAtOnce = 16 << 20
+	// leastCopy is as how many bytes a copy counts at least.
+	leastCopy = 4 << 10
 )
 
 // tooLarge returns why a pod cannot begin on the host, empty if it can.

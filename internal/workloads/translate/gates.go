@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -8,9 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// maxGates is how many readiness gates a pod has at most: the host stores their conditions at each change of its status.
+const maxGates = 16
+
 // checkGates refuses readiness gates whose conditions are not the tenant's to set.
 func checkGates(gates []corev1.PodReadinessGate, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	if len(gates) > maxGates {
+		errs = append(errs, field.Forbidden(path, fmt.Sprintf("it has %d readiness gates, and a pod that runs on a host cluster has at most %d; remove some", len(gates), maxGates)))
+	}
 	for i, gate := range gates {
 		if !strings.Contains(string(gate.ConditionType), "/") {
 			errs = append(errs, field.Forbidden(path.Index(i).Child("conditionType"),
@@ -26,7 +33,8 @@ func IsGate(pod *corev1.Pod, t corev1.PodConditionType) bool {
 }
 
 // ChangedGates returns what the conditions of a pod's readiness gates are to be on the host, as elements of a strategic
-// merge patch, if they differ from what they are in its space.
+// merge patch, if they differ from what they are in its space. Reasons and messages, which may be large, stay there: a kubelet
+// reads the status alone.
 func ChangedGates(pod, host *corev1.Pod) []map[string]any {
 	var changes []map[string]any
 	for _, gate := range pod.Spec.ReadinessGates {
@@ -36,9 +44,9 @@ func ChangedGates(pod, host *corev1.Pod) []map[string]any {
 		case now == nil && is == nil:
 		case now == nil:
 			changes = append(changes, map[string]any{"type": t, "$patch": "delete"})
-		case is == nil || now.Status != is.Status || now.Reason != is.Reason || now.Message != is.Message:
+		case is == nil || now.Status != is.Status:
 			changes = append(changes, map[string]any{
-				"type": t, "status": now.Status, "reason": now.Reason, "message": now.Message, "lastTransitionTime": now.LastTransitionTime,
+				"type": t, "status": now.Status, "lastTransitionTime": now.LastTransitionTime,
 			})
 		}
 	}

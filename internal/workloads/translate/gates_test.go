@@ -26,8 +26,8 @@ func TestChangedGates(t *testing.T) {
 		"none":          {with(nil, gate("True")), with(nil), `null`},
 		"not set":       {with(gates), with(nil), `null`},
 		"the same":      {with(gates, gate("True")), with(nil, gate("True")), `null`},
-		"set":           {with(gates, gate("True")), with(nil), `[{"lastTransitionTime":null,"message":"","reason":"r","status":"True","type":"example.com/gate"}]`},
-		"changed":       {with(gates, gate("False")), with(nil, gate("True")), `[{"lastTransitionTime":null,"message":"","reason":"r","status":"False","type":"example.com/gate"}]`},
+		"set":           {with(gates, gate("True")), with(nil), `[{"lastTransitionTime":null,"status":"True","type":"example.com/gate"}]`},
+		"changed":       {with(gates, gate("False")), with(nil, gate("True")), `[{"lastTransitionTime":null,"status":"False","type":"example.com/gate"}]`},
 		"set no more":   {with(gates), with(nil, gate("True")), `[{"$patch":"delete","type":"example.com/gate"}]`},
 		"another's own": {with(gates, gate("True"), corev1.PodCondition{Type: corev1.PodReady, Status: "True"}), with(nil, gate("True")), `null`},
 	} {
