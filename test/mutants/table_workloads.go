@@ -71,6 +71,8 @@ var workloadsTable = []mutant{
 		"internal/workloads/translate/gates.go", `if len(gates) > maxGates {`, `if false {`},
 	{"labels of spaces' namespaces are not written by subresources", bySpec("test/integration/workloads", "The labels by which namespaces of spaces are known"),
 		"config/workloads/policy.yaml", `[namespaces, namespaces/*]`, `[namespaces]`},
+	{"what others have on the host is in nobody's way", by("internal/workloads/sync", "TestForgedMarks"),
+		"internal/workloads/sync/host.go", `return err != nil || !isOwner`, `return err != nil && !isOwner`},
 	{"copies of many bytes wait", by("internal/workloads/sync", "TestCopyOfTheSame"),
 		"internal/workloads/sync/copies.go", `leastCopy)); wait > 0 {`, `leastCopy)); false {`},
 	{"what is the same is not copied again", by("internal/workloads/sync", "TestCopyOfTheSame"),

@@ -50,6 +50,14 @@ func (o Owner) Labels() map[string]string {
 	return map[string]string{ControlPlaneNamespaceLabel: o.Namespace, ControlPlaneLabel: o.ControlPlane}
 }
 
+// Selector returns a selector of labels of the host's namespaces that are the owner's.
+func (o Owner) Selector() string {
+	if o.ControlPlane == "" {
+		return "!" + ControlPlaneLabel
+	}
+	return ControlPlaneNamespaceLabel + "=" + o.Namespace + "," + ControlPlaneLabel + "=" + o.ControlPlane
+}
+
 // Lease returns the namespace and the name of the Lease by which there is one syncer of an installation on a host.
 func (o Owner) Lease(installation string) (namespace, name string) {
 	if o.ControlPlane == "" {

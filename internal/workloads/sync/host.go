@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -24,19 +25,23 @@ const (
 	byTenant = "tenant"
 )
 
-// hostState is what the syncer knows of the host: what has the label of the installation.
+// hostState is what the syncer knows of the host: what has the label of the installation, and of pods, Services and claims those
+// in the owner's namespaces. Whoever owns others may give them what marks they like.
 type hostState struct {
 	pods, services, claims, namespaces, policies, budgets cache.SharedIndexInformer
 }
 
-func newHostState(client kubernetes.Interface, installation string) (*hostState, error) {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(slim),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.LabelSelector = labels.Set{names.InstallationLabel: installation}.String()
-		}))
+func newHostState(client kubernetes.Interface, installation string, owner names.Owner) (*hostState, error) {
+	of := func(selector string) informers.SharedInformerFactory {
+		return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(slim),
+			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector }))
+	}
+	marked := labels.Set{names.InstallationLabel: installation}.String()
+	factory := of(marked)
 	core := factory.Core().V1()
-	h := &hostState{pods: core.Pods().Informer(), services: core.Services().Informer(), claims: core.PersistentVolumeClaims().Informer(), namespaces: core.Namespaces().Informer(),
-		policies: factory.Networking().V1().NetworkPolicies().Informer(), budgets: factory.Policy().V1().PodDisruptionBudgets().Informer()}
+	h := &hostState{pods: core.Pods().Informer(), services: core.Services().Informer(), claims: core.PersistentVolumeClaims().Informer(),
+		namespaces: of(marked + "," + owner.Selector()).Core().V1().Namespaces().Informer(),
+		policies:   factory.Networking().V1().NetworkPolicies().Informer(), budgets: factory.Policy().V1().PodDisruptionBudgets().Informer()}
 	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims} {
 		if err := informer.AddIndexers(cache.Indexers{bySource: objectSource}); err != nil {
 			return nil, fmt.Errorf("indexing the host's objects: %w", err)
@@ -65,17 +70,17 @@ func (h *hostState) objects() int {
 
 // podsOf returns the host's pods for a pod of a space and its predecessors of the name.
 func (h *hostState) podsOf(namespace, name string) ([]*corev1.Pod, error) {
-	return indexed[*corev1.Pod](h.pods, bySource, namespace+"/"+name)
+	return owned[*corev1.Pod](h, h.pods, namespace+"/"+name)
 }
 
 // servicesOf returns the host's Services for a Service of a space and its predecessors of the name.
 func (h *hostState) servicesOf(namespace, name string) ([]*corev1.Service, error) {
-	return indexed[*corev1.Service](h.services, bySource, namespace+"/"+name)
+	return owned[*corev1.Service](h, h.services, namespace+"/"+name)
 }
 
 // claimsOf returns the host's claims for a claim of a space and its predecessors of the name.
 func (h *hostState) claimsOf(namespace, name string) ([]*corev1.PersistentVolumeClaim, error) {
-	return indexed[*corev1.PersistentVolumeClaim](h.claims, bySource, namespace+"/"+name)
+	return owned[*corev1.PersistentVolumeClaim](h, h.claims, namespace+"/"+name)
 }
 
 // namespacesOf returns the host's namespaces for one of a space and its predecessors of the name.
@@ -124,6 +129,15 @@ func indexed[T any](informer cache.SharedIndexInformer, index, value string) ([]
 		all[i] = found[i].(T)
 	}
 	return all, nil
+}
+
+// owned returns the host's objects that are made of one, in namespaces of the owner.
+func owned[T metav1.Object](h *hostState, informer cache.SharedIndexInformer, source string) ([]T, error) {
+	all, err := indexed[T](informer, bySource, source)
+	return slices.DeleteFunc(all, func(o T) bool {
+		_, isOwner, err := h.namespaces.GetIndexer().GetByKey(o.GetNamespace())
+		return err != nil || !isOwner
+	}), err
 }
 
 // sourceOf returns the object of a space that a host's pod, Service or claim is made of, by its marks, and whether they

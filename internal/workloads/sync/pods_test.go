@@ -82,7 +82,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	s.ranges, s.reachable = network.NewRanges(nil, nil), network.Reachable{Namespace: hostNamespaceOfOurs}
 	var err error
 	s.hostNodes = newHostNodes(w.onHost)
-	if s.hostState, err = newHostState(w.onHost, "i"); err != nil {
+	if s.hostState, err = newHostState(w.onHost, "i", names.Owner{}); err != nil {
 		t.Fatal(err)
 	}
 	w.syncer = s
@@ -510,6 +510,22 @@ func TestAnotherLife(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	w.expect(nil, nil)
+}
+
+// TestForgedMarks checks that a pod in a namespace of somebody else is in nobody's way, whatever marks it has.
+func TestForgedMarks(t *testing.T) {
+	theirs := home
+	theirs.UID = "chosen"
+	forged := (&syncer{dns: newDNSService(nil, "")}).translated(spacePod(nil), translate.Home{Namespace: theirs, HostUID: "x"}, network.Open{})
+	forged.UID = "forged"
+	w := newWorld(t, hostSpace(), spacePod(nil), forged)
+	if err := w.look(); err != nil {
+		t.Error(err)
+	}
+	w.expect(nil, []string{"create pods"})
+	if got, want := (names.Owner{Namespace: "team-a", ControlPlane: "one"}).Selector(), names.ControlPlaneNamespaceLabel+"=team-a,"+names.ControlPlaneLabel+"=one"; got != want {
+		t.Errorf("the selector is %s", got)
+	}
 }
 
 // TestForeignInPlace checks that a pod of the host that is nobody's stays, and that the space says so.

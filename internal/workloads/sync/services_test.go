@@ -150,6 +150,10 @@ func TestServices(t *testing.T) {
 				host := translate.Service(spaceService(nil), before)
 				host.UID = "hs"
 				return host
+			}(), func() *corev1.Namespace {
+				before := home
+				before.UID = "before"
+				return hostNamespace(before, "")
 			}()},
 			fail: "is not where its namespace is",
 		},

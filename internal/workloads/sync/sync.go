@@ -201,7 +201,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 	if s.tenants, err = newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope())); err != nil {
 		return nil, err
 	}
-	s.hostState, err = newHostState(s.host, s.installation)
+	s.hostState, err = newHostState(s.host, s.installation, s.owner)
 	return s, err
 }
 

@@ -272,6 +272,7 @@ func (s *syncer) hostNamespaceChanged(obj any) {
 	if of, ok := namespaceOf(namespace); ok {
 		s.enqueuePolicies(of)
 		s.enqueueBudgets(of)
+		s.enqueuePodsIn(of.Tenant, of.Flat().String()) // what is in it may have been seen before
 	}
 	s.enqueueNamespaces([]*corev1.Namespace{namespace})
 }
