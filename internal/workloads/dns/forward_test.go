@@ -355,7 +355,7 @@ func TestSpendingForgets(t *testing.T) {
 			t.Errorf("%d are allowed at once, want %d", allowed, s.burst)
 		}
 		time.Sleep(time.Second)
-		if !s.allow(idAt(shop)) || !s.allow(idAt(shop)) || s.allow(idAt(shop)) {
+		if first, second, third := s.allow(idAt(shop)), s.allow(idAt(shop)), s.allow(idAt(shop)); !first || !second || third {
 			t.Error("there are not two in a second")
 		}
 		time.Sleep(2 * s.refill)

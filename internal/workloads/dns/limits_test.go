@@ -140,7 +140,7 @@ func TestStrangers(t *testing.T) {
 	more := c.connect("10.3.0.2", 20)
 	stay := 0
 	for _, conn := range first[10:] {
-		if c.l.settle(conn) && c.l.settle(conn) {
+		if settled := c.l.settle(conn); settled && c.l.settle(conn) { // and once more
 			stay++
 		}
 	}

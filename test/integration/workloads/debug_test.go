@@ -99,18 +99,18 @@ var _ = Describe("Ephemeral containers", func() {
 
 	It("are held to what other containers are", func(ctx SpecContext) {
 		pods := tenantry.Client(acme).CoreV1().Pods("default")
-		_, err := pods.Create(ctx, plainPod("bounded"), metav1.CreateOptions{})
+		_, err := pods.Create(ctx, plainPod("held-to-it"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		onHost(ctx, acme, "bounded")
+		onHost(ctx, acme, "held-to-it")
 		for _, s := range []*corev1.SecurityContext{
 			{Privileged: new(true)}, {Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"CAP_NET_RAW"}}}, {Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}},
 		} {
-			Expect(debug(ctx, pods, "bounded", corev1.EphemeralContainerCommon{Name: "d", SecurityContext: s})).
+			Expect(debug(ctx, pods, "held-to-it", corev1.EphemeralContainerCommon{Name: "d", SecurityContext: s})).
 				To(And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("Pod Security level baseline"))))
 		}
-		Expect(debug(ctx, pods, "bounded", corev1.EphemeralContainerCommon{Name: "d", EnvFrom: []corev1.EnvFromSource{
+		Expect(debug(ctx, pods, "held-to-it", corev1.EphemeralContainerCommon{Name: "d", EnvFrom: []corev1.EnvFromSource{
 			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "../x"}}}}})).To(HaveOccurred())
-		Consistently(func() []corev1.EphemeralContainer { return onHost(ctx, acme, "bounded").Spec.EphemeralContainers }, "1s").Should(BeEmpty())
+		Consistently(func() []corev1.EphemeralContainer { return onHost(ctx, acme, "held-to-it").Spec.EphemeralContainers }, "1s").Should(BeEmpty())
 	})
 
 	It("that the host refuses say why, and others are added", func(ctx SpecContext) {

@@ -121,14 +121,18 @@ var _ = Describe("The policy of a host", Ordered, func() {
 	none := names.Owner{}
 
 	BeforeAll(func(ctx SpecContext) {
-		for _, namespace := range []*corev1.Namespace{
-			namespaceFor("tn-one", one), namespaceFor("tn-two", two), namespaceFor("tn-other", other), namespaceFor("tn-else", none),
-			{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}},
+		for _, namespace := range []struct {
+			of   *corev1.Namespace
+			made *kubernetes.Clientset
+		}{
+			{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}, host},
+			{namespaceFor("tn-one", one), hostAccount(oneSyncer)}, {namespaceFor("tn-two", two), hostAccount("team-a/two.syncer.tenantry.io")},
+			{namespaceFor("tn-other", other), hostAccount("team-b/one.syncer.tenantry.io")}, {namespaceFor("tn-else", none), hostAccount(elsewhere)},
 		} {
-			_, err := host.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+			_, err := namespace.made.CoreV1().Namespaces().Create(ctx, namespace.of, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(func(ctx SpecContext) {
-				Expect(host.CoreV1().Namespaces().Delete(ctx, namespace.Name, metav1.DeleteOptions{})).To(Succeed())
+				Expect(host.CoreV1().Namespaces().Delete(ctx, namespace.of.Name, metav1.DeleteOptions{})).To(Succeed())
 			})
 		}
 		Eventually(func() error { // the policy holds some time after it has been made

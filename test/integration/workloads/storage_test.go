@@ -221,7 +221,7 @@ var _ = Describe("Claims of spaces", func() {
 		forbidden("status is what the host cluster says of the claim", patch(`{"status":{"capacity":{"storage":"1Mi"}}}`, "status"))
 		forbidden("metadata.finalizers", patch(`{"metadata":{"finalizers":null}}`))
 		forbidden("metadata.finalizers", patch(`{"metadata":{"finalizers":null}}`, "status"))
-		forbidden("host-uid", patch(`{"metadata":{"annotations":{"`+names.HostUIDAnnotation+`":"`+string(there.UID)+`"}}}`))
+		forbidden(names.Prefix, patch(`{"metadata":{"annotations":{"`+names.HostUIDAnnotation+`":"`+string(there.UID)+`"}}}`))
 		_, err = client.PersistentVolumes().Patch(ctx, mine.Name, types.MergePatchType, []byte(`{"spec":{"claimRef":{"name":"theirs"}}}`), metav1.PatchOptions{})
 		forbidden("spec is what the host cluster says of the volume", err)
 		_, err = client.PersistentVolumes().Patch(ctx, mine.Name, types.MergePatchType, []byte(`{"status":{"phase":"Available"}}`), metav1.PatchOptions{}, "status")

@@ -1,8 +1,6 @@
 package workloads
 
 import (
-	"strings"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	gomegatypes "github.com/onsi/gomega/types"
@@ -89,7 +87,7 @@ var _ = Describe("Pods of spaces", func() {
 			list, err := host.CoreV1().Secrets(there.Namespace).List(ctx, metav1.ListOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			for _, secret := range list.Items {
-				if strings.HasPrefix(secret.Name, "tn-") { // others are tokens
+				if secret.Name == "tn-read" || secret.Name == "tn-unread" { // others are of other pods
 					found = append(found, secret.Name+"="+string(secret.Data["k"]))
 				}
 			}

@@ -9,6 +9,7 @@ package main
 import (
 	"archive/tar"
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -170,7 +171,7 @@ func archive(args []string) {
 	}
 	for r := tar.NewReader(os.Stdin); ; {
 		header, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {
