@@ -536,7 +536,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		asker := strings.Fields(must("get", "pods", "-A", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.namespace} {.items[0].metadata.name}"))
 		Expect(tenantry.process.Process.Kill()).To(Succeed())
 		_ = tenantry.process.Wait()
-		Expect(must("exec", "-n", asker[0], asker[1], "--", "/tenantry", "-ask", address+":80")).To(Equal("said by acme"))
+		Expect(must("exec", "-n", asker[0], asker[1], "-c", "c", "--", "/tenantry", "-ask", address+":80")).To(Equal("said by acme"))
 		tenantry.start()
 		Eventually(output("acme", "logs", "deployment/web")).Should(Equal("hello from acme in default"))
 		must(append(tenantry.as("acme"), "scale", "deployment/web", "--replicas=2")...)
