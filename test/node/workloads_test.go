@@ -305,7 +305,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			Expect(os.WriteFile(file, []byte(webDeployment), 0o600)).To(Succeed())
 			must(append(as, "create", "-f", file)...)
 			must(append(as, "rollout", "status", "deployment/web", "--timeout=3m")...)
-			Eventually(output(tenant, "logs", "deployment/web")).Should(Equal("hello from " + tenant + " in default"))
+			Eventually(output(tenant, "logs", "deployment/web", "-c", "c")).Should(Equal("hello from " + tenant + " in default"))
 		}
 	})
 
@@ -319,7 +319,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 
 	It("run commands for their tenant", func() {
 		// Whatever an image has is called so in it.
-		Expect(must(append(tenantry.as("acme"), "exec", "deployment/web", "--", "/tenantry", "-say", "hi")...)).To(Equal("hi"))
+		Expect(must(append(tenantry.as("acme"), "exec", "deployment/web", "-c", "c", "--", "/tenantry", "-say", "hi")...)).To(Equal("hi"))
 	})
 
 	It("show the logs of what has ended, and of what was before", func() {
@@ -353,7 +353,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			must(append(as, "rollout", "status", "deployment/said", "--timeout=3m")...)
 			address := must(append(as, "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)
 			Expect(must("get", "services", "-A", "-l", "workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].spec.clusterIP}")).To(ContainSubstring(address))
-			Eventually(output(tenant, "exec", "deployment/web", "--", "/tenantry", "-ask", address+":80")).Should(Equal("said by " + tenant))
+			Eventually(output(tenant, "exec", "deployment/web", "-c", "c", "--", "/tenantry", "-ask", address+":80")).Should(Equal("said by " + tenant))
 			Eventually(output(tenant, "get", "endpointslices", "-l", "kubernetes.io/service-name=said", "-o", "jsonpath={.items[*].endpoints[*].addresses[0]}")).
 				Should(Equal(must(append(as, "get", "pods", "-l", "app=said", "-o", "jsonpath={.items[0].status.podIP}")...)))
 			Eventually(output(tenant, "get", "endpointslices", "-l", "kubernetes.io/service-name=said", "-o", "jsonpath={.items[*].endpoints[*].zone}")).Should(Equal("here"))
@@ -368,7 +368,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		for _, webSockets := range []string{"true", "false"} {
 			GinkgoT().Setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", webSockets)
 			GinkgoT().Setenv("KUBECTL_PORT_FORWARD_WEBSOCKETS", webSockets)
-			Expect(must(append(tenantry.as("acme"), "exec", "deployment/web", "--", "/tenantry", "-say", "hi")...)).To(Equal("hi"))
+			Expect(must(append(tenantry.as("acme"), "exec", "deployment/web", "-c", "c", "--", "/tenantry", "-say", "hi")...)).To(Equal("hi"))
 			forward := exec.Command("kubectl", append(tenantry.as("acme"), "port-forward", "deployment/said", "7480:8080")...)
 			Expect(forward.Start()).To(Succeed())
 			Eventually(func() (string, error) {
@@ -538,7 +538,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		_ = tenantry.process.Wait()
 		Expect(must("exec", "-n", asker[0], asker[1], "-c", "c", "--", "/tenantry", "-ask", address+":80")).To(Equal("said by acme"))
 		tenantry.start()
-		Eventually(output("acme", "logs", "deployment/web")).Should(Equal("hello from acme in default"))
+		Eventually(output("acme", "logs", "deployment/web", "-c", "c")).Should(Equal("hello from acme in default"))
 		must(append(tenantry.as("acme"), "scale", "deployment/web", "--replicas=2")...)
 		must(append(tenantry.as("acme"), "rollout", "status", "deployment/web", "--timeout=3m")...)
 		Expect(strings.Fields(uids())).To(And(HaveLen(6), ContainElements(strings.Fields(before))))
