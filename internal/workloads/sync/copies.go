@@ -2,9 +2,6 @@ package sync
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -18,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
 // versionAnnotation says which version of its source a copy is.
@@ -82,9 +80,7 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 		return err // there is no copy, and no pod yet
 	}
 	wait, err := s.ensureCopy(ctx, home, reference{i.kind, i.namespace, i.name}, s.clock.Now())
-	if wait > 0 {
-		s.queue.AddAfter(i, wait)
-	}
+	s.queue.after(i, wait)
 	return err
 }
 
@@ -101,8 +97,7 @@ func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.N
 		if wait == 0 && s.clock.Since(began) > maxCopying {
 			wait = time.Nanosecond
 		}
-		if wait > 0 {
-			s.queue.AddAfter(itemOf(pod), wait)
+		if s.queue.after(itemOf(pod), wait) {
 			return true, nil
 		}
 	}
@@ -228,19 +223,13 @@ func copiedType(of corev1.SecretType) corev1.SecretType {
 
 // hash returns what a copy is known by that has nothing else, and its size in bytes.
 func (c content) hash() (hash string, size int) {
-	sum := sha256.New()
-	encoder := json.NewEncoder(sum)
-	_ = encoder.Encode(c.of.GetUID()) // strings and bytes are always encoded
-	_ = encoder.Encode(c.data)
-	_ = encoder.Encode(c.binary)
-	_ = encoder.Encode(c.secretType)
 	for key, value := range c.data {
 		size += len(key) + len(value)
 	}
 	for key, value := range c.binary {
 		size += len(key) + len(value)
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:16]), size
+	return network.Hash([]any{c.of.GetUID(), c.data, c.binary, c.secretType}), size
 }
 
 // writeCopy makes a copy, or changes it if it has something else. It returns for how long that is to wait.

@@ -113,7 +113,5 @@ func (s *syncer) tellDNS(ctx context.Context, pod, host *corev1.Pod) error {
 	if s.dns.hidden.Load() {
 		why = hiddenDNS
 	}
-	return s.tellAbout(ctx, corev1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}, reasonNoDNS, why)
+	return s.tellAbout(ctx, podReference(pod), reasonNoDNS, why)
 }

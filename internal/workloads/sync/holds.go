@@ -112,9 +112,5 @@ func (s *syncer) hold(pod *corev1.Pod, w write, what string, refused map[string]
 // isHeld reports whether a write about a pod waits. If so, the pod is looked at after that.
 func (s *syncer) isHeld(pod *corev1.Pod, w write, what string) bool {
 	i := itemOf(pod)
-	left := s.holds.left(heldWrite{i, w}, what)
-	if left > 0 {
-		s.queue.AddAfter(i, left)
-	}
-	return left > 0
+	return s.queue.after(i, s.holds.left(heldWrite{i, w}, what))
 }

@@ -58,6 +58,14 @@ func newQueue(workers int) *queue {
 	})}
 }
 
+// after has an item looked at after some time, if there is any to wait for, and reports whether there is.
+func (q *queue) after(i item, wait time.Duration) bool {
+	if wait > 0 {
+		q.AddAfter(i, wait)
+	}
+	return wait > 0
+}
+
 // finished says that a worker has done with an item, after some time.
 func (q *queue) finished(i item, took time.Duration) {
 	q.turns.finished(i.tenant, took)

@@ -46,11 +46,8 @@ func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 		s.holds.drop(heldWrite{itemOf(pod), resizing})
 		return nil
 	}
-	if s.isHeld(pod, resizing, what) {
-		return nil
-	}
-	if wait := s.resizes.wait(heldWrite{itemOf(pod), resizing}, 1); wait > 0 {
-		s.queue.AddAfter(itemOf(pod), wait)
+	i := itemOf(pod)
+	if s.isHeld(pod, resizing, what) || s.queue.after(i, s.resizes.wait(heldWrite{i, resizing}, 1)) {
 		return nil
 	}
 	if has != "" {

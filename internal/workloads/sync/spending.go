@@ -82,11 +82,7 @@ func newSpending(c clock.PassiveClock, perSecond, atOnce int) *spending {
 // waits reports whether a write of so many bytes about a pod of the host is to wait. If so, the pod is looked at when its turn comes.
 func (s *syncer) waits(pod *corev1.Pod, w write, bytes int) bool {
 	i := itemOf(pod)
-	wait := s.spending.wait(heldWrite{i, w}, bytes)
-	if wait > 0 {
-		s.queue.AddAfter(i, wait)
-	}
-	return wait > 0
+	return s.queue.after(i, s.spending.wait(heldWrite{i, w}, bytes))
 }
 
 // wait counts a write of some size, and returns for how long it is to wait until it is asked for again. Those of a

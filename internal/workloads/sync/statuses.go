@@ -64,9 +64,5 @@ func (s *statuses) forget(i item) {
 // awaitTurn reports whether the status of a pod is to wait. If so, the pod is looked at when its turn comes.
 func (s *syncer) awaitTurn(pod, host *corev1.Pod) bool {
 	i := itemOf(pod)
-	wait := s.statuses.wait(i, pod, host)
-	if wait > 0 {
-		s.queue.AddAfter(i, wait)
-	}
-	return wait > 0
+	return s.queue.after(i, s.statuses.wait(i, pod, host))
 }

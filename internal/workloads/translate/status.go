@@ -56,20 +56,16 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, same bool) 
 // sinceWhen returns since when a condition is what it is: in the space the binding writes that a pod is scheduled, and
 // another moment would be another write.
 func sinceWhen(pod *corev1.Pod, c corev1.PodCondition) metav1.Time {
-	for i := range pod.Status.Conditions {
-		if own := &pod.Status.Conditions[i]; own.Type == c.Type && own.Status == c.Status {
-			return own.LastTransitionTime
-		}
+	if own := conditionOf(pod, c.Type); own != nil && own.Status == c.Status {
+		return own.LastTransitionTime
 	}
 	return c.LastTransitionTime
 }
 
 // generationOf returns the generation of a pod that a condition of it is about.
 func generationOf(pod *corev1.Pod, t corev1.PodConditionType) int64 {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == t {
-			return pod.Status.Conditions[i].ObservedGeneration
-		}
+	if own := conditionOf(pod, t); own != nil {
+		return own.ObservedGeneration
 	}
 	return 0
 }
