@@ -567,7 +567,7 @@ var workloadsTable = []mutant{
 	{"a change does not say that a resize was written", by("internal/workloads/sync", "TestResizeRefusedByHost"),
 		"internal/workloads/sync/update.go", `	delete(annotations, resourcesAnnotation)`, `	_ = resourcesAnnotation`},
 	{"nodes resize pods no more often than they can", by("internal/workloads/sync", "TestResizesArePaced"),
-		"internal/workloads/sync/resize.go", ` || s.queue.after(i, s.resizes.wait(heldWrite{i, resizing}, 1)) {`, ` {`},
+		"internal/workloads/sync/resize.go", `s.queue.after(i, s.resizes.wait(heldWrite{i, resizing}, 1)) {`, `s.queue.after(i, 0) {`},
 	{"what others use of a node is not told", by("internal/workloads/translate", "TestResizeStatus"),
 		"internal/workloads/translate/status.go", `roomOfNode.ReplaceAllString(replacer.Replace(text), "$1")`, `replacer.Replace(text)`},
 	{"what a pod asks for counts while its node has not so much", by("internal/server/quota", "TestAsked"),

@@ -274,6 +274,12 @@ var _ = Describe("Resizes", func() {
 			Expect(core.ResourceQuotas("default").Delete(ctx, "cpus", metav1.DeleteOptions{})).To(Succeed())
 		})
 		Eventually(used).Should(Equal(fmt.Sprint(others)))
+		large := plainPod("large")
+		large.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		Eventually(func() error { // admission knows the quota some time after it has been made
+			_, err := pods.Create(ctx, large, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}).Should(MatchError(ContainSubstring("exceeded quota")))
 		Expect(resize(ctx, pods, "limited", "3")).To(And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("exceeded quota"))))
 		Expect(resize(ctx, pods, "limited", "2")).To(Succeed())
 		Eventually(cpuOnHost(ctx, "limited")).Should(Equal("2"))
