@@ -454,7 +454,7 @@ type ControlPlaneResources struct {
 	// +kubebuilder:validation:MaxProperties=3
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'] && !string(self[k]).startsWith('-'))",message="requests are cpu, memory and ephemeral-storage, and not negative"
 	Requests corev1.ResourceList `json:"requests,omitempty"`
-	// limits is the most that a server may use.
+	// limits is the most that the container may use.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=3
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'] && !string(self[k]).startsWith('-'))",message="limits are cpu, memory and ephemeral-storage, and not negative"

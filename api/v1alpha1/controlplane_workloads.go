@@ -21,13 +21,13 @@ type ControlPlaneWorkloads struct {
 	NetworkIsolation ControlPlaneNetworkIsolation `json:"networkIsolation,omitzero"`
 	// localImages is whether pods may use images that are on their node already, as their pull policies
 	// say. Defaults to Untrusted: images are always pulled, so that nobody uses what another tenant has
-	// pulled. Trusted is for hosts whose kubelets look after that.
+	// pulled. Trusted is for hosts whose kubelets look after that (--trust-local-images of the syncer).
 	// +optional
 	// +kubebuilder:validation:Enum=Untrusted;Trusted
 	LocalImages LocalImages `json:"localImages,omitempty"`
 	// orphanLimit is how many objects of the host may be deleted within ten minutes whose counterpart
 	// in a space is gone without having been seen to be deleted. If it would be more than that, and
-	// more than a tenth of all, nothing more of them is deleted. Defaults to 50.
+	// more than a tenth of all, nothing more of them is deleted. Defaults to 50 (--orphan-limit).
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	OrphanLimit *int32 `json:"orphanLimit,omitempty"`
@@ -42,13 +42,13 @@ type ControlPlaneWorkloads struct {
 type ControlPlaneNetworkIsolation struct {
 	// mode is Enforced or Unenforced. Defaults to Enforced: pods run only while two pods of the
 	// operator's image find that the host enforces network policies. Unenforced runs them in any case,
-	// by which you accept that every pod may reach every other tenant's.
+	// by which you accept that every pod may reach every other tenant's (--network-isolation).
 	// +optional
 	// +kubebuilder:validation:Enum=Enforced;Unenforced
 	Mode NetworkIsolationMode `json:"mode,omitempty"`
 	// clusterCIDRs are the networks of the host's pods, Services and nodes, and of whatever else is not
 	// outside for pods of spaces. Without them, these are all private ones. What nodes and ServiceCIDRs
-	// tell is added.
+	// tell is added (--network-isolation-cluster-cidrs).
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -56,7 +56,7 @@ type ControlPlaneNetworkIsolation struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="each of clusterCIDRs must be a network such as 10.0.0.0/8 or fd00::/8"
 	ClusterCIDRs []string `json:"clusterCIDRs,omitempty"`
 	// allowedCIDRs are networks that all pods of spaces reach, whatever policies say, such as those of
-	// name servers with a private address.
+	// name servers with a private address (--network-isolation-allow-cidrs).
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64

@@ -8,20 +8,20 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
-	"github.com/tenantry/tenantry/internal/workloads/connect"
+	"github.com/tenantry/tenantry/internal/workloads/hostclient"
 	"github.com/tenantry/tenantry/internal/workloads/sync"
 )
 
 func newSyncerCommand() *cobra.Command {
 	options := sync.Options{LeaderElection: true}
 	path := ""
-	var host connect.Credentials
+	var host hostclient.Credentials
 	var logs logFlags
 	cmd := &cobra.Command{
 		Use:   "syncer",
 		Short: "Run the syncer: the pods of spaces on a host cluster",
 		Long: `Runs the pods of all spaces on one host cluster, and says in the spaces what
-becomes of them. The servers need --host-kubeconfig, too.
+becomes of them. The servers need the host, too (--host-kubeconfig or --host-in-cluster).
 
 It needs a system user with every right (group system:masters) and, on the host
 cluster, the ServiceAccount syncer of config/workloads.`,
@@ -55,7 +55,7 @@ cluster, the ServiceAccount syncer of config/workloads.`,
 	fs.StringVar(&path, "kubeconfig", "", "Kubeconfig of a system user. In-cluster credentials if empty.")
 	host.AddFlags(fs, "Kubeconfig of the host cluster, for its ServiceAccount syncer.")
 	fs.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0",
-		"Address of /healthz and /readyz, 0 for none. It is not ready before it has its rights and, if it is the one that works, while no pod may run.")
+		"Address of /healthz and /readyz, 0 for none. Not ready until the syncer has its rights on the host. The elected one is not ready while the network test keeps pods from running; the others are.")
 	fs.BoolVar(&options.LeaderElection, "leader-elect", options.LeaderElection, "Elect one of several replicas.")
 	options.AddFlags(fs)
 	logs.add(fs)

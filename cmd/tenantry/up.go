@@ -145,9 +145,9 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 		"Answer searches over all resources of a space (tenantry find), by an index of the metadata of all objects in DIR/search, which is built at every start.")
 	fs.StringSliceVar(&u.search.Annotations, "search-annotations", nil, "Annotations that are searched and shown, by their keys. By default there are none: many hold copies of whole objects.")
 	u.Server.Host.AddFlags(fs,
-		"Kubeconfig of a host cluster that runs the pods of spaces, for its ServiceAccount syncer (config/workloads). If empty, pods do not run, and stay pending.")
+		"Kubeconfig of a host cluster that runs the pods of spaces, for its ServiceAccount syncer (config/workloads). Without it, or --host-in-cluster, pods do not run, and stay pending.")
 	fs.BoolVar(&u.Syncer, "syncer", u.Syncer,
-		"Run the syncer in this process. Without it, \"tenantry syncer\" is needed as well, and the credentials of the host cluster are those of the ServiceAccount connect.")
+		"Run the syncer in this process. Without it, \"tenantry syncer\" is needed as well; give this process the ServiceAccount connect then.")
 	u.Workloads.AddFlags(fs)
 	fs.Var(&u.search.Properties, "search-property", searchPropertyHelp)
 	u.Server.AddSearchFlags(fs)

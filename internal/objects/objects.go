@@ -65,3 +65,16 @@ func LastKnown[T any](obj any) (T, bool) {
 	object, is := obj.(T)
 	return object, is
 }
+
+// Indexed returns the objects that an index has for a value. Its error is that there is no such index.
+func Indexed[T any](indexer cache.Indexer, index, value string) ([]T, error) {
+	found, err := indexer.ByIndex(index, value)
+	if err != nil {
+		return nil, fmt.Errorf("reading a cache: %w", err)
+	}
+	all := make([]T, len(found))
+	for i := range found {
+		all[i] = found[i].(T)
+	}
+	return all, nil
+}

@@ -27,7 +27,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/signing"
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/internal/workloads/connect"
+	"github.com/tenantry/tenantry/internal/workloads/hostclient"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
@@ -66,7 +66,7 @@ type Options struct {
 	HostTenantLimits string
 	// Host are the credentials of the ServiceAccount by which the server connects to the pods of spaces on a
 	// host cluster, which something else runs there. Without them (the default) pods do not run.
-	Host connect.Credentials
+	Host hostclient.Credentials
 	// WorkloadsAPIAddress is the IP address and port by which pods on that cluster reach the API, which the Service
 	// kubernetes of every space shows. If it is empty, that has an address of the system space.
 	WorkloadsAPIAddress string
@@ -128,7 +128,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.DurationVar(&o.Signing.Duration, "cluster-signing-duration", o.Signing.Duration,
 		"For how long certificates are signed at most, and where spec.expirationSeconds does not say.")
 	o.Host.AddFlags(fs, "Kubeconfig of the host cluster that runs the pods of spaces, for its ServiceAccount connect (config/workloads): by it logs are read, commands run in pods, and Services made. "+
-		"What such a cluster must not get is refused in spaces. If empty, pods do not run, and stay pending. It needs \"tenantry syncer\" as well.")
+		"What such a cluster must not get is refused in spaces. Without it, or --host-in-cluster, pods do not run, and stay pending. It needs \"tenantry syncer\" as well.")
 	fs.StringVar(&o.WorkloadsAPIAddress, "workloads-api-address", o.WorkloadsAPIAddress,
 		"IP address and port by which pods on the host cluster reach the API of their spaces, as \"tenantry syncer\" has it: the Service kubernetes of every space has it.")
 	fs.StringSliceVar(&o.SearchServers.Servers, "search-servers", nil,

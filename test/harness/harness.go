@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -97,4 +98,12 @@ func FreePort() (int, error) {
 	}
 	defer listener.Close()
 	return listener.Addr().(*net.TCPAddr).Port, nil
+}
+
+// WorkloadsFiles returns the manifests of config/workloads, in a directory that has those.
+func WorkloadsFiles(dir string) (all []string) {
+	for _, name := range []string{"namespace", "serviceaccounts", "roles", "policy", "priorityclass", "dns"} {
+		all = append(all, filepath.Join(dir, name+".yaml"))
+	}
+	return all
 }

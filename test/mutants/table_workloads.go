@@ -62,11 +62,11 @@ var workloadsTable = []mutant{
 	{"what the host has of resources is not taken for something else", by("internal/workloads/network", "TestHash"),
 		"internal/workloads/network/policy.go", `sum[:16]`, `sum[:8]`},
 	{"the first that waits for the scheduler comes again", by("internal/workloads/sync", "TestNoScheduler"),
-		"internal/workloads/sync/scheduling.go", `	if l.behind[0] != i {`, `	if true {`},
-	{"what is gone costs its tenant nothing", by("internal/workloads/sync", "TestSpendingGivesBack"),
-		"internal/workloads/sync/spending.go", `			waits.counted.CancelAt(s.clock.Now())`, ``},
+		"internal/workloads/sync/scheduling.go", `	if q.queued[0] != i {`, `	if true {`},
+	{"what is gone costs its tenant nothing", by("internal/workloads/sync", "TestWriteBudgetGivesBack"),
+		"internal/workloads/sync/writebudget.go", `			waits.counted.CancelAt(s.clock.Now())`, ``},
 	{"strangers' packets say nothing of a host", by("internal/workloads/canary", "TestSources"),
-		"internal/workloads/canary/sources.go", `	case word != h.word: // a stranger's`, `	case false && word != h.word:`},
+		"internal/workloads/canary/sources.go", `	case word != r.word: // a stranger's`, `	case false && word != r.word:`},
 	{"a pod has few readiness gates", by("internal/workloads/translate", "TestCheck"),
 		"internal/workloads/translate/gates.go", `if len(gates) > maxGates {`, `if false {`},
 	{"labels of spaces' namespaces are not written by subresources", bySpec("test/integration/workloads", "The labels by which namespaces of spaces are known"),
@@ -127,6 +127,8 @@ var workloadsTable = []mutant{
 		"internal/controller/controlplane/syncer.go", `.WithImage(r.Image).WithResources`, `.WithResources`},
 	{"servers have no token of a host that runs no pods", bySpec("test/integration/operator", "restricted Pod Security Standard lets run, without"),
 		"internal/controller/controlplane/workload.go", `	if cp.Spec.Workloads != nil {`, `	if true {`},
+	{"tokens for a host are for an hour", by("internal/controller/controlplane", "TestHostToken"),
+		"internal/controller/controlplane/workload.go", `	hostTokenSeconds = 3600`, `	hostTokenSeconds = 3607`},
 	{"the API is where the host's namespace of a space says", by("internal/workloads/dns", "TestNoAPI"),
 		"internal/workloads/dns/host.go", `complete && n.Host() == o.Name {`, `complete {`},
 	{"marks that others give their namespaces open no policy", by("internal/workloads/network", "TestOwn"),
@@ -134,7 +136,7 @@ var workloadsTable = []mutant{
 	{"policies of the host are for the namespaces of one owner", by("internal/workloads/sync", "TestOwnNamespace"),
 		"internal/workloads/sync/policies.go", `	network.Own(wanted, s.owner)`, ``},
 	{"marks that others give their namespaces tell no names", by("internal/workloads/dns", "TestForgedOwner"),
-		"internal/workloads/dns/host.go", `return tenantID{p.Installation, p.TenantUID, p.owner}`, `return tenantID{p.Installation, p.TenantUID, ""}`},
+		"internal/workloads/dns/host.go", `return tenantID{p.Installation, p.TenantUID, p.owner}`, `return tenantID{p.Installation, p.TenantUID, names.Owner{}}`},
 	{"a budget of the host is about pods of its own space", by("internal/workloads/sync", "TestHostBudget"),
 		"internal/workloads/sync/budgets.go", `network.PodSelector(budget.Spec.Selector)`, `budget.Spec.Selector; _ = network.PodSelector`},
 	{"a budget that nobody has counted is not on the host", by("internal/workloads/sync", "TestBudgets"),
@@ -224,13 +226,13 @@ var workloadsTable = []mutant{
 	{"canaries of IPv6 send in others' names", by("internal/workloads/sync", "TestCanaries"),
 		"internal/workloads/network/canary.go", `	if ipv6.IsValid() {`, `	if false {`},
 	{"a packet in another's name is noticed", by("internal/workloads/canary", "TestSources"),
-		"internal/workloads/canary/sources.go", `		h.forged.Store(true)`, `		h.own.Store(true)`},
+		"internal/workloads/canary/sources.go", `		r.forged.Store(true)`, `		h.own.Store(true)`},
 	{"that no packet has come at all says nothing", by("internal/workloads/canary", "TestSources"),
-		"internal/workloads/canary/sources.go", `		case err == nil && said&heardOwn != 0:`, `		case err == nil:`},
+		"internal/workloads/canary/sources.go", `		case err == nil && report&receivedOwn != 0:`, `		case err == nil:`},
 	{"pods ask for names where nobody does in their name", by("internal/workloads/sync", "TestDNSFamilies"),
 		"internal/workloads/sync/dns.go", `len(v4) > 0 {`, `false {`},
 	{"a canary has an address that somebody has told", by("internal/workloads/sync", "TestCanaryOutside"),
-		"internal/workloads/sync/ranges.go", `outside(s.told, pod)`, `outside(s.ranges, pod)`},
+		"internal/workloads/sync/ranges.go", `outside(s.reported, pod)`, `outside(s.ranges, pod)`},
 	{"the addresses of canaries are looked at", by("internal/workloads/sync", "TestCanaries"),
 		"internal/workloads/sync/isolation.go", `	if err := s.allInside(listener, dialer); err != nil {`, `	if err := s.allInside(); err != nil {`},
 	{"no pod begins on a host whose ranges nobody knows", by("internal/workloads/sync", "TestCanaryOutside"),
@@ -265,11 +267,11 @@ var workloadsTable = []mutant{
 	{"what a policy governs is not that of another space's", by("internal/workloads/sync", "TestGovernedOnce"),
 		"internal/workloads/sync/governed.go", `key := governedKey{policy.Namespace, policy.Name}`, `key := governedKey{"", policy.Name}`},
 	{"a pod that begins on the host is not too large", by("internal/workloads/sync", "TestLargePods"),
-		"internal/workloads/sync/spending.go", `n > maxPodBytes {`, `n < 0 {`},
+		"internal/workloads/sync/writebudget.go", `n > maxPodBytes {`, `n < 0 {`},
 	{"a host does not store large pods anew as often as a tenant likes", by("internal/workloads/sync", "TestPacedChanges"),
-		"internal/workloads/sync/update.go", ` || s.waits(pod, change, sizeOf(wanted)) {`, ` {`},
-	{"what a tenant has changed on a host is no other's", by("internal/workloads/sync", "TestSpending"),
-		"internal/workloads/sync/spending.go", `		s.of[w.item.tenant] = of`, `		s.of[w.item.tenant], s.of["globex"] = of, of`},
+		"internal/workloads/sync/update.go", ` || s.waits(pod, writeUpdate, sizeOf(wanted)) {`, ` {`},
+	{"what a tenant has changed on a host is no other's", by("internal/workloads/sync", "TestWriteBudget"),
+		"internal/workloads/sync/writebudget.go", `		s.of[w.item.tenant] = of`, `		s.of[w.item.tenant], s.of["globex"] = of, of`},
 	{"labels follow policies", by("internal/workloads/sync", "TestPolicyBeforeLabels"),
 		"internal/workloads/sync/policies.go", `	if (err == nil || isDenied(err)) && `, `	if true && `},
 	{"a policy that a host refuses closes its pods", by("internal/workloads/sync", "TestPolicyBeforeLabels"),
@@ -314,11 +316,11 @@ var workloadsTable = []mutant{
 	}
 	err = s.endHost(ctx, host, graceOf(pod))`},
 	{"what the host refuses is not asked for again at once", by("internal/workloads/sync", "TestRefusedByHost"),
-		"internal/workloads/sync/pods.go", `		s.hold(pod, creation, creationOf(pod, wanted), nil)`, ``},
+		"internal/workloads/sync/pods.go", `		s.backOff(pod, writeCreation, creationOf(pod, wanted), nil)`, ``},
 	{"a change that the host refuses is not asked for again at once", by("internal/workloads/sync", "TestChangeRefusedByHost"),
-		"internal/workloads/sync/update.go", `		s.hold(pod, change, what, nil)`, ``},
+		"internal/workloads/sync/update.go", `		s.backOff(pod, writeUpdate, what, nil)`, ``},
 	{"a status that does not hold is not written again at once", by("internal/workloads/sync", "TestDoesNotHold"),
-		"internal/workloads/sync/pods.go", `		s.hold(pod, status, because, nil)`, ``},
+		"internal/workloads/sync/pods.go", `		s.backOff(pod, writeStatus, because, nil)`, ``},
 	{"a pod names so much and no more", by("internal/workloads/translate", "TestCheck"),
 		"internal/workloads/translate/check.go", `named > maxReferences {`, `false {`},
 	{"what is not stored is not on the host", by("internal/workloads/clusterip", "TestTakenBack"),
@@ -413,15 +415,15 @@ var workloadsTable = []mutant{
 	{"names are those of the tenant", by("internal/workloads/dns", "TestNames"),
 		"internal/workloads/dns/host.go", `	return tenantKey(of) + "|" + namespace`, `	return of.installation + "|" + namespace`},
 	{"names of the host's namespaces are those of the tenant", by("internal/workloads/dns", "TestNames"),
-		"internal/workloads/dns/host.go", `ok && idOf(owner) == of {
-			return name`, `ok && owner.Name != "" {
+		"internal/workloads/dns/host.go", `ok && idOf(p) == of {
+			return name`, `ok && p.Name != "" {
 			return name`},
 	{"names of Services' addresses are the tenant's", by("internal/workloads/dns", "TestNames"),
-		"internal/workloads/dns/host.go", `ok && idOf(owner) == of {
+		"internal/workloads/dns/host.go", `ok && idOf(p) == of {
 			found`, `ok {
 			found`},
 	{"names of endpoints' addresses are the tenant's", by("internal/workloads/dns", "TestNames"),
-		"internal/workloads/dns/host.go", `!ok || idOf(owner) != of || service == nil`, `!ok || service == nil`},
+		"internal/workloads/dns/host.go", `!ok || idOf(p) != of || service == nil`, `!ok || service == nil`},
 	{"names of pods' addresses are the tenant's", by("internal/workloads/dns", "TestNames"),
 		"internal/workloads/dns/records.go", `!ok || idOf(there) != l.of ||`, `!ok ||`},
 	{"upstreams are not asked whose addresses of the cluster are", by("internal/workloads/dns", "TestForward"),
@@ -441,17 +443,17 @@ var workloadsTable = []mutant{
 `, `		return nil, false
 `},
 	{"nobody has connections for DNS that are not known to be its own", by("internal/workloads/dns", "TestStrangers"),
-		"internal/workloads/dns/limits.go", `p.isStranger() && l.strange >= maxConnectionsOne
+		"internal/workloads/dns/limits.go", `p.isUnknown() && l.unknown >= maxConnectionsOne
 `, `false
 `},
 	{"a connection for DNS is its tenant's when it asks", by("internal/workloads/dns", "TestStrangers"),
 		"internal/workloads/dns/limits.go", `ok && !c.listener.settle(c) || `, `ok && c == nil || `},
 	{"nobody has all places for questions of unknown addresses", by("internal/workloads/dns", "TestWaiting"),
-		"internal/workloads/dns/turns.go", `	if t.queued >= t.queue {
-		t.displace()`, `	if t.queued >= t.queue {
-		turn := make(chan bool, 1)
-		turn <- false
-		return turn`},
+		"internal/workloads/dns/queue.go", `	if q.taken >= q.places {
+		q.displace()`, `	if q.taken >= q.places {
+		place := make(chan bool, 1)
+		place <- false
+		return place`},
 	{"a question looks at what it names alone", by("internal/workloads/dns", "TestLooks"),
 		"internal/workloads/dns/host.go", `belowKey(service.Namespace, service.Name, name))`, `belowKey(service.Namespace, service.Name, ""))`},
 	{"a tenant has a share of the processors for DNS", by("internal/workloads/dns", "TestProcessors"),
@@ -467,9 +469,9 @@ var workloadsTable = []mutant{
 		"internal/workloads/dns/server.go", `	return tcp || !address.Is6() || s.trustsIPv6`, `	return true`},
 	{"what may be in another's name counts as nobody's", by("internal/workloads/dns", "TestIPv6"),
 		"internal/workloads/dns/limits.go", `	if s.trusts(address, tcp) {`, `	if s.trusts(address, tcp) || true {`},
-	{"upstreams are asked so much for a tenant", by("internal/workloads/dns", "TestSpending"),
-		"internal/workloads/dns/forward.go", `	if !f.spent.allow(of) {`, `	if false {`},
-	{"an upstream that does not know is not asked again", by("internal/workloads/dns", "TestSpending"),
+	{"upstreams are asked so much for a tenant", by("internal/workloads/dns", "TestUpstreamBudget"),
+		"internal/workloads/dns/forward.go", `	if !f.budget.allow(of) {`, `	if false {`},
+	{"an upstream that does not know is not asked again", by("internal/workloads/dns", "TestUpstreamBudget"),
 		"internal/workloads/dns/forward.go", `last, failed[upstream] = answer, true`, `last, failed[upstream] = answer, false`},
 	{"a tenant has a share of upstreams", by("internal/workloads/dns", "TestTurns"),
 		"internal/workloads/dns/turns.go", `		if t.used[k] >= t.share {`, `		if false {`},
@@ -567,7 +569,7 @@ var workloadsTable = []mutant{
 	{"a change does not say that a resize was written", by("internal/workloads/sync", "TestResizeRefusedByHost"),
 		"internal/workloads/sync/update.go", `	delete(annotations, resourcesAnnotation)`, `	_ = resourcesAnnotation`},
 	{"nodes resize pods no more often than they can", by("internal/workloads/sync", "TestResizesArePaced"),
-		"internal/workloads/sync/resize.go", `s.queue.after(i, s.resizes.wait(heldWrite{i, resizing}, 1)) {`, `s.queue.after(i, 0) {`},
+		"internal/workloads/sync/resize.go", `s.queue.after(i, s.resizes.wait(itemWrite{i, writeResources}, 1)) {`, `s.queue.after(i, 0) {`},
 	{"what others use of a node is not told", by("internal/workloads/translate", "TestResizeStatus"),
 		"internal/workloads/translate/status.go", `roomOfNode.ReplaceAllString(replacer.Replace(text), "$1")`, `replacer.Replace(text)`},
 	{"what a pod asks for counts while its node has not so much", by("internal/server/quota", "TestAsked"),

@@ -143,14 +143,20 @@ var _ = Describe("workloads of a ControlPlane", Ordered, func() {
 
 	It("are made by a ServiceAccount that has no Secret, and reaches nothing beyond", func() {
 		syncer := []string{"--as", "system:serviceaccount:" + namespace + ":running.syncer.tenantry.io", "--as-group", "system:serviceaccounts", "--as-group", "system:serviceaccounts:" + namespace}
-		for _, args := range [][]string{
-			{"get", "secrets", "--namespace", namespace}, {"get", "secrets", "--namespace", "tenantry-workloads"},
-			{"create", "namespace", "mine"}, {"label", "namespace", "kube-system", "workloads.tenantry.io/installation=x"},
+		must(append([]string{"get", "pods", "-A", "-o", "name"}, syncer...)...) // it is the one that has the rights
+		const byRights, byPolicy = "cannot list resource", "ValidatingAdmissionPolicy 'tenantry-workloads'"
+		for _, refused := range []struct {
+			by   string
+			args []string
+		}{
+			{byRights, []string{"get", "secrets", "--namespace", namespace}}, {byRights, []string{"get", "secrets", "--namespace", "tenantry-workloads"}},
+			{byPolicy, []string{"create", "namespace", "mine"}}, {byPolicy, []string{"label", "namespace", "kube-system", "workloads.tenantry.io/installation=x"}},
 		} {
-			out, err := kubectl(append(args, syncer...)...)
+			out, err := kubectl(append(refused.args, syncer...)...)
 			Expect(err).To(HaveOccurred())
-			Expect(out).To(Or(ContainSubstring("forbidden"), ContainSubstring("denied")))
+			Expect(out).To(ContainSubstring(refused.by))
 		}
+		Expect(in("get", "secrets", "-o", "name", "--field-selector", "type=kubernetes.io/service-account-token")).To(BeEmpty())
 	})
 
 	It("go on when the ControlPlane does not run them any more, and are looked after again", func() {

@@ -23,8 +23,8 @@ import (
 // syncerUser is the syncer as a user of the control plane.
 const syncerUser = "tenantry-syncer"
 
-// onHost is whose the ServiceAccounts are by which pods of a ControlPlane's spaces run on the host.
-func onHost(cp *v1alpha1.ControlPlane) names.Owner {
+// hostOwner is whose the ServiceAccounts are by which pods of a ControlPlane's spaces run on the host.
+func hostOwner(cp *v1alpha1.ControlPlane) names.Owner {
 	return names.Owner{Namespace: cp.Namespace, ControlPlane: cp.Name}
 }
 
@@ -49,7 +49,7 @@ func (r *Reconciler) ensureHostAccounts(ctx context.Context, w *work) error {
 	if w.cp.Spec.Workloads == nil {
 		return nil
 	}
-	for _, name := range []string{onHost(w.cp).Syncer(), onHost(w.cp).Connect()} {
+	for _, name := range []string{hostOwner(w.cp).Syncer(), hostOwner(w.cp).Connect()} {
 		if err := r.applyAccount(ctx, w.cp, name); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (r *Reconciler) ensureHostAccounts(ctx context.Context, w *work) error {
 func (r *Reconciler) ensureSyncer(ctx context.Context, w *work) error {
 	name := syncerName(w.cp)
 	if w.cp.Spec.Workloads == nil {
-		live, err := r.syncerLeft(ctx, w.cp)
+		live, err := r.ownSyncer(ctx, w.cp)
 		if err != nil || live == nil || ptr.Deref(live.Spec.Replicas, 1) == 0 {
 			return err
 		}
@@ -92,9 +92,9 @@ func (r *Reconciler) ensureSyncer(ctx context.Context, w *work) error {
 // syncers is the number of syncers, of which one works: as many as can go on without another one's node.
 func syncers(cp *v1alpha1.ControlPlane) int32 { return min(replicas(cp), 2) }
 
-// syncerLeft returns the Deployment of the syncer of a ControlPlane that may want none, nil if there is none. What somebody
+// ownSyncer returns the Deployment of this ControlPlane's syncer, nil if there is none. What somebody
 // else has made of that name, or an earlier ControlPlane, is of no concern then.
-func (r *Reconciler) syncerLeft(ctx context.Context, cp *v1alpha1.ControlPlane) (*appsv1.Deployment, error) {
+func (r *Reconciler) ownSyncer(ctx context.Context, cp *v1alpha1.ControlPlane) (*appsv1.Deployment, error) {
 	live := &appsv1.Deployment{}
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: cp.Namespace, Name: syncerName(cp)}, live)
 	if client.IgnoreNotFound(err) != nil {
@@ -120,8 +120,7 @@ func (r *Reconciler) syncer(w *work, replicas int32) (*applyappsv1.DeploymentApp
 	}, syncerArgs(&wanted)...)
 	container := r.loggedIn(w, args...).WithImage(r.Image).WithResources(resources(wanted.Resources, defaultManagerResources))
 	container.Env = nil // it calls nothing but the servers and the host
-	pod := r.loginPod(w, syncerName(w.cp), container).
-		WithServiceAccountName(onHost(w.cp).Syncer()).WithAutomountServiceAccountToken(true)
+	pod := withHostToken(r.loginPod(w, syncerName(w.cp), container), hostOwner(w.cp).Syncer())
 	deployment := r.deployment(w.cp, syncerName(w.cp), syncerPart, replicas, pod)
 	return deployment, configure(w.cp, deployment.Spec.Template, nil)
 }
@@ -151,7 +150,7 @@ func syncerArgs(wanted *v1alpha1.ControlPlaneWorkloads) (args []string) {
 
 // observeSyncer reads what there is of the syncer.
 func (r *Reconciler) observeSyncer(ctx context.Context, w *work) error {
-	live, err := r.syncerLeft(ctx, w.cp)
+	live, err := r.ownSyncer(ctx, w.cp)
 	if w.cp.Spec.Workloads == nil {
 		w.syncerIsLeft, w.syncer.settled = live != nil, true
 		return err
@@ -165,26 +164,26 @@ func (r *Reconciler) observeSyncer(ctx context.Context, w *work) error {
 
 // workloadsReady says whether pods of spaces run on the host: nothing if nobody has ever wanted that.
 func workloadsReady(w *work, failed error) []metav1.Condition {
-	is := func(is bool, reason, message string) []metav1.Condition {
+	condition := func(is bool, reason, message string) []metav1.Condition {
 		return []metav1.Condition{conditions.New(v1alpha1.ConditionWorkloadsReady, is, reason, message)}
 	}
 	switch {
 	case w.cp.Spec.Workloads == nil && !w.syncerIsLeft:
 		return nil
 	case w.cp.Spec.Workloads == nil:
-		return is(false, v1alpha1.ReasonStopped, fmt.Sprintf("spec.workloads is not there: what runs of spaces goes on, and nothing looks after it. "+
+		return condition(false, v1alpha1.ReasonStopped, fmt.Sprintf("spec.workloads is not there: what runs of spaces goes on, and nothing looks after it. "+
 			"To have it gone, with all that it has stored: kubectl delete namespaces -l %s=%s,%s=%s",
 			names.ControlPlaneNamespaceLabel, w.cp.Namespace, names.ControlPlaneLabel, w.cp.Name))
 	case w.syncer.failing != "":
-		return is(false, v1alpha1.ReasonPodFailing, w.syncer.failing)
+		return condition(false, v1alpha1.ReasonPodFailing, w.syncer.failing)
 	case len(w.syncer.unready) > 0:
-		return is(false, v1alpha1.ReasonSyncerNotReady, fmt.Sprintf("pods %s run and are not ready, and their events say why: kubectl -n %s describe pod %s",
+		return condition(false, v1alpha1.ReasonSyncerNotReady, fmt.Sprintf("pods %s run and are not ready, and their events say why: kubectl -n %s describe pod %s",
 			conditions.Enumerate(w.syncer.unready), w.cp.Namespace, w.syncer.unready[0]))
 	case w.syncer.ready > 0:
-		return is(true, v1alpha1.ReasonSyncerReady, "pods of spaces run on this cluster")
+		return condition(true, v1alpha1.ReasonSyncerReady, "pods of spaces run on this cluster")
 	case failed != nil:
-		return is(false, v1alpha1.ReasonBlocked, "the condition Degraded says by what")
+		return condition(false, v1alpha1.ReasonBlocked, "the condition Degraded says by what")
 	default:
-		return is(false, v1alpha1.ReasonRollingOut, "waiting for the syncer to be made and ready")
+		return condition(false, v1alpha1.ReasonRollingOut, "waiting for the syncer to be made and ready")
 	}
 }

@@ -27,6 +27,12 @@ const (
 	pkiVolume     = "pki"
 	pkiDir        = "/etc/tenantry/pki"
 
+	// hostTokenDir is where client-go looks for the token of a pod's ServiceAccount.
+	hostTokenVolume = "host-token"
+	hostTokenDir    = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// hostTokenSeconds is how long such a token lives. Kubelets renew it in time.
+	hostTokenSeconds = 3600
+
 	// gracePeriod is what a pod gets to end, in seconds: a server answers for shutdownDelay,
 	// and then what it has begun, for a minute at most.
 	gracePeriod = 90
@@ -124,14 +130,30 @@ func (r *Reconciler) pod(cp *v1alpha1.ControlPlane, container *applycorev1.Conta
 func (r *Reconciler) serverPod(cp *v1alpha1.ControlPlane, container *applycorev1.ContainerApplyConfiguration) *applycorev1.PodSpecApplyConfiguration {
 	pod := r.pod(cp, container)
 	if cp.Spec.Workloads != nil {
-		pod.WithServiceAccountName(onHost(cp).Connect()).WithAutomountServiceAccountToken(true)
+		withHostToken(pod, hostOwner(cp).Connect())
 	}
 	return pod.WithVolumes(mounted(pkiVolume,
 		project(servingName(cp), serverCA+crt, systemCA+crt, server+crt, server+key, frontProxyClient+crt, frontProxyClient+key,
 			clientCA+crt, clientCA+key, serviceAccount+key, serviceAccount+pub)))
 }
 
-// mounted is a volume of Secrets.
+// withHostToken has a pod act on the host by a ServiceAccount. What admission mounts would be the same, but for the token, which a
+// host may have live for a year then (--service-account-extend-token-expiration).
+func withHostToken(pod *applycorev1.PodSpecApplyConfiguration, account string) *applycorev1.PodSpecApplyConfiguration {
+	for i := range pod.Containers {
+		pod.Containers[i].WithVolumeMounts(applycorev1.VolumeMount().WithName(hostTokenVolume).WithMountPath(hostTokenDir).WithReadOnly(true))
+	}
+	return pod.WithServiceAccountName(account).WithVolumes(mounted(hostTokenVolume,
+		applycorev1.VolumeProjection().WithServiceAccountToken(applycorev1.ServiceAccountTokenProjection().
+			WithPath(corev1.ServiceAccountTokenKey).WithExpirationSeconds(hostTokenSeconds)),
+		applycorev1.VolumeProjection().WithConfigMap(applycorev1.ConfigMapProjection().WithName("kube-root-ca.crt").
+			WithItems(applycorev1.KeyToPath().WithKey(corev1.ServiceAccountRootCAKey).WithPath(corev1.ServiceAccountRootCAKey))),
+		applycorev1.VolumeProjection().WithDownwardAPI(applycorev1.DownwardAPIProjection().
+			WithItems(applycorev1.DownwardAPIVolumeFile().WithPath(corev1.ServiceAccountNamespaceKey).
+				WithFieldRef(applycorev1.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath("metadata.namespace"))))))
+}
+
+// mounted is a volume of Secrets, and of what else can be projected.
 func mounted(name string, sources ...*applycorev1.VolumeProjectionApplyConfiguration) *applycorev1.VolumeApplyConfiguration {
 	return applycorev1.Volume().WithName(name).WithProjected(applycorev1.ProjectedVolumeSource().
 		WithDefaultMode(0o440).WithSources(sources...))

@@ -67,7 +67,7 @@ func ExitCode(err error) int {
 // that is not empty, and closes them.
 func Listen(ctx context.Context, addresses []string, packets, word string) error {
 	var config net.ListenConfig
-	h := heard{word: word}
+	r := received{word: word}
 	failed := make(chan error, len(addresses)+1)
 	if packets != "" {
 		conn, err := config.ListenPacket(ctx, "udp", packets)
@@ -75,7 +75,7 @@ func Listen(ctx context.Context, addresses []string, packets, word string) error
 			return fmt.Errorf("listening on %s: %w", packets, err)
 		}
 		defer func() { _ = conn.Close() }()
-		go func() { failed <- h.listen(conn) }()
+		go func() { failed <- r.listen(conn) }()
 	}
 	for _, address := range addresses {
 		listener, err := config.Listen(ctx, "tcp", address)
@@ -83,7 +83,7 @@ func Listen(ctx context.Context, addresses []string, packets, word string) error
 			return fmt.Errorf("listening on %s: %w", address, err)
 		}
 		defer func() { _ = listener.Close() }()
-		go func() { failed <- accept(listener, &h) }()
+		go func() { failed <- accept(listener, &r) }()
 	}
 	select {
 	case <-ctx.Done():
@@ -93,13 +93,13 @@ func Listen(ctx context.Context, addresses []string, packets, word string) error
 	}
 }
 
-func accept(listener net.Listener, h *heard) error {
+func accept(listener net.Listener, r *received) error {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
 			return fmt.Errorf("accepting connections: %w", err)
 		}
-		_, _ = conn.Write([]byte{h.said()}) // an empty buffer takes it
+		_, _ = conn.Write([]byte{r.report()}) // an empty buffer takes it
 		_ = conn.Close()
 	}
 }

@@ -15,49 +15,50 @@ import (
 // ErrUnchecked is that a packet has arrived in the name of an address that is not its sender's.
 var ErrUnchecked = errors.New("the host cluster does not check in whose name pods send by UDP over IPv6")
 
-// forgedNames is in the names of how many addresses beside its own a canary sends.
+// forgedNames is in the names of how many addresses beside its own a canary sends. Chosen: a plugin may know one of them for
+// another pod's.
 const forgedNames = 3
 
 // What the one that listens says of the packets that have arrived, to everybody who connects.
 const (
-	heardOwn byte = 1 << iota
-	heardForged
+	receivedOwn byte = 1 << iota
+	receivedForged
 )
 
-// heard is which packets have arrived: in the sender's own name, and in another's. Each of them says both, behind a word
+// received is which packets have arrived: in the sender's own name, and in another's. Each of them says both, behind a word
 // that nobody else knows: whoever reaches the port would have the host look unchecked otherwise.
-type heard struct {
+type received struct {
 	word        string
 	own, forged atomic.Bool
 }
 
 // note notes a packet, and from where it has come.
-func (h *heard) note(packet string, from netip.Addr) {
+func (r *received) note(packet string, from netip.Addr) {
 	word, names, _ := strings.Cut(packet, " ")
 	name, sender, _ := strings.Cut(names, " ")
 	switch {
-	case word != h.word: // a stranger's
+	case word != r.word: // a stranger's
 	case name != from.WithZone("").String(): // somebody has changed it on its way
 	case name == sender:
-		h.own.Store(true)
+		r.own.Store(true)
 	default:
-		h.forged.Store(true)
+		r.forged.Store(true)
 	}
 }
 
-// said returns what those who connect are told.
-func (h *heard) said() (all byte) {
-	if h.own.Load() {
-		all |= heardOwn
+// report returns what those who connect are told.
+func (r *received) report() (all byte) {
+	if r.own.Load() {
+		all |= receivedOwn
 	}
-	if h.forged.Load() {
-		all |= heardForged
+	if r.forged.Load() {
+		all |= receivedForged
 	}
 	return all
 }
 
 // listen notes packets until conn is closed.
-func (h *heard) listen(conn net.PacketConn) error {
+func (r *received) listen(conn net.PacketConn) error {
 	buffer := make([]byte, 256)
 	for {
 		n, from, err := conn.ReadFrom(buffer)
@@ -65,12 +66,12 @@ func (h *heard) listen(conn net.PacketConn) error {
 			return fmt.Errorf("reading packets: %w", err)
 		}
 		if from, ok := from.(*net.UDPAddr); ok {
-			h.note(string(buffer[:n]), from.AddrPort().Addr())
+			r.note(string(buffer[:n]), from.AddrPort().Addr())
 		}
 	}
 }
 
-// ask asks the canary at an address what it has heard.
+// ask asks the canary at an address what has arrived there.
 func ask(ctx context.Context, address string) (byte, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -80,11 +81,11 @@ func ask(ctx context.Context, address string) (byte, error) {
 	if err := conn.SetReadDeadline(time.Now().Add(dialTimeout)); err != nil {
 		return 0, fmt.Errorf("asking the other canary: %w", err)
 	}
-	said := []byte{0}
-	if _, err := io.ReadFull(conn, said); err != nil {
+	report := []byte{0}
+	if _, err := io.ReadFull(conn, report); err != nil {
 		return 0, fmt.Errorf("asking the other canary: %w", err)
 	}
-	return said[0], nil
+	return report[0], nil
 }
 
 // Sources returns nil once packets of this pod have arrived some times in a row at an address of IPv6, and none in the name
@@ -104,18 +105,18 @@ func sources(ctx context.Context, send func(ctx context.Context, name, sender ne
 			_ = send(ctx, name, own, packets) // a kernel that refuses checks, too
 		}
 		err := send(ctx, own, own, packets)
-		var said byte
+		var report byte
 		select { // until they are there
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
 		if err == nil {
-			said, err = ask(context.WithoutCancel(ctx), answers)
+			report, err = ask(context.WithoutCancel(ctx), answers)
 		}
 		switch {
-		case said&heardForged != 0:
+		case report&receivedForged != 0:
 			return ErrUnchecked
-		case err == nil && said&heardOwn != 0:
+		case err == nil && report&receivedOwn != 0:
 			if arrived++; arrived == rounds {
 				return nil
 			}

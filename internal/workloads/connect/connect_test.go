@@ -200,7 +200,7 @@ func TestContainer(t *testing.T) {
 			for _, options := range []runtime.Object{
 				&core.PodExecOptions{Container: tc.container}, &core.PodAttachOptions{Container: tc.container}, &core.PodLogOptions{Container: tc.container},
 			} {
-				got, err := onHost(options, tc.pod)
+				got, err := hostOptions(options, tc.pod)
 				if tc.fail != "" {
 					if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), tc.fail) {
 						t.Errorf("got %v, %v", got, err)
@@ -214,12 +214,12 @@ func TestContainer(t *testing.T) {
 					t.Errorf("got %q of %q", named, nameIn(options))
 				}
 			}
-			if _, err := onHost(&core.PodPortForwardOptions{}, tc.pod); err != nil {
+			if _, err := hostOptions(&core.PodPortForwardOptions{}, tc.pod); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	if _, err := onHost(&core.Pod{}, alone); err == nil {
+	if _, err := hostOptions(&core.Pod{}, alone); err == nil {
 		t.Error("options of an unknown kind are taken")
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// onHost returns options that name the container of the host's pod which is the one of the space's that a client asks for. The
+// hostOptions returns options that name the container of the host's pod which is the one of the space's that a client asks for. The
 // host's pod may have others, which its administrators and webhooks have put into it: those are not the tenant's.
-func onHost(options runtime.Object, pod *core.Pod) (runtime.Object, error) {
+func hostOptions(options runtime.Object, pod *core.Pod) (runtime.Object, error) {
 	options = options.DeepCopyObject()
 	var container *string
 	switch o := options.(type) {

@@ -130,7 +130,7 @@ func (h *host) locate(ctx context.Context, name, subresource string, options run
 	if err := h.check(ctx, home, pod); err != nil {
 		return nil, err
 	}
-	if options, err = onHost(options, pod); err != nil {
+	if options, err = hostOptions(options, pod); err != nil {
 		return nil, err
 	}
 	query, err := legacyscheme.ParameterCodec.EncodeParameters(options, corev1.SchemeGroupVersion)

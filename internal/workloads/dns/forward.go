@@ -29,8 +29,8 @@ const (
 	attempts = 3
 	// maxQueued is how many questions of all tenants wait for their turn.
 	maxQueued = 4096
-	// maxSpending is of how many tenants that have asked upstreams within some seconds it is known how much.
-	maxSpending = 4096
+	// maxBudgets is of how many tenants that have asked upstreams within some seconds it is known how much.
+	maxBudgets = 4096
 )
 
 var (
@@ -44,7 +44,7 @@ type forwarder struct {
 	// upstreams are addresses with ports.
 	upstreams []string
 	turns     *turns[tenantID]
-	spent     *spending
+	budget    *upstreamBudget
 	answers   *answers
 	// isInside reports whether no upstream is to know of a name.
 	isInside func(name string) bool
@@ -149,7 +149,7 @@ func (f *forwarder) exchange(ctx context.Context, of tenantID, m *dns.Msg, upstr
 }
 
 func (f *forwarder) exchangeBy(ctx context.Context, of tenantID, network string, m *dns.Msg, upstream string) (*dns.Msg, error) {
-	if !f.spent.allow(of) {
+	if !f.budget.allow(of) {
 		return nil, errBusy
 	}
 	ctx, cancel := context.WithTimeout(ctx, upstreamTimeout)
@@ -160,9 +160,9 @@ func (f *forwarder) exchangeBy(ctx context.Context, of tenantID, network string,
 	return answer, err
 }
 
-// spending bounds what upstreams are asked for each tenant, each attempt counted: they take so much of a node, and drop
+// upstreamBudget bounds what upstreams are asked for each tenant, each attempt counted: they take so much of a node, and drop
 // what is beyond that, of everybody. Who has not asked for a while is forgotten.
-type spending struct {
+type upstreamBudget struct {
 	perSecond rate.Limit
 	burst     int
 	// refill is after how long there is nothing to know of who has asked.
@@ -172,24 +172,24 @@ type spending struct {
 	of *utilcache.LRUExpireCache
 }
 
-// newSpending returns the bounds for so much a second, after a burst of two and a half times as much.
-func newSpending(perSecond int) *spending {
+// newUpstreamBudget returns the bounds for so much a second, after a burst of two and a half times as much.
+func newUpstreamBudget(perSecond int) *upstreamBudget {
 	burst := perSecond*5/2 + 1
-	return &spending{
+	return &upstreamBudget{
 		perSecond: rate.Limit(perSecond), burst: burst, refill: time.Duration(burst) * time.Second / time.Duration(perSecond),
-		of: utilcache.NewLRUExpireCache(maxSpending),
+		of: utilcache.NewLRUExpireCache(maxBudgets),
 	}
 }
 
 // allow counts one more question to an upstream, and reports whether it may be asked.
-func (s *spending) allow(of tenantID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found, ok := s.of.Get(of)
+func (b *upstreamBudget) allow(of tenantID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found, ok := b.of.Get(of)
 	if !ok {
-		found = rate.NewLimiter(s.perSecond, s.burst)
+		found = rate.NewLimiter(b.perSecond, b.burst)
 	}
-	s.of.Add(of, found, s.refill)
+	b.of.Add(of, found, b.refill)
 	return found.(*rate.Limiter).Allow()
 }
 

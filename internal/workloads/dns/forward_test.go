@@ -244,7 +244,7 @@ func TestAge(t *testing.T) {
 // TestTurns checks that a tenant has its share, that others get turns beside it, and that nothing is left.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns[string](8, 10)
+		turns := newTurns[string](8, 2, 10)
 		var mu sync.Mutex
 		var granted []string
 		var ends []func()
@@ -304,15 +304,15 @@ func TestTurns(t *testing.T) {
 		for len(ends) > 0 {
 			end()
 		}
-		if turns.busy != 0 || turns.queued != 0 || len(turns.used) != 0 || len(turns.waiting) != 0 || len(turns.order) != 0 {
+		if turns.busy != 0 || turns.taken != 0 || len(turns.used) != 0 || len(turns.waiting) != 0 || len(turns.order) != 0 {
 			t.Errorf("something is left: %+v", turns)
 		}
 	})
 }
 
-// TestSpending checks that upstreams are asked so much for each tenant, each attempt counted, and that it is remembered that
+// TestUpstreamBudget checks that upstreams are asked so much for each tenant, each attempt counted, and that it is remembered that
 // they do not know.
-func TestSpending(t *testing.T) {
+func TestUpstreamBudget(t *testing.T) {
 	up, silent := newUpstream(t), freeAddress(t)
 	w := newWorld(t, func(o *Options) { o.Forward, o.TenantForwardRate = []string{up.address}, 1 })
 	for range 3 {
@@ -331,8 +331,8 @@ func TestSpending(t *testing.T) {
 	w.expect(ofGlobex, "example.com.", "A", "60 IN A 192.0.2.1")
 	w.expect(ofAcme, "web.shop.svc.cluster.local.", "A", "NXDOMAIN")
 
-	f := &forwarder{upstreams: []string{silent}, spent: newSpending(1)}
-	f.spent.burst = 2
+	f := &forwarder{upstreams: []string{silent}, budget: newUpstreamBudget(1)}
+	f.budget.burst = 2
 	for range 2 {
 		if _, err := f.askAll(t.Context(), idAt(shop), asking("example.com.", dns.TypeA), false); !errors.Is(err, errBusy) {
 			t.Errorf("attempts are not counted: %v", err)
@@ -340,11 +340,11 @@ func TestSpending(t *testing.T) {
 	}
 }
 
-// TestSpendingForgets checks that nothing is known of a tenant that has not asked for a while, and that it may ask as much as
+// TestUpstreamBudgetForgets checks that nothing is known of a tenant that has not asked for a while, and that it may ask as much as
 // any other then.
-func TestSpendingForgets(t *testing.T) {
+func TestUpstreamBudgetForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSpending(2)
+		s := newUpstreamBudget(2)
 		allowed := 0
 		for range 100 {
 			if s.allow(idAt(shop)) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
@@ -37,19 +39,19 @@ type tenantID struct {
 	installation string
 	uid          types.UID
 	// owner is whose the host's namespaces are: the marks of another's are not to be trusted.
-	owner string
+	owner names.Owner
 }
 
 // place is a namespace of a space, as one of the host says.
 type place struct {
 	names.Namespace
-	owner string
+	owner names.Owner
 }
 
 // placeOf returns of which namespace of a space one of the host is, and whether it is of one.
 func placeOf(namespace *corev1.Namespace) (place, bool) {
 	n, complete := names.Of(namespace.Labels, namespace.Annotations)
-	return place{n, namespace.Labels[names.ControlPlaneNamespaceLabel] + "/" + namespace.Labels[names.ControlPlaneLabel]}, complete
+	return place{n, names.OwnerOfNamespace(namespace.Labels)}, complete
 }
 
 func idOf(p place) tenantID { return tenantID{p.Installation, p.TenantUID, p.owner} }
@@ -130,9 +132,7 @@ func slim(obj any) (any, error) {
 		kept.CreationTimestamp, kept.DeletionTimestamp = o.CreationTimestamp, o.DeletionTimestamp
 		if n, complete := names.Of(o.Labels, o.Annotations); complete && n.Host() == o.Name {
 			kept.Labels, kept.Annotations = n.Labels(), n.Marks()
-			for _, label := range []string{names.ControlPlaneNamespaceLabel, names.ControlPlaneLabel} {
-				kept.Labels[label] = o.Labels[label]
-			}
+			maps.Copy(kept.Labels, names.OwnerOfNamespace(o.Labels).Labels())
 			if api := o.Annotations[names.APIAnnotation]; api != "" {
 				kept.Annotations[names.APIAnnotation] = api
 			}
@@ -218,7 +218,9 @@ func namespaceWithAPI(obj any) ([]string, error) {
 	return []string{tenantKey(idOf(p))}, nil
 }
 
-func tenantKey(of tenantID) string { return of.installation + "|" + string(of.uid) + "|" + of.owner }
+func tenantKey(of tenantID) string {
+	return of.installation + "|" + string(of.uid) + "|" + of.owner.Namespace + "/" + of.owner.ControlPlane
+}
 
 func spaceKey(of tenantID, namespace string) string {
 	return tenantKey(of) + "|" + namespace
@@ -231,7 +233,7 @@ func (h *hostState) clientAt(address netip.Addr) (place, bool) {
 	if err != nil || len(pods) != 1 {
 		return place{}, false
 	}
-	return h.owner(pods[0].(*corev1.Pod).Namespace)
+	return h.placeOfHost(pods[0].(*corev1.Pod).Namespace)
 }
 
 // isNode reports whether an address is that of a node with pods of spaces.
@@ -240,8 +242,8 @@ func (h *hostState) isNode(address netip.Addr) bool {
 	return err == nil && len(keys) > 0
 }
 
-// owner returns the namespace of a space that one of the host is of.
-func (h *hostState) owner(host string) (place, bool) {
+// placeOfHost returns the namespace of a space that one of the host is of.
+func (h *hostState) placeOfHost(host string) (place, bool) {
 	found, ok, err := h.namespaces.GetIndexer().GetByKey(host)
 	if err != nil || !ok {
 		return place{}, false
@@ -255,7 +257,7 @@ func (h *hostState) owner(host string) (place, bool) {
 func (h *hostState) home(of tenantID, name string) string {
 	all := indexed[*corev1.Namespace](h.namespaces, bySpace, spaceKey(of, name))
 	if len(all) == 0 {
-		if owner, ok := h.owner(name); ok && idOf(owner) == of {
+		if p, ok := h.placeOfHost(name); ok && idOf(p) == of {
 			return name
 		}
 		return ""
@@ -308,18 +310,18 @@ func (h *hostState) namesAt(of tenantID, address netip.Addr, most int) (found []
 		found = append(found, "kubernetes.default.svc.")
 	}
 	for _, service := range indexed[*corev1.Service](h.services, byAddress, key) {
-		if owner, ok := h.owner(service.Namespace); ok && idOf(owner) == of {
-			found = append(found, service.Name+"."+owner.Name+".svc.")
+		if p, ok := h.placeOfHost(service.Namespace); ok && idOf(p) == of {
+			found = append(found, service.Name+"."+p.Name+".svc.")
 		}
 	}
 	for _, slice := range indexed[*endpointSlice](h.slices, byAddress, key) {
-		owner, ok := h.owner(slice.Namespace)
+		p, ok := h.placeOfHost(slice.Namespace)
 		service := h.service(slice.Namespace, slice.service)
-		if !ok || idOf(owner) != of || service == nil {
+		if !ok || idOf(p) != of || service == nil {
 			continue
 		}
 		for _, e := range slice.of(service).at(address.Unmap()) {
-			found = append(found, e.label+"."+service.Name+"."+owner.Name+".svc.")
+			found = append(found, e.label+"."+service.Name+"."+p.Name+".svc.")
 		}
 		if len(found) > most {
 			break
@@ -330,17 +332,9 @@ func (h *hostState) namesAt(of tenantID, address netip.Addr, most int) (found []
 	return found[:min(len(found), most)], len(found) > most
 }
 
+// indexed returns what an index has for a value. All indexes that are asked for are there.
 func indexed[T any](informer cache.SharedIndexInformer, index, value string) []T {
-	found, err := informer.GetIndexer().ByIndex(index, value)
-	if err != nil {
-		return nil // there is the index
-	}
-	all := make([]T, 0, len(found))
-	for i := range found {
-		if o, ok := found[i].(T); ok {
-			all = append(all, o)
-		}
-	}
+	all, _ := objects.Indexed[T](informer.GetIndexer(), index, value)
 	return all
 }
 

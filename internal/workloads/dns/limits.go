@@ -35,10 +35,10 @@ func (s *server) partyOf(address netip.Addr) party {
 	return party{address: address}
 }
 
-// isStranger reports whether it is not known whose an address is.
-func (p party) isStranger() bool { return p.address.IsValid() }
+// isUnknown reports whether it is not known whose an address is.
+func (p party) isUnknown() bool { return p.address.IsValid() }
 
-// rates counts what each party asks within a window. Beyond its limit, questions are dropped as soon as they are read, which
+// rates counts what each party asks within a window. Beyond its limit, questions are dropped before they are decoded, which
 // costs less than to answer them: who floods the server fills nobody's queue.
 type rates struct {
 	most int
@@ -65,7 +65,7 @@ func (r *rates) allow(p party, now time.Time) bool {
 	return r.asked[p] <= r.most
 }
 
-// admits reports whether a question of a client is read. One that may be in another's name does not count as that one's.
+// admits reports whether a question of a client is accepted. One that may be in another's name does not count as that one's.
 func (s *server) admits(remote net.Addr) bool {
 	address, tcp := addressOf(remote)
 	p := party{address: address}
@@ -82,7 +82,7 @@ func (s *server) admits(remote net.Addr) bool {
 // errTooMany is that a client asks more than it may.
 var errTooMany = errors.New("too many questions")
 
-// reader reads the questions that are within the limits.
+// reader accepts the questions that are within the limits.
 type reader struct {
 	dns.Reader
 	server *server
@@ -117,8 +117,8 @@ type listener struct {
 	server *server
 
 	mu sync.Mutex
-	// all is how many there are, and strange how many of strangers.
-	all, strange int
+	// all is how many there are, and unknown how many of clients of which it is not known whose they are.
+	all, unknown int
 	// open are those of each party, the oldest first.
 	open map[party][]*connection
 	// begun is how many there have been.
@@ -155,9 +155,9 @@ func (l *listener) begin(c *connection) (displaced *connection, ok bool) {
 	if len(l.open[p]) >= maxConnectionsOne {
 		return nil, false
 	}
-	strangers := p.isStranger() && l.strange >= maxConnectionsOne
-	if strangers || l.all >= maxConnections {
-		if displaced = l.oldestOfMost(strangers); displaced == nil || len(l.open[displaced.party]) <= len(l.open[p]) {
+	amongUnknown := p.isUnknown() && l.unknown >= maxConnectionsOne
+	if amongUnknown || l.all >= maxConnections {
+		if displaced = l.oldestOfMost(amongUnknown); displaced == nil || len(l.open[displaced.party]) <= len(l.open[p]) {
 			return nil, false
 		}
 		l.remove(displaced)
@@ -168,12 +168,12 @@ func (l *listener) begin(c *connection) (displaced *connection, ok bool) {
 	return displaced, true
 }
 
-// oldestOfMost returns the oldest connection of the party with the most, among strangers or all.
-func (l *listener) oldestOfMost(strangers bool) *connection {
+// oldestOfMost returns the oldest connection of the party with the most, among those that are unknown or all.
+func (l *listener) oldestOfMost(amongUnknown bool) *connection {
 	var found *connection
 	most := 0
 	for p, of := range l.open {
-		if strangers && !p.isStranger() || len(of) < most || len(of) == most && found.number < of[0].number {
+		if amongUnknown && !p.isUnknown() || len(of) < most || len(of) == most && found.number < of[0].number {
 			continue
 		}
 		found, most = of[0], len(of)
@@ -190,7 +190,7 @@ func (l *listener) settle(c *connection) bool {
 	if p == c.party {
 		return true
 	}
-	if !l.remove(c) || len(l.open[p]) >= maxConnectionsOne || p.isStranger() && l.strange >= maxConnectionsOne {
+	if !l.remove(c) || len(l.open[p]) >= maxConnectionsOne || p.isUnknown() && l.unknown >= maxConnectionsOne {
 		return false
 	}
 	c.party = p
@@ -218,8 +218,8 @@ func (l *listener) remove(c *connection) bool {
 
 func (l *listener) count(p party, n int) {
 	l.all += n
-	if p.isStranger() {
-		l.strange += n
+	if p.isUnknown() {
+		l.unknown += n
 	}
 }
 

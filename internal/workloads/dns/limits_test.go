@@ -106,8 +106,8 @@ func TestConnections(t *testing.T) {
 			_ = conn.Close()
 		}
 	}
-	if c.l.all != 0 || c.l.strange != 0 || len(c.l.open) != 0 {
-		t.Errorf("something is left: %d, %d, %v", c.l.all, c.l.strange, c.l.open)
+	if c.l.all != 0 || c.l.unknown != 0 || len(c.l.open) != 0 {
+		t.Errorf("something is left: %d, %d, %v", c.l.all, c.l.unknown, c.l.open)
 	}
 }
 
@@ -124,8 +124,8 @@ func TestStrangers(t *testing.T) {
 			t.Error("another address has none")
 		}
 	}
-	if c.l.strange != maxConnectionsOne || c.l.all != maxConnectionsOne {
-		t.Errorf("strangers have %d connections of %d", c.l.strange, c.l.all)
+	if c.l.unknown != maxConnectionsOne || c.l.all != maxConnectionsOne {
+		t.Errorf("unknown clients have %d connections of %d", c.l.unknown, c.l.all)
 	}
 	if c.still(first[:10]) != 0 || c.still(first[10:]) != maxConnectionsOne-10 {
 		t.Error("who has the most has not lost its oldest")
@@ -144,8 +144,8 @@ func TestStrangers(t *testing.T) {
 			stay++
 		}
 	}
-	if len(more) != 20 || stay != maxConnectionsOne-20 || len(c.l.open[acme]) != maxConnectionsOne || c.l.strange != 10 {
-		t.Errorf("%d of %d stay, the tenant has %d, and strangers %d", stay, len(first)-10, len(c.l.open[acme]), c.l.strange)
+	if len(more) != 20 || stay != maxConnectionsOne-20 || len(c.l.open[acme]) != maxConnectionsOne || c.l.unknown != 10 {
+		t.Errorf("%d of %d stay, the tenant has %d, and unknown clients %d", stay, len(first)-10, len(c.l.open[acme]), c.l.unknown)
 	}
 	if c.l.settle(first[0]) {
 		t.Error("one that has lost its place stays")
@@ -229,8 +229,8 @@ func TestWaiting(t *testing.T) {
 	for range maxWaiting - 1 {
 		<-ended
 	}
-	if s.waiting.queued != 0 || len(s.waiting.waiting) != 0 {
-		t.Errorf("%d are left", s.waiting.queued)
+	if s.waiting.taken != 0 || len(s.waiting.waiting) != 0 {
+		t.Errorf("%d are left", s.waiting.taken)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestProcessors(t *testing.T) {
 	queued := func() int {
 		s.processors.mu.Lock()
 		defer s.processors.mu.Unlock()
-		return s.processors.queued
+		return s.processors.taken
 	}
 	for queued() == 0 {
 		select {

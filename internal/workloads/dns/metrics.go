@@ -17,9 +17,9 @@ const (
 	// kindOutside is what an upstream says, kindCached what one has said.
 	kindOutside = "outside"
 	kindCached  = "cached"
-	// kindUnknown is for clients of which it is not known whose they are, kindRefused for what nobody is answered.
-	kindUnknown = "unknown"
-	kindRefused = "refused"
+	// kindUnknown is for clients of which it is not known whose they are, kindRejected for what nobody is answered, or by TCP alone.
+	kindUnknown  = "unknown"
+	kindRejected = "rejected"
 	// kindBusy is that too many questions wait, or upstreams were asked too much, kindFailed that no upstream has answered.
 	kindBusy   = "busy"
 	kindFailed = "failed"
@@ -29,7 +29,7 @@ var (
 	durations = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name: "tenantry_dns_duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help: "How long answers of tenantry dns took, by their kind: space (records of a space), none (a space has no such name or record), outside (an upstream was asked), cached (it was asked before), " +
-			"busy (too many questions of the tenant, or of all, wait for their turn, or the tenant has had upstreams asked too much), failed (no upstream has answered), unknown (the client's address is not that of one pod of a space), refused (what nobody is answered, or by TCP alone).",
+			"busy (too many questions of the tenant, or of all, wait for their turn, or the tenant has had upstreams asked too much), failed (no upstream has answered), unknown (the client's address is not that of one pod of a space), rejected (NOTIMP, BADVERS, REFUSED, and what is answered by TCP alone).",
 		Buckets: []float64{.00002, .00005, .0001, .0002, .0005, .001, .0025, .01, .05, .25, 1, 2.5, 5},
 	}, []string{"kind"})
 	dropped = metrics.NewCounter(&metrics.CounterOpts{

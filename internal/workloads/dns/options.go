@@ -57,7 +57,8 @@ type Options struct {
 	TTL time.Duration
 	// MaxForwarded is how many questions are forwarded at once. A tenant has a quarter of that.
 	MaxForwarded int
-	// TenantRate is how many questions a tenant has answered in a second.
+	// TenantRate is how many questions are accepted from one tenant in a second, counted in windows of 100 ms. Further ones are
+	// dropped.
 	TenantRate int
 	// TenantForwardRate is how many questions upstreams are asked for a tenant in a second, after a burst of two and a half
 	// times as many.
@@ -91,11 +92,12 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Ranges of addresses of the host cluster's pods, Services and nodes. No upstream is asked whose these are, nor private addresses.")
 	fs.DurationVar(&o.TTL, "ttl", o.TTL, "How long clients may remember names of spaces, in whole seconds.")
 	fs.IntVar(&o.MaxForwarded, "max-forwarded", o.MaxForwarded, "How many questions upstreams are asked at once. A tenant has a quarter of that at most.")
-	fs.IntVar(&o.TenantRate, "tenant-queries-per-second", o.TenantRate, "How many questions of a tenant are answered in a second. Others are dropped.")
+	fs.IntVar(&o.TenantRate, "tenant-queries-per-second", o.TenantRate, "Questions that each replica accepts from one tenant, per second, counted in windows of 100 ms. Further ones are dropped.")
 	fs.IntVar(&o.TenantForwardRate, "tenant-forwarded-per-second", o.TenantForwardRate,
 		"How many questions upstreams are asked for a tenant in a second, after a burst of two and a half times as many. Others fail. What is remembered is not asked.")
 	fs.BoolVar(&o.TrustIPv6, "trust-ipv6-sources", o.TrustIPv6,
-		"Answer by UDP over IPv6, and not by TCP alone. Only if the network plugin of the host cluster drops what pods send in the name of other addresses: otherwise every pod can ask in the name of another tenant's.")
+		"Answer by UDP over IPv6, and not by TCP alone. Only if the network plugin of the host cluster drops what pods send in the name of other addresses: "+
+			"otherwise every pod can ask in the name of another tenant's.")
 }
 
 // Validate reports what is wrong with the flags.
@@ -129,14 +131,14 @@ func (o *Options) newServer(host *hostState) (*server, error) {
 	s := &server{
 		host: host, domains: []string{names.Domain + "."}, inside: network.NewRanges(nil, ranges),
 		ttl:   uint32(o.TTL / time.Second), //nolint:gosec // an hour at most
-		rates: newRates(o.TenantRate), patience: defaultPatience, waiting: newTurns[netip.Addr](0, maxWaiting),
+		rates: newRates(o.TenantRate), patience: defaultPatience, waiting: newQueue[netip.Addr](maxWaiting),
 		processors: newProcessors(), trustsIPv6: o.TrustIPv6,
 	}
 	if o.HostDomain != "" && o.HostDomain != names.Domain {
 		s.domains = append(s.domains, o.HostDomain+".")
 	}
 	s.forward = &forwarder{
-		upstreams: upstreams, turns: newTurns[tenantID](o.MaxForwarded, maxQueued), spent: newSpending(o.TenantForwardRate), answers: newAnswers(), isInside: s.isInside,
+		upstreams: upstreams, turns: newTurns[tenantID](o.MaxForwarded, max(1, o.MaxForwarded/4), maxQueued), budget: newUpstreamBudget(o.TenantForwardRate), answers: newAnswers(), isInside: s.isInside,
 	}
 	return s, nil
 }

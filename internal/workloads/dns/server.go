@@ -45,9 +45,8 @@ type server struct {
 	rates   *rates
 	// patience is how long it may take until it is known of an address whose it is.
 	patience time.Duration
-	// waiting has the questions that wait for that. None ever gets a turn: it has places, and the address with the most of
-	// them loses one when there are no more.
-	waiting *turns[netip.Addr]
+	// waiting has the questions that wait for that, by their addresses.
+	waiting queue[netip.Addr]
 	// processors has tenants take turns at the processors.
 	processors *turns[tenantID]
 	// trustsIPv6 is whether an address of IPv6 is that of who sends, also by UDP.
@@ -55,10 +54,11 @@ type server struct {
 	strangers  strangers
 }
 
-// newProcessors returns turns at the processors: a tenant has half of them at most, or the only one, and no more of it than
-// each other tenant that waits.
+// newProcessors returns turns at the processors, twice as many as there are, of which a tenant has a quarter: so it uses half of the
+// processors, or the only one.
 func newProcessors() *turns[tenantID] {
-	return newTurns[tenantID](max(4, 2*runtime.GOMAXPROCS(0)), maxQueued)
+	n := runtime.GOMAXPROCS(0)
+	return newTurns[tenantID](2*n, max(1, n/2), maxQueued)
 }
 
 // ServeDNS implements dns.Handler.
@@ -118,14 +118,14 @@ func (s *server) reply(w dns.ResponseWriter, r *dns.Msg) ([]byte, string) {
 	}
 	address, tcp := addressOf(w.RemoteAddr())
 	if refuses(m, r, opt) {
-		return pack(m, r, tcp), kindRefused
+		return pack(m, r, tcp), kindRejected
 	}
 	if s.saysAddress(m, r.Question[0], address) {
 		return pack(m, r, tcp), kindSpace
 	}
 	if !s.trusts(address, tcp) {
 		m.Truncated = true // then it is asked by TCP
-		return pack(m, r, tcp), kindRefused
+		return pack(m, r, tcp), kindRejected
 	}
 	asks, ok := s.whoAsks(address)
 	if !ok {
@@ -152,8 +152,8 @@ func refuses(m, r *dns.Msg, opt *dns.OPT) bool {
 	return true
 }
 
-// trusts reports whether an address is that of who sends. Linux lets everybody send by UDP over IPv6 in the name of
-// another address (IPV6_FREEBIND), without any capability. By TCP, who does so gets no answer, and has no connection.
+// trusts reports whether an address is that of who sends, which it need not be by UDP over IPv6 (docs/guides/workloads.md#ipv6). By TCP,
+// who sends in another's name gets no answer, and has no connection.
 func (s *server) trusts(address netip.Addr, tcp bool) bool {
 	return tcp || !address.Is6() || s.trustsIPv6
 }
@@ -175,13 +175,8 @@ func (s *server) whoAsks(address netip.Addr) (place, bool) {
 	if n, ok := s.host.clientAt(address); ok {
 		return n, true
 	}
-	taken := s.waiting.wait(address)
-	lost := false
-	defer func() {
-		if !lost {
-			s.waiting.leave(address, taken)
-		}
-	}()
+	lost := s.waiting.wait(address)
+	defer s.waiting.leave(address, lost)
 	timer := time.NewTimer(s.patience)
 	defer timer.Stop()
 	for {
@@ -191,8 +186,7 @@ func (s *server) whoAsks(address netip.Addr) (place, bool) {
 		}
 		select {
 		case <-changed:
-		case <-taken:
-			lost = true
+		case <-lost:
 			return place{}, false
 		case <-timer.C:
 			return place{}, false
@@ -315,7 +309,7 @@ func (s *server) resolveOutside(m, r *dns.Msg, of tenantID, name string, tcp boo
 			return kindSpace // for which other name it stands
 		}
 		m.Rcode = dns.RcodeRefused
-		return kindRefused
+		return kindRejected
 	}
 	asked := questionOf(of, dns.Question{Name: name, Qtype: q.Qtype}, r)
 	outside, cached, err := s.forward.ask(context.Background(), asked, name, tcp)

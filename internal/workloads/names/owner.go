@@ -1,6 +1,10 @@
 package names
 
-import "strings"
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Labels of the host's namespaces for spaces of a ControlPlane that runs on that host. The policy of config/workloads keeps the
 // ServiceAccounts of a ControlPlane to those of its own; what has neither label is of a Tenantry that runs elsewhere.
@@ -50,12 +54,18 @@ func (o Owner) Labels() map[string]string {
 	return map[string]string{ControlPlaneNamespaceLabel: o.Namespace, ControlPlaneLabel: o.ControlPlane}
 }
 
-// Selector returns a selector of labels of the host's namespaces that are the owner's.
-func (o Owner) Selector() string {
+// OwnerOfNamespace returns whose a namespace of the host with some labels is. It is the zero value for what is of a Tenantry that
+// runs elsewhere.
+func OwnerOfNamespace(labels map[string]string) Owner {
+	return Owner{Namespace: labels[ControlPlaneNamespaceLabel], ControlPlane: labels[ControlPlaneLabel]}
+}
+
+// Selector returns a selector of the host's namespaces that are the owner's. Nobody sets one of the two labels alone.
+func (o Owner) Selector() *metav1.LabelSelector {
 	if o.ControlPlane == "" {
-		return "!" + ControlPlaneLabel
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: ControlPlaneLabel, Operator: metav1.LabelSelectorOpDoesNotExist}}}
 	}
-	return ControlPlaneNamespaceLabel + "=" + o.Namespace + "," + ControlPlaneLabel + "=" + o.ControlPlane
+	return &metav1.LabelSelector{MatchLabels: o.Labels()}
 }
 
 // Lease returns the namespace and the name of the Lease by which there is one syncer of an installation on a host.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -23,18 +22,15 @@ func Own(policy *networkingv1.NetworkPolicy, owner names.Owner) {
 
 // owned returns the peers anew: several rules may share some.
 func owned(peers []networkingv1.NetworkPolicyPeer, owner names.Owner) []networkingv1.NetworkPolicyPeer {
-	peers = slices.Clone(peers)
+	peers, own := slices.Clone(peers), owner.Selector()
 	for i := range peers {
 		selector := peers[i].NamespaceSelector
 		if selector == nil || selector.MatchLabels[names.TenantUIDLabel] == "" {
 			continue
 		}
 		selector = selector.DeepCopy()
-		maps.Copy(selector.MatchLabels, owner.Labels())
-		if owner.ControlPlane == "" {
-			selector.MatchExpressions = append(selector.MatchExpressions,
-				metav1.LabelSelectorRequirement{Key: names.ControlPlaneLabel, Operator: metav1.LabelSelectorOpDoesNotExist})
-		}
+		maps.Copy(selector.MatchLabels, own.MatchLabels)
+		selector.MatchExpressions = append(selector.MatchExpressions, own.MatchExpressions...)
 		peers[i].NamespaceSelector = selector
 	}
 	return peers

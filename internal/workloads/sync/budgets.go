@@ -51,12 +51,12 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 			return fmt.Errorf("counting the host's budgets: %w", err)
 		}
 		if len(all) >= maxBudgets {
-			return s.tellOfBudget(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
+			return s.recordRefusedBudget(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
 		}
 	}
 	err = put(ctx, client, "budget", there, hostBudget(budget, home), slimBudget)
 	if isRefused(err) {
-		err = errors.Join(err, s.tellOfBudget(ctx, budget, "the host cluster does not take it: "+err.Error()))
+		err = errors.Join(err, s.recordRefusedBudget(ctx, budget, "the host cluster does not take it: "+err.Error()))
 	}
 	return err
 }
@@ -79,8 +79,8 @@ func hostBudget(budget *policyv1.PodDisruptionBudget, home names.Namespace) *pol
 	return host
 }
 
-func (s *syncer) tellOfBudget(ctx context.Context, budget *policyv1.PodDisruptionBudget, why string) error {
-	return s.tellAbout(ctx, corev1.ObjectReference{
+func (s *syncer) recordRefusedBudget(ctx context.Context, budget *policyv1.PodDisruptionBudget, why string) error {
+	return s.recordEvent(ctx, corev1.ObjectReference{
 		Kind: "PodDisruptionBudget", APIVersion: "policy/v1", Namespace: budget.Namespace, Name: budget.Name, UID: budget.UID, ResourceVersion: budget.ResourceVersion,
 	}, reasonRefused, why)
 }

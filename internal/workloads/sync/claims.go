@@ -18,6 +18,7 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/utils/ptr"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
@@ -183,15 +184,7 @@ func (s *syncer) isNamed(claim *corev1.PersistentVolumeClaim) (bool, error) {
 
 // podsNaming returns the pods of a space that name a claim, also by an ephemeral volume.
 func (s *syncer) podsNaming(namespace, name string) ([]*corev1.Pod, error) {
-	found, err := s.podIndexer.ByIndex(byClaim, namespace+"/"+name)
-	if err != nil {
-		return nil, fmt.Errorf("looking which pods name a claim: %w", err)
-	}
-	pods := make([]*corev1.Pod, len(found))
-	for i := range found {
-		pods[i] = found[i].(*corev1.Pod)
-	}
-	return pods, nil
+	return objects.Indexed[*corev1.Pod](s.podIndexer, byClaim, namespace+"/"+name)
 }
 
 // claimOnHost returns the host's claim for one of a space, nil if it has none that is to stay.
@@ -379,7 +372,7 @@ func (s *syncer) deleteHostClaim(ctx context.Context, host *corev1.PersistentVol
 
 // refuseClaim says in the space why a claim has no volume.
 func (s *syncer) refuseClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, why string) error {
-	return s.tellAbout(ctx, corev1.ObjectReference{
+	return s.recordEvent(ctx, corev1.ObjectReference{
 		Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 	}, reasonRefused, why)
 }

@@ -18,9 +18,6 @@ import (
 )
 
 const (
-	// hostNamespaceOfOurs is the namespace of the host in which DNS is and, unless they are those of a ControlPlane, the ServiceAccounts
-	// and the Lease.
-	hostNamespaceOfOurs = names.Platform
 	// guardPolicy is the ValidatingAdmissionPolicy that keeps the ServiceAccounts to the namespaces of spaces.
 	guardPolicy = "tenantry-workloads"
 	// notOurs is the name of a namespace that the policy does not let the syncer make.
@@ -37,19 +34,19 @@ func accountOf(ctx context.Context, host kubernetes.Interface) (names.Owner, []r
 	namespace, account, err := serviceaccount.SplitUsername(name)
 	owner, known := names.OwnerOf(namespace, account)
 	if err != nil || !known {
-		return names.Owner{}, nil, fmt.Errorf("the credentials for the host cluster are those of user %q, and must be of a ServiceAccount in the namespace %s, whose rights and policy config/workloads has: apply that, "+
-			"and make a kubeconfig for its ServiceAccount syncer", name, hostNamespaceOfOurs)
+		return names.Owner{}, nil, fmt.Errorf("the credentials for the host cluster are those of user %q, and must be of a ServiceAccount in the namespace %s, "+
+			"whose rights and policy config/workloads has: apply that, and make a kubeconfig for its ServiceAccount syncer", name, names.Platform)
 	}
 	return owner, []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}}, nil
 }
 
 // allowed returns an error if the ServiceAccount of a ControlPlane has not been given its rights: the operator that has made it
 // gives none, so that nobody runs pods of spaces on the host because they may write ControlPlanes.
-func allowed(ctx context.Context, host kubernetes.Interface, owner names.Owner) error {
+func allowed(ctx context.Context, host kubernetes.Interface, owner names.Owner, installation string) error {
 	if owner.ControlPlane == "" {
 		return nil // config/workloads has the bindings
 	}
-	lease, leaseName := owner.Lease("")
+	lease, leaseName := owner.Lease(installation)
 	for _, attributes := range []authorizationv1.ResourceAttributes{
 		{Verb: "create", Resource: "namespaces"},
 		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: lease, Name: leaseName},
@@ -64,7 +61,7 @@ func allowed(ctx context.Context, host kubernetes.Interface, owner names.Owner) 
 				"kubectl apply -k config/workloads && "+
 				"kubectl create clusterrolebinding %[6]s.%[1]s.%[3]s --clusterrole %[6]s-syncer --serviceaccount %[1]s:%[2]s && "+
 				"kubectl -n %[1]s create rolebinding %[2]s --clusterrole %[6]s-election --serviceaccount %[1]s:%[2]s",
-				owner.Namespace, owner.Syncer(), owner.ControlPlane, attributes.Verb, attributes.Resource, hostNamespaceOfOurs)
+				owner.Namespace, owner.Syncer(), owner.ControlPlane, attributes.Verb, attributes.Resource, names.Platform)
 		}
 	}
 	return nil
@@ -77,7 +74,8 @@ func confined(ctx context.Context, host kubernetes.Interface) error {
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case err == nil:
-		return fmt.Errorf("the ValidatingAdmissionPolicy %s of the host cluster is missing, or does not hold for the credentials of the syncer, by which any namespace could be made there: kubectl apply -k config/workloads", guardPolicy)
+		return fmt.Errorf("the ValidatingAdmissionPolicy %s of the host cluster is missing, or does not hold for the credentials of the syncer, "+
+			"by which any namespace could be made there: kubectl apply -k config/workloads", guardPolicy)
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
 		if strings.Contains(err.Error(), "'"+guardPolicy+"'") {
 			return nil

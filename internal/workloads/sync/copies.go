@@ -38,6 +38,9 @@ type copiesIn struct {
 	// absent are sources that pods name and that were not there, and when that was.
 	absent map[reference]time.Time
 	tokens tokenSecrets
+	// asked are items that have found them locked: they are looked at when whoever has locked them has done. The lock is that of
+	// copies.
+	asked map[item]bool
 }
 
 type copied struct {
@@ -47,20 +50,38 @@ type copied struct {
 	uid  types.UID
 }
 
-const (
-	// maxCopying is for how long a worker makes copies for one pod, before others have their turns.
-	maxCopying = 200 * time.Millisecond
-	// busyNamespace is after which time a namespace of the host is looked at again in which another worker makes copies.
-	busyNamespace = 50 * time.Millisecond
-)
+// maxCopying is for how long a worker makes copies for one pod, before others have their turns: chosen, some twenty of them.
+const maxCopying = 200 * time.Millisecond
 
 func (c *copies) of(host string) *copiesIn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.in[host] == nil {
-		c.in[host] = &copiesIn{have: map[reference]copied{}, absent: map[reference]time.Time{}}
+		c.in[host] = &copiesIn{have: map[reference]copied{}, absent: map[reference]time.Time{}, asked: map[item]bool{}}
 	}
 	return c.in[host]
+}
+
+// tryLock locks the copies in a namespace. If somebody else has, an item is to be looked at when that one has done.
+func (c *copies) tryLock(in *copiesIn, asks item) bool {
+	if in.mu.TryLock() {
+		return true
+	}
+	c.mu.Lock()
+	in.asked[asks] = true
+	c.mu.Unlock()
+	return in.mu.TryLock() // that one may have done before it could know
+}
+
+// wakeAskers has the items looked at that have found the copies in a namespace locked. Whoever has locked them calls it in the end,
+// unless somebody else has them by then.
+func (s *syncer) wakeAskers(in *copiesIn) {
+	s.copies.mu.Lock()
+	defer s.copies.mu.Unlock()
+	for i := range in.asked {
+		s.queue.Add(i)
+	}
+	clear(in.asked)
 }
 
 func (c *copies) forget(host string) {
@@ -79,7 +100,13 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	if found, err := s.hostState.namespace(home.Host()); err != nil || found == nil {
 		return err // there is no copy, and no pod yet
 	}
-	wait, err := s.ensureCopy(ctx, home, reference{i.kind, i.namespace, i.name}, s.clock.Now())
+	in := s.copies.of(home.Host())
+	if !s.copies.tryLock(in, i) {
+		return nil
+	}
+	defer s.wakeAskers(in)
+	defer in.mu.Unlock()
+	wait, err := s.ensureCopy(ctx, home, in, reference{i.kind, i.namespace, i.name}, s.clock.Now())
 	s.queue.after(i, wait)
 	return err
 }
@@ -89,8 +116,18 @@ func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.N
 	began := s.clock.Now()
 	// Its time has no fractions of a second.
 	since := pod.CreationTimestamp.Add(time.Second)
+	in, busy := s.copies.of(home.Host()), false
+	defer func() {
+		if !busy {
+			s.wakeAskers(in)
+		}
+	}()
 	for _, ref := range referencesOf(pod) {
-		wait, err := s.ensureCopy(ctx, home, ref, since)
+		if busy = !s.copies.tryLock(in, itemOf(pod)); busy {
+			return true, nil
+		}
+		wait, err := s.ensureCopy(ctx, home, in, ref, since)
+		in.mu.Unlock()
 		if err != nil {
 			return false, err
 		}
@@ -105,13 +142,8 @@ func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.N
 }
 
 // ensureCopy makes a copy what it is to be. A source that was not there after some time is not looked for again. It
-// returns for how long that is to wait.
-func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, ref reference, since time.Time) (time.Duration, error) {
-	in := s.copies.of(home.Host())
-	if !in.mu.TryLock() {
-		return busyNamespace, nil
-	}
-	defer in.mu.Unlock()
+// returns for how long that is to wait. The lock is held.
+func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, in *copiesIn, ref reference, since time.Time) (time.Duration, error) {
 	if err := s.ensureRead(ctx, home, in); err != nil {
 		return 0, err
 	}
@@ -242,7 +274,7 @@ func (s *syncer) writeCopy(ctx context.Context, home names.Namespace, in *copies
 		in.have[ref] = before
 		return 0, nil
 	}
-	if wait := s.copying.wait(heldWrite{item{ref.kind, home.Tenant, ref.namespace, ref.name}, change}, max(size, leastCopy)); wait > 0 {
+	if wait := s.copying.wait(itemWrite{item{ref.kind, home.Tenant, ref.namespace, ref.name}, writeUpdate}, max(size, leastCopy)); wait > 0 {
 		return wait, nil
 	}
 	meta := metav1.ObjectMeta{

@@ -142,7 +142,7 @@ func TestCopyOfTheSame(t *testing.T) {
 	if has := in.have[ref].version; has != "su/2" {
 		t.Errorf("it is known to be as %s", has)
 	}
-	w.copying.wait(heldWrite{item{secretItem, "acme", "acme|shop", "other"}, creation}, copiedAtOnce)
+	w.copying.wait(itemWrite{item{secretItem, "acme", "acme|shop", "other"}, writeCreation}, copiedAtOnce)
 	change("3", map[string][]byte{"k": make([]byte, copiedBytes-1)})
 	w.expect(nil, nil)
 	w.clock.Step(3 * time.Second)
@@ -150,8 +150,8 @@ func TestCopyOfTheSame(t *testing.T) {
 	w.expect(nil, []string{"update secrets"})
 }
 
-// TestCopyBusy checks that a worker does not wait for another one that makes copies in the same namespace, and that what is
-// not there is looked for once for each pod.
+// TestCopyBusy checks that a worker does not wait for another one that makes copies in the same namespace, that its pod is looked at
+// when that one has done, and that what is not there is looked for once for each pod.
 func TestCopyBusy(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(reading))
 	in := w.copies.of(home.Host())
@@ -164,6 +164,18 @@ func TestCopyBusy(t *testing.T) {
 		t.Errorf("waits is %v, %v", waits, err)
 	}
 	in.mu.Unlock()
+	if n := w.queue.Len(); n != 0 {
+		t.Errorf("%d items are looked at while nothing has changed", n)
+	}
+	if err := w.syncCopy(t.Context(), item{secretItem, "acme", "acme|shop", "other"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.queue.Len(); n != 1 || len(in.asked) != 0 {
+		t.Errorf("%d items are looked at, %d still wait", n, len(in.asked))
+	}
+	if i, _ := w.queue.Get(); i != itemOf(pod) {
+		t.Errorf("%v is looked at", i)
+	}
 	for _, want := range []int{2, 0} {
 		w.space.ClearActions()
 		if waits, err := w.ensureCopies(t.Context(), pod, home); waits || err != nil {

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilpod "k8s.io/kubernetes/pkg/util/pod"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
@@ -41,10 +40,10 @@ func hasDebugger(host *corev1.Pod, name string) bool {
 func (s *syncer) addDebuggers(ctx context.Context, pod, host, wanted *corev1.Pod) error {
 	missing, what := missingDebuggers(host, wanted)
 	if len(missing) == 0 {
-		s.holds.drop(heldWrite{itemOf(pod), debugging})
+		s.backoffs.drop(itemWrite{itemOf(pod), writeDebuggers})
 		return nil
 	}
-	if s.isHeld(pod, debugging, what) || s.waits(pod, debugging, len(missing)*sizeOf(wanted)) {
+	if s.isBackedOff(pod, writeDebuggers, what) || s.waits(pod, writeDebuggers, len(missing)*sizeOf(wanted)) {
 		return nil
 	}
 	refused := map[string]string{}
@@ -66,7 +65,7 @@ func (s *syncer) addDebuggers(ctx context.Context, pod, host, wanted *corev1.Pod
 			return fmt.Errorf("adding the ephemeral container %q on the host: %w", name, err)
 		}
 	}
-	return s.written(ctx, pod, debugging, what, refused)
+	return s.finishWrite(ctx, pod, writeDebuggers, what, refused)
 }
 
 // prepareDebuggers has the host have what ephemeral containers read, and gives them their variables. It returns why they cannot be
@@ -135,11 +134,11 @@ func isOfAnother(err error) bool {
 	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
-// written has a write about a pod that runs on the host wait, so that it is not repeated while the cache is behind. What the host has
+// finishWrite has a write about a pod that runs on the host wait, so that it is not repeated while the cache is behind. What the host has
 // refused of it, and why, is told in the space.
-func (s *syncer) written(ctx context.Context, pod *corev1.Pod, w write, what string, refused map[string]string) error {
-	told := s.holds.refused(heldWrite{itemOf(pod), w}, what)
-	s.hold(pod, w, what, refused)
+func (s *syncer) finishWrite(ctx context.Context, pod *corev1.Pod, w write, what string, refused map[string]string) error {
+	before := s.backoffs.refused(itemWrite{itemOf(pod), w}, what)
+	s.backOff(pod, w, what, refused)
 	if len(refused) == 0 {
 		return nil
 	}
@@ -149,17 +148,17 @@ func (s *syncer) written(ctx context.Context, pod *corev1.Pod, w write, what str
 	}
 	why := strings.Join(all, "; ")
 	err := fmt.Errorf("the host refuses what has been changed of a pod: %s", why)
-	if maps.Equal(told, refused) {
+	if maps.Equal(before, refused) {
 		return err
 	}
-	return errors.Join(err, s.tellAbout(ctx, podReference(pod), reasonRefused, why))
+	return errors.Join(err, s.recordEvent(ctx, podReference(pod), reasonRefused, why))
 }
 
-// sayRefused adds to the status of a pod that runs on the host what that has refused of its changes.
-func (s *syncer) sayRefused(status *corev1.PodStatus, pod, host, wanted *corev1.Pod) {
+// reportRefusals adds to the status of a pod that runs on the host what that has refused of its changes.
+func (s *syncer) reportRefusals(status *corev1.PodStatus, pod, host, wanted *corev1.Pod) {
 	i := itemOf(pod)
 	if _, what := missingDebuggers(host, wanted); len(pod.Spec.EphemeralContainers) > 0 {
-		refused := s.holds.refused(heldWrite{i, debugging}, what)
+		refused := s.backoffs.refused(itemWrite{i, writeDebuggers}, what)
 		for _, c := range pod.Spec.EphemeralContainers {
 			if why, ok := refused[c.Name]; ok {
 				status.EphemeralContainerStatuses = append(status.EphemeralContainerStatuses, corev1.ContainerStatus{
@@ -168,15 +167,10 @@ func (s *syncer) sayRefused(status *corev1.PodStatus, pod, host, wanted *corev1.
 			}
 		}
 	}
-	if why, ok := s.holds.refused(heldWrite{i, resizing}, resizeOf(host, wanted))[ofResources]; ok {
+	if why, ok := s.backoffs.refused(itemWrite{i, writeResources}, resizeOf(host, wanted))[ofResources]; ok {
 		// Not "Infeasible", of which quotas may count nothing: it is tried again.
-		condition := corev1.PodCondition{Type: corev1.PodResizePending, ObservedGeneration: pod.Generation, Status: corev1.ConditionTrue, Reason: reasonRefused, Message: why,
-			LastTransitionTime: metav1.NewTime(s.clock.Now())}
-		for _, has := range pod.Status.Conditions {
-			if has.Type == condition.Type && has.Status == condition.Status {
-				condition.LastTransitionTime = has.LastTransitionTime
-			}
-		}
-		status.Conditions = utilpod.ReplaceOrAppendPodCondition(status.Conditions, &condition)
+		s.setCondition(status, pod, corev1.PodCondition{
+			Type: corev1.PodResizePending, ObservedGeneration: pod.Generation, Status: corev1.ConditionTrue, Reason: reasonRefused, Message: why,
+		})
 	}
 }

@@ -89,13 +89,13 @@ func TestDebug(t *testing.T) {
 	}
 	w.expect(nil, nil)
 	w.see(hostPod(pod, both(onNode, debugged("tn-old", "admins", "tn-new"))))
-	w.clock.Step(minHold)
+	w.clock.Step(firstBackoff)
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
 	w.expect(nil, nil)
-	if len(w.holds.held) != 0 {
-		t.Errorf("left is %v", w.holds.held)
+	if len(w.backoffs.held) != 0 {
+		t.Errorf("left is %v", w.backoffs.held)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestDebugRefusedByHost(t *testing.T) {
 	if len(statuses) != 1 || statuses[0].Name != "bad" || statuses[0].State.Waiting.Reason != reasonRefused || strings.Contains(statuses[0].State.Waiting.Message, "tn-bad") {
 		t.Errorf("the pod says %+v", statuses)
 	}
-	w.clock.Step(minHold)
+	w.clock.Step(firstBackoff)
 	if err := w.look(); err == nil {
 		t.Error("it is not tried again")
 	}
@@ -215,7 +215,7 @@ func TestPatchOfAnotherPod(t *testing.T) {
 		t.Error("it is not tried again")
 	}
 	w.expect(nil, []string{"patch pods", "patch pods/ephemeralcontainers"})
-	if len(w.holds.held) != 0 {
-		t.Errorf("it waits: %v", w.holds.held)
+	if len(w.backoffs.held) != 0 {
+		t.Errorf("it waits: %v", w.backoffs.held)
 	}
 }

@@ -104,8 +104,8 @@ func (s *syncer) translation() translate.Options {
 	return o
 }
 
-// tellDNS says in the space that a pod which has just begun finds no names of it.
-func (s *syncer) tellDNS(ctx context.Context, pod, host *corev1.Pod) error {
+// recordMissingDNS says in the space that a pod which has just begun finds no names of it.
+func (s *syncer) recordMissingDNS(ctx context.Context, pod, host *corev1.Pod) error {
 	if !translate.AsksForSpaces(&pod.Spec) || host.Spec.DNSPolicy != corev1.DNSDefault {
 		return nil
 	}
@@ -113,5 +113,5 @@ func (s *syncer) tellDNS(ctx context.Context, pod, host *corev1.Pod) error {
 	if s.dns.hidden.Load() {
 		why = hiddenDNS
 	}
-	return s.tellAbout(ctx, podReference(pod), reasonNoDNS, why)
+	return s.recordEvent(ctx, podReference(pod), reasonNoDNS, why)
 }

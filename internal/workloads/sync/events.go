@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -31,31 +32,35 @@ func (s *syncer) refuse(ctx context.Context, pod *corev1.Pod, why string) error 
 
 // unscheduled says in the space why a pod does not run yet.
 func (s *syncer) unscheduled(ctx context.Context, pod *corev1.Pod, reason, why string) error {
-	status := *pod.Status.DeepCopy()
-	condition := corev1.PodCondition{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: why, LastTransitionTime: metav1.NewTime(s.clock.Now()),
+	status, why := *pod.Status.DeepCopy(), s.wayOut(why)
+	if !s.setCondition(&status, pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: why}) {
+		return nil
 	}
-	for i := range status.Conditions {
-		if has := status.Conditions[i]; has.Type == condition.Type && has.Status == condition.Status {
-			condition.LastTransitionTime = has.LastTransitionTime
-			if has.Reason == condition.Reason && has.Message == condition.Message {
-				return nil
-			}
-		}
-	}
-	status.Conditions = utilpod.ReplaceOrAppendPodCondition(status.Conditions, &condition)
 	if err := s.patchStatus(ctx, pod, status, why); err != nil {
 		return fmt.Errorf("writing why the pod does not run: %w", err)
 	}
-	return s.tellAbout(ctx, podReference(pod), reason, why)
+	return s.recordEvent(ctx, podReference(pod), reason, why)
+}
+
+// setCondition sets a condition in a status of a pod, and reports whether the pod has another one. It is since now, unless the pod
+// has had it before.
+func (s *syncer) setCondition(status *corev1.PodStatus, pod *corev1.Pod, condition corev1.PodCondition) bool {
+	condition.LastTransitionTime = metav1.NewTime(s.clock.Now())
+	_, has := podv1.GetPodCondition(&pod.Status, condition.Type)
+	is := has != nil && has.Status == condition.Status
+	if is {
+		condition.LastTransitionTime = has.LastTransitionTime
+	}
+	status.Conditions = utilpod.ReplaceOrAppendPodCondition(status.Conditions, &condition)
+	return !is || has.Reason != condition.Reason || has.Message != condition.Message
 }
 
 func podReference(pod *corev1.Pod) corev1.ObjectReference {
 	return corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 }
 
-// tellAbout makes an event about an object in its space. The same one is made once.
-func (s *syncer) tellAbout(ctx context.Context, about corev1.ObjectReference, reason, message string) error {
+// recordEvent makes an event about an object in its space. The same one is made once.
+func (s *syncer) recordEvent(ctx context.Context, about corev1.ObjectReference, reason, message string) error {
 	if len(message) > messageLen {
 		message = strings.ToValidUTF8(message[:messageLen], "")
 	}

@@ -22,7 +22,7 @@ func hostEvent(uid, about types.UID, message string) *corev1.Event {
 // TestHostEvents checks which events of the host a space is told, and what of them.
 func TestHostEvents(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(nil), hostPod(spacePod(nil), nil))
-	w.events = &hostEvents{clock: w.clock, enqueue: w.eventSeen, pending: map[item]*corev1.Event{}, told: map[tenant.Name]int{}}
+	w.events = &hostEvents{clock: w.clock, enqueue: w.eventSeen, pending: map[item]*corev1.Event{}, counts: map[tenant.Name]int{}}
 	told := func() []corev1.Event {
 		t.Helper()
 		for w.queue.Len() > 0 {
@@ -67,10 +67,10 @@ func TestHostEvents(t *testing.T) {
 // TestHostEventsAreLimited checks that no pod of a tenant fills the queue with events.
 func TestHostEventsAreLimited(t *testing.T) {
 	w := newWorld(t)
-	e := &hostEvents{clock: w.clock, told: map[tenant.Name]int{}}
+	e := &hostEvents{clock: w.clock, counts: map[tenant.Name]int{}}
 	count := func(n tenant.Name) (told int) {
 		for range 2 * eventsPerMinute {
-			if e.mayTell(n) {
+			if e.allow(n) {
 				told++
 			}
 		}
@@ -83,8 +83,8 @@ func TestHostEventsAreLimited(t *testing.T) {
 		t.Errorf("%d of another are told", got)
 	}
 	w.clock.Step(time.Minute + time.Second)
-	if got := count("acme"); got != eventsPerMinute || len(e.told) != 1 {
-		t.Errorf("a minute later %d are told, and there is something for %d", got, len(e.told))
+	if got := count("acme"); got != eventsPerMinute || len(e.counts) != 1 {
+		t.Errorf("a minute later %d are told, and there is something for %d", got, len(e.counts))
 	}
 }
 

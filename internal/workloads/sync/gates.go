@@ -21,12 +21,12 @@ func (s *syncer) putGates(ctx context.Context, pod, host *corev1.Pod) error {
 		return err
 	}
 	what := string(host.UID) + string(written)
-	if s.isHeld(pod, gates, what) || s.waits(pod, gates, sizeOf(pod)) {
+	if s.isBackedOff(pod, writeGates, what) || s.waits(pod, writeGates, sizeOf(pod)) {
 		return nil
 	}
 	err = s.patchHost(ctx, host, map[string]any{"status": map[string]any{"conditions": changes}}, "status")
 	if isRefused(err) {
-		s.hold(pod, gates, what, nil)
+		s.backOff(pod, writeGates, what, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the conditions of readiness gates of the host's pod: %w", err)

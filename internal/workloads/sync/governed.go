@@ -23,8 +23,8 @@ type governedVersion struct {
 	uid      types.UID
 	version  string
 	governed *network.Governed
-	// looked is whether the pods of its namespace have been looked at because of it.
-	looked bool
+	// enqueued is whether the pods of its namespace have been looked at because of it.
+	enqueued bool
 }
 
 func newGoverned() *governed { return &governed{by: map[governedKey]governedVersion{}} }
@@ -47,14 +47,14 @@ func (g *governed) of(policy *networkingv1.NetworkPolicy) *network.Governed {
 	return g.version(policy).governed
 }
 
-// looked notes that pods are looked at because of a policy, and reports whether they have been because of this version
+// noteEnqueued notes that pods are looked at because of a policy, and reports whether they have been because of this version
 // of it.
-func (g *governed) looked(policy *networkingv1.NetworkPolicy) bool {
+func (g *governed) noteEnqueued(policy *networkingv1.NetworkPolicy) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.version(policy)
-	before := now.looked
-	now.looked = true
+	before := now.enqueued
+	now.enqueued = true
 	g.by[governedKey{policy.Namespace, policy.Name}] = now
 	return before
 }

@@ -19,14 +19,14 @@ func TestGoverned(t *testing.T) {
 	const many = 5000
 	first := g.of(policy(0, "1"))
 	for i := range many {
-		if g.looked(policy(i, "1")) {
+		if g.noteEnqueued(policy(i, "1")) {
 			t.Fatalf("pods have been looked at because of %d", i)
 		}
 	}
-	if g.of(policy(0, "1")) != first || !g.looked(policy(0, "1")) {
+	if g.of(policy(0, "1")) != first || !g.noteEnqueued(policy(0, "1")) {
 		t.Error("the first one is read again")
 	}
-	if g.of(policy(0, "2")) == first || g.looked(policy(0, "2")) {
+	if g.of(policy(0, "2")) == first || g.noteEnqueued(policy(0, "2")) {
 		t.Error("another version is the same")
 	}
 	for i := range many {

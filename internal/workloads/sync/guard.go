@@ -34,6 +34,16 @@ type guard struct {
 	halted error
 }
 
+// guards are those of objects of the host without their own, and of pods of spaces that are not on the host any more.
+type guards struct{ orphans, losses *guard }
+
+func newGuards(c clock.PassiveClock, limit int, wayOut string) guards {
+	return guards{
+		orphans: &guard{clock: c, limit: limit, what: "objects on the host are made of what no space has", wayOut: wayOut},
+		losses:  &guard{clock: c, limit: limit, what: "pods of spaces have run on a host, and are not on this one", wayOut: wayOut},
+	}
+}
+
 // begin looks, before any has gone, whether so many of all may go. If not, none will.
 func (g *guard) begin(going, all int) error {
 	g.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -40,7 +41,7 @@ func newHostState(client kubernetes.Interface, installation string, owner names.
 	factory := of(marked)
 	core := factory.Core().V1()
 	h := &hostState{pods: core.Pods().Informer(), services: core.Services().Informer(), claims: core.PersistentVolumeClaims().Informer(),
-		namespaces: of(marked + "," + owner.Selector()).Core().V1().Namespaces().Informer(),
+		namespaces: of(marked + "," + metav1.FormatLabelSelector(owner.Selector())).Core().V1().Namespaces().Informer(),
 		policies:   factory.Networking().V1().NetworkPolicies().Informer(), budgets: factory.Policy().V1().PodDisruptionBudgets().Informer()}
 	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims} {
 		if err := informer.AddIndexers(cache.Indexers{bySource: objectSource}); err != nil {
@@ -85,12 +86,12 @@ func (h *hostState) claimsOf(namespace, name string) ([]*corev1.PersistentVolume
 
 // namespacesOf returns the host's namespaces for one of a space and its predecessors of the name.
 func (h *hostState) namespacesOf(flat tenant.Flat) ([]*corev1.Namespace, error) {
-	return indexed[*corev1.Namespace](h.namespaces, bySource, flat.String())
+	return objects.Indexed[*corev1.Namespace](h.namespaces.GetIndexer(), bySource, flat.String())
 }
 
 // namespacesOfTenant returns the host's namespaces for a tenant and its predecessors of the name.
 func (h *hostState) namespacesOfTenant(n tenant.Name) ([]*corev1.Namespace, error) {
-	return indexed[*corev1.Namespace](h.namespaces, byTenant, string(n))
+	return objects.Indexed[*corev1.Namespace](h.namespaces.GetIndexer(), byTenant, string(n))
 }
 
 // namespace returns a namespace of the host, nil if there is none with the installation's label.
@@ -119,21 +120,9 @@ func keyed[T any](informer cache.SharedIndexInformer, key string) (*T, error) {
 	return found.(*T), nil
 }
 
-func indexed[T any](informer cache.SharedIndexInformer, index, value string) ([]T, error) {
-	found, err := informer.GetIndexer().ByIndex(index, value)
-	if err != nil {
-		return nil, fmt.Errorf("reading the cache of the host: %w", err)
-	}
-	all := make([]T, len(found))
-	for i := range found {
-		all[i] = found[i].(T)
-	}
-	return all, nil
-}
-
 // owned returns the host's objects that are made of one, in namespaces of the owner.
 func owned[T metav1.Object](h *hostState, informer cache.SharedIndexInformer, source string) ([]T, error) {
-	all, err := indexed[T](informer, bySource, source)
+	all, err := objects.Indexed[T](informer.GetIndexer(), bySource, source)
 	return slices.DeleteFunc(all, func(o T) bool {
 		_, isOwner, err := h.namespaces.GetIndexer().GetByKey(o.GetNamespace())
 		return err != nil || !isOwner
@@ -185,7 +174,7 @@ func slim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		o.ManagedFields, o.OwnerReferences = nil, nil
-		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, EphemeralContainers: slimDebuggers(o.Spec.EphemeralContainers)}
+		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, Tolerations: o.Spec.Tolerations, EphemeralContainers: slimDebuggers(o.Spec.EphemeralContainers)}
 	case *corev1.Service:
 		o.ManagedFields, o.OwnerReferences, o.Status = nil, nil, corev1.ServiceStatus{}
 		chosen := corev1.ServiceSpec{ClusterIPs: o.Spec.ClusterIPs}

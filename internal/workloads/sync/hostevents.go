@@ -35,8 +35,8 @@ type hostEvents struct {
 
 	mu      sync.Mutex
 	pending map[item]*corev1.Event
-	// told is how many each tenant was told since the beginning of a minute.
-	told   map[tenant.Name]int
+	// counts are how many each tenant was told since the beginning of a minute.
+	counts map[tenant.Name]int
 	minute time.Time
 }
 
@@ -44,7 +44,7 @@ var _ cache.ReflectorStore = &hostEvents{}
 
 // watchEvents returns what watches the host's events of pods.
 func (s *syncer) watchEvents(ctx context.Context) (run func(), err error) {
-	s.events = &hostEvents{clock: s.clock, enqueue: s.eventSeen, pending: map[item]*corev1.Event{}, told: map[tenant.Name]int{}}
+	s.events = &hostEvents{clock: s.clock, enqueue: s.eventSeen, pending: map[item]*corev1.Event{}, counts: map[tenant.Name]int{}}
 	lw := cache.NewListWatchFromClient(s.host.CoreV1().RESTClient(), "events", metav1.NamespaceAll, fields.OneTermEqualSelector("involvedObject.kind", "Pod"))
 	reflector := cache.NewReflector(lw, &corev1.Event{}, s.events, 0)
 	return func() { reflector.RunWithContext(ctx) }, nil
@@ -59,7 +59,7 @@ func (s *syncer) eventSeen(event *corev1.Event) {
 	}
 	host := found.(*corev1.Pod)
 	n, _, ok := sourceOf(host)
-	if !ok || host.UID != about.UID || !s.events.mayTell(n.Tenant) {
+	if !ok || host.UID != about.UID || !s.events.allow(n.Tenant) {
 		return
 	}
 	i := item{eventItem, n.Tenant, n.Flat().String(), string(event.UID)}
@@ -121,15 +121,15 @@ func (s *syncer) putEvent(ctx context.Context, event *corev1.Event) error {
 	return nil
 }
 
-// mayTell counts an event of a tenant, and reports whether it is within the limit.
-func (e *hostEvents) mayTell(n tenant.Name) bool {
+// allow counts an event of a tenant, and reports whether it is within the limit.
+func (e *hostEvents) allow(n tenant.Name) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if now := e.clock.Now(); now.Sub(e.minute) > time.Minute {
-		e.minute, e.told = now, map[tenant.Name]int{}
+		e.minute, e.counts = now, map[tenant.Name]int{}
 	}
-	e.told[n]++
-	return e.told[n] <= eventsPerMinute
+	e.counts[n]++
+	return e.counts[n] <= eventsPerMinute
 }
 
 func (e *hostEvents) put(i item, event *corev1.Event) {

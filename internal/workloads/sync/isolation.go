@@ -103,7 +103,7 @@ func (s *syncer) testIsolation(ctx context.Context) {
 			logger.Error(err, "Testing whether the host cluster keeps tenants' pods apart")
 		}
 		if s.isolated.note(err) {
-			logger.Info("Whether tenants' pods may run has changed", "why not", s.isolated.refusal())
+			logger.Info("Whether tenants' pods may run has changed", "why not", s.wayOut(s.isolated.refusal()))
 			s.enqueueWaiting()
 		}
 		next := s.testPeriod
@@ -178,7 +178,7 @@ func (s *syncer) test(ctx context.Context) error {
 	case canary.Unconnected:
 		return canary.ErrUnconnected
 	default:
-		return fmt.Errorf("a canary has ended with %d: --workloads-image %q is not that of this version of Tenantry, or does not run on the host", code, s.image)
+		return errors.New(s.wayOut(fmt.Sprintf("a canary has ended with %d: --workloads-image %q is not that of this version of Tenantry, or does not run on the host", code, s.image)))
 	}
 }
 

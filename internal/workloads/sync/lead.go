@@ -14,12 +14,12 @@ const leaseName = "tenantry-syncer"
 // of the same installation on the host, such as of an etcd that was restored beside the old one.
 func (o *Options) elected(ctx context.Context, s *syncer, run func(context.Context) error) error {
 	namespace, name := s.owner.Lease(s.installation)
-	onHost := func(ctx context.Context, _ *election.Term) error {
+	electOnHost := func(ctx context.Context, _ *election.Term) error {
 		return election.Run(ctx, election.Config{Client: s.host, Namespace: namespace, Name: name},
 			func(ctx context.Context, _ *election.Term) error { return run(ctx) })
 	}
 	if !o.LeaderElection {
-		return onHost(ctx, nil)
+		return electOnHost(ctx, nil)
 	}
-	return election.Run(ctx, election.Config{Client: s.spaces, Namespace: metav1.NamespaceSystem, Name: leaseName}, onHost)
+	return election.Run(ctx, election.Config{Client: s.spaces, Namespace: metav1.NamespaceSystem, Name: leaseName}, electOnHost)
 }

@@ -46,7 +46,7 @@ func TestHostNamespaces(t *testing.T) {
 		"one whose own is gone, with many": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
 			gone(w)
 			w.orphans.limit = 0
-		}, fail: "orphans"},
+		}, fail: "of what no space has"},
 		"one whose own somebody has deleted": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
 			gone(w)
 			w.orphans.limit = 0

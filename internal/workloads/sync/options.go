@@ -106,6 +106,23 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"tenth of all, nothing more of them is deleted: it is probably another etcd or host, or an old backup.")
 }
 
+// fieldsOfFlags has the fields of spec.workloads by which a ControlPlane says what are flags elsewhere.
+var fieldsOfFlags = strings.NewReplacer(
+	"--network-isolation=Unenforced", "networkIsolation.mode: Unenforced in spec.workloads of the ControlPlane",
+	"--network-isolation-cluster-cidrs", "networkIsolation.clusterCIDRs in spec.workloads of the ControlPlane",
+	"--orphan-limit", "orphanLimit in spec.workloads of the ControlPlane",
+	"--workloads-image", "the operator's image",
+	" (--max-namespaces-per-tenant)", "",
+)
+
+// wayOut returns a message with what its reader can set: the syncer of a ControlPlane has flags from the operator alone.
+func (s *syncer) wayOut(message string) string {
+	if s.owner.ControlPlane == "" {
+		return message
+	}
+	return fieldsOfFlags.Replace(message)
+}
+
 // isolation returns how tenants are kept apart.
 func (o *Options) isolation() Isolation { return cmp.Or(Isolation(o.NetworkIsolation), Enforced) }
 

@@ -115,7 +115,7 @@ func TestAllowed(t *testing.T) {
 				review.Status.Allowed = review.Spec.ResourceAttributes.Resource != tc.denied
 				return true, review, nil
 			})
-			err := allowed(t.Context(), host, tc.owner)
+			err := allowed(t.Context(), host, tc.owner, "i")
 			if (err != nil) != (tc.want != nil) {
 				t.Fatalf("got %v", err)
 			}

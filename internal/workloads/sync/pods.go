@@ -52,9 +52,9 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	}
 	switch {
 	case pod == nil:
-		s.holds.forget(i)
+		s.backoffs.forget(i)
 		s.statuses.forget(i)
-		s.spending.drop(i)
+		s.updates.drop(i)
 		s.resizes.drop(i)
 	case host != nil && isOver(pod) && !isOver(host):
 		errs = append(errs, s.endHost(ctx, host, 1)) // no quota counts it any more
@@ -108,7 +108,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if why := tooLarge(wanted); why != "" {
 		return s.refuse(ctx, pod, why)
 	}
-	if s.isHeld(pod, creation, creationOf(pod, wanted)) {
+	if s.isBackedOff(pod, writeCreation, creationOf(pod, wanted)) {
 		return nil
 	}
 	if err := s.surplus.allow(home.Tenant); err != nil {
@@ -185,7 +185,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 			return fmt.Errorf("the pod of this name that there was before is still on the host")
 		}
 	case isRefused(err):
-		s.hold(pod, creation, creationOf(pod, wanted), nil)
+		s.backOff(pod, writeCreation, creationOf(pod, wanted), nil)
 		return errors.Join(s.refuse(ctx, pod, "the host cluster does not take it: "+translate.Text(err.Error(), pod, home.Namespace)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's pod: %w", err)
@@ -193,7 +193,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 	if err := s.putTokens(ctx, home.Namespace, pod, there.UID, tokens); err != nil {
 		return err
 	}
-	return s.tellDNS(ctx, pod, wanted)
+	return s.recordMissingDNS(ctx, pod, wanted)
 }
 
 // lost deletes a pod that has run on the host and is there no more: nobody starts it again.
@@ -280,9 +280,9 @@ func (s *syncer) putStatus(ctx context.Context, pod, host, wanted *corev1.Pod) e
 	of, _, _ := sourceOf(host)
 	now, because := translate.Status(host, pod, of, wanted != nil && isAsWanted(host, wanted)), string(host.UID)+host.ResourceVersion
 	if wanted != nil {
-		s.sayRefused(&now, pod, host, wanted)
+		s.reportRefusals(&now, pod, host, wanted)
 	}
-	if equality.Semantic.DeepEqual(pod.Status, now) || s.isHeld(pod, status, because) || s.awaitTurn(pod, host) {
+	if equality.Semantic.DeepEqual(pod.Status, now) || s.isBackedOff(pod, writeStatus, because) || s.awaitTurn(pod, host) {
 		return nil
 	}
 	if err := s.patchStatus(ctx, pod, now, because); err != nil {
@@ -294,7 +294,7 @@ func (s *syncer) putStatus(ctx context.Context, pod, host, wanted *corev1.Pod) e
 // patchStatus writes the status of a pod in its space. If it does not become what was written, it is not written again
 // at once, unless because of something else.
 func (s *syncer) patchStatus(ctx context.Context, pod *corev1.Pod, wanted corev1.PodStatus, because string) error {
-	if s.isHeld(pod, status, because) {
+	if s.isBackedOff(pod, writeStatus, because) {
 		return nil
 	}
 	now, _, unchanged, err := utilpod.PatchPodStatus(ctx, s.spaces, pod.Namespace, pod.Name, pod.UID, pod.Status, wanted)
@@ -302,9 +302,9 @@ func (s *syncer) patchStatus(ctx context.Context, pod *corev1.Pod, wanted corev1
 	case err != nil:
 		return err
 	case unchanged || now.ResourceVersion == pod.ResourceVersion || equality.Semantic.DeepEqual(now.Status, wanted):
-		s.holds.drop(heldWrite{itemOf(pod), status})
+		s.backoffs.drop(itemWrite{itemOf(pod), writeStatus})
 	default:
-		s.hold(pod, status, because, nil)
+		s.backOff(pod, writeStatus, because, nil)
 	}
 	return nil
 }

@@ -67,20 +67,16 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	}
 	s := &syncer{
 		installation: "i", clock: w.clock, spaces: w.space, host: w.onHost, hostMetadata: metadatafake.NewSimpleMetadataClient(scheme),
-		informers: informers.NewSharedInformerFactory(w.space, 0), tenants: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.Tenant{}, 0, nil),
-		maxNamespaces: 3, queue: newQueue(4), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(w.clock),
-		idle: newIdleSince(w.clock, idleNamespace), making: newIdleSince(w.clock, inTheMaking),
-		holds: newHolds(w.clock), surplus: newSurplus(), scheduling: newScheduling(w.clock), governed: newGoverned(), spending: newSpending(w.clock, changedBytes, changedAtOnce),
-		copying: newSpending(w.clock, copiedBytes, copiedAtOnce), resizes: newSpending(w.clock, resizesPerSecond, resizesAtOnce), statuses: newStatuses(w.clock), askRanges: make(chan struct{}, 1),
-		orphans: &guard{clock: w.clock, limit: 2, what: "orphans", wayOut: "restart"}, losses: &guard{clock: w.clock, limit: 2, what: "losses", wayOut: "restart"},
+		tenants:       cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.Tenant{}, 0, nil),
+		maxNamespaces: 3, pacing: newPacing(w.clock, 4), notes: newNotes(w.clock), guards: newGuards(w.clock, 2, "restart"), askRanges: make(chan struct{}, 1),
 	}
-	if err := s.list(); err != nil {
+	var err error
+	if s.caches, err = newCaches(informers.NewSharedInformerFactory(w.space, 0)); err != nil {
 		t.Fatal(err)
 	}
 	s.dns = newDNSService(w.onHost, DefaultDNSService)
 	w.cache(s.dns.informer, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: names.Platform, Name: "dns"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.43.0.10"}}})
-	s.ranges, s.reachable = network.NewRanges(nil, nil), network.Reachable{Namespace: hostNamespaceOfOurs}
-	var err error
+	s.ranges, s.reachable = network.NewRanges(nil, nil), network.Reachable{Namespace: names.Platform}
 	s.hostNodes = newHostNodes(w.onHost)
 	if s.hostState, err = newHostState(w.onHost, "i", names.Owner{}); err != nil {
 		t.Fatal(err)
@@ -415,7 +411,7 @@ func TestPods(t *testing.T) {
 					}
 				}
 			},
-			fail: "losses",
+			fail: "are not on this one",
 		},
 		"a predecessor": {
 			objects: []runtime.Object{hostSpace(), spacePod(nil), hostPod(old, nil)},
@@ -446,7 +442,7 @@ func TestPods(t *testing.T) {
 		"more than go by themselves": {
 			objects: []runtime.Object{hostSpace(), hostPod(old, nil)},
 			before:  func(w *world) { w.orphans.limit = 0 },
-			fail:    "orphans",
+			fail:    "of what no space has",
 		},
 		"what halted at the start": {
 			objects: []runtime.Object{hostSpace(), hostPod(old, nil)},
@@ -455,7 +451,7 @@ func TestPods(t *testing.T) {
 					w.t.Error("three of three may go")
 				}
 			},
-			fail: "3 of 3 orphans",
+			fail: "3 of 3 objects",
 		},
 		"somebody else's": {objects: []runtime.Object{hostSpace(), spacePod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), hostPod(old, func(p *corev1.Pod) { p.Annotations[names.NamespaceUIDAnnotation] = "other" })}},
 	} {
@@ -523,8 +519,9 @@ func TestForgedMarks(t *testing.T) {
 		t.Error(err)
 	}
 	w.expect(nil, []string{"create pods"})
-	if got, want := (names.Owner{Namespace: "team-a", ControlPlane: "one"}).Selector(), names.ControlPlaneNamespaceLabel+"=team-a,"+names.ControlPlaneLabel+"=one"; got != want {
-		t.Errorf("the selector is %s", got)
+	own := metav1.FormatLabelSelector((names.Owner{Namespace: "team-a", ControlPlane: "one"}).Selector())
+	if want := names.ControlPlaneLabel + "=one," + names.ControlPlaneNamespaceLabel + "=team-a"; own != want {
+		t.Errorf("the selector is %s, want %s", own, want)
 	}
 }
 
@@ -578,9 +575,9 @@ func TestRefusedByHost(t *testing.T) {
 		w.expect(nil, onHost)
 	}
 	look(0)
-	look(minHold, "create pods")
-	look(minHold)
-	look(minHold, "create pods")
+	look(firstBackoff, "create pods")
+	look(firstBackoff)
+	look(firstBackoff, "create pods")
 	told.Labels = map[string]string{"another": "pod"}
 	w.see(told)
 	look(0, "create pods")
@@ -645,7 +642,7 @@ func TestChangeRefusedByHost(t *testing.T) {
 		t.Error(err)
 	}
 	w.expect(nil, nil)
-	w.clock.Step(minHold)
+	w.clock.Step(firstBackoff)
 	if err := w.look(); err == nil {
 		t.Error("it is not tried again")
 	}
@@ -677,15 +674,15 @@ func TestDoesNotHold(t *testing.T) {
 	}
 	look(0, "patch pods/status")
 	look(0)
-	look(minHold, "patch pods/status")
-	look(minHold)
-	look(minHold, "patch pods/status")
+	look(firstBackoff, "patch pods/status")
+	look(firstBackoff)
+	look(firstBackoff, "patch pods/status")
 	w.see(hostPod(spacePod(nil), both(onNode, running, func(p *corev1.Pod) { p.ResourceVersion = "2" })))
 	look(0, "patch pods/status")
 	if err := w.informers.Core().V1().Pods().Informer().GetIndexer().Delete(pod); err != nil {
 		t.Fatal(err)
 	}
-	if _ = w.look(); len(w.holds.held) != 0 {
-		t.Errorf("of a pod that is gone there is %v", w.holds.held)
+	if _ = w.look(); len(w.backoffs.held) != 0 {
+		t.Errorf("of a pod that is gone there is %v", w.backoffs.held)
 	}
 }

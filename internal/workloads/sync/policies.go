@@ -33,7 +33,7 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 		return err
 	}
 	err = s.ensurePolicy(ctx, home, i, policy)
-	if (err == nil || isDenied(err)) && (policy == nil || !s.governed.looked(policy)) {
+	if (err == nil || isDenied(err)) && (policy == nil || !s.governed.noteEnqueued(policy)) {
 		s.enqueuePodsIn(i.tenant, i.namespace)
 	}
 	return err
@@ -96,7 +96,7 @@ func (s *syncer) hasRoom(home names.Namespace, name string) error {
 }
 
 func (s *syncer) tellOfPolicy(ctx context.Context, policy *networkingv1.NetworkPolicy, why string) error {
-	return s.tellAbout(ctx, corev1.ObjectReference{
+	return s.recordEvent(ctx, corev1.ObjectReference{
 		Kind: "NetworkPolicy", APIVersion: "networking.k8s.io/v1", Namespace: policy.Namespace, Name: policy.Name, UID: policy.UID, ResourceVersion: policy.ResourceVersion,
 	}, reasonRefused, why)
 }

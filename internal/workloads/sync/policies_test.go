@@ -405,3 +405,25 @@ func TestGovernedOnce(t *testing.T) {
 		t.Error("it is that of another space")
 	}
 }
+
+// TestWayOut checks that a space whose pods a ControlPlane has run is told of fields of that, and not of flags.
+func TestWayOut(t *testing.T) {
+	for owner, want := range map[names.Owner]string{
+		{}: "accept that with --network-isolation=Unenforced",
+		{Namespace: "team-a", ControlPlane: "one"}: "accept that with networkIsolation.mode: Unenforced in spec.workloads of the ControlPlane",
+	} {
+		w := newWorld(t, hostSpace(), spacePod(nil))
+		w.owner, w.isolated = owner, &isolation{clock: w.clock, why: unenforced}
+		w.leads.Store(true)
+		if err := w.look(); err != nil {
+			t.Fatal(err)
+		}
+		pod, err := w.space.CoreV1().Pods("acme|shop").Get(t.Context(), "web-0", metav1.GetOptions{})
+		if err != nil || len(pod.Status.Conditions) != 1 || !strings.HasSuffix(pod.Status.Conditions[0].Message, want) {
+			t.Errorf("the pod says %+v, %v", pod.Status.Conditions, err)
+		}
+		if err := w.ready(); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("kubelets are told %v", err)
+		}
+	}
+}

@@ -32,9 +32,11 @@ const (
 type errOutside string
 
 // Error implements error.
-func (e errOutside) Error() string {
-	return string(e) + ", so policies would take other tenants' pods for what is outside of the cluster: whoever administers Tenantry is to name " +
-		"all ranges of the host's pods, Services and nodes with --network-isolation-cluster-cidrs"
+func (e errOutside) Error() string { return string(e) }
+
+func (s *syncer) errOutside(what string) error {
+	return errOutside(s.wayOut(what + ", so policies would take other tenants' pods for what is outside of the cluster: whoever administers Tenantry is to name " +
+		"all ranges of the host's pods, Services and nodes with --network-isolation-cluster-cidrs"))
 }
 
 // newHostNodes returns an informer of the host's nodes, of which it keeps the addresses, and what the system space has of them.
@@ -134,19 +136,19 @@ func outside(ranges network.Ranges, host *corev1.Pod) []netip.Addr {
 
 // seeNetworks takes the networks for inside in which pods of spaces have addresses that nobody has told. They stay so:
 // another pod may have such an address tomorrow. The ranges are locked.
-func (s *syncer) seeNetworks(ctx context.Context, told network.Ranges) {
+func (s *syncer) seeNetworks(ctx context.Context, reported network.Ranges) {
 	for _, obj := range s.hostState.pods.GetIndexer().List() {
 		host := obj.(*corev1.Pod)
 		if _, _, ok := sourceOf(host); !ok {
 			continue // a canary, by which it is noticed that the host has not told
 		}
-		for _, address := range outside(told, host) {
+		for _, address := range outside(reported, host) {
 			around := network.Around(address)
 			if slices.Contains(s.seenNetworks, around) || len(s.seenNetworks) >= maxSeenNetworks {
 				continue
 			}
 			s.seenNetworks = append(s.seenNetworks, around)
-			klog.FromContext(ctx).Error(nil, "A pod on the host cluster has an address that nobody has told; its network is not outside from now on. Name all ranges of pods with --network-isolation-cluster-cidrs",
+			klog.FromContext(ctx).Error(nil, s.wayOut("A pod on the host cluster has an address that nobody has told; its network is not outside from now on. Name all ranges of pods with --network-isolation-cluster-cidrs"),
 				"pod", klog.KObj(host), "address", address, "network", around)
 		}
 	}
@@ -158,8 +160,8 @@ func (s *syncer) allInside(canaries ...*corev1.Pod) error {
 	s.rangesMu.RLock()
 	defer s.rangesMu.RUnlock()
 	for _, pod := range canaries {
-		if out := outside(s.told, pod); len(out) > 0 {
-			return errOutside(fmt.Sprintf("pods of the host cluster have addresses such as %s, which are in no range that its nodes, its ServiceCIDRs or --network-isolation-cluster-cidrs tell", out[0]))
+		if out := outside(s.reported, pod); len(out) > 0 {
+			return s.errOutside(fmt.Sprintf("pods of the host cluster have addresses such as %s, which are in no range that its nodes, its ServiceCIDRs or --network-isolation-cluster-cidrs tell", out[0]))
 		}
 	}
 	for _, obj := range s.hostState.pods.GetIndexer().List() {
@@ -167,7 +169,7 @@ func (s *syncer) allInside(canaries ...*corev1.Pod) error {
 		if _, _, ok := sourceOf(host); !ok || len(outside(s.ranges, host)) == 0 {
 			continue
 		}
-		return errOutside(fmt.Sprintf("pods of the host cluster have addresses in more than %d networks that nobody has told", maxSeenNetworks))
+		return s.errOutside(fmt.Sprintf("pods of the host cluster have addresses in more than %d networks that nobody has told", maxSeenNetworks))
 	}
 	return nil
 }
@@ -182,8 +184,8 @@ func (s *syncer) findRanges(ctx context.Context) error {
 	for _, obj := range s.hostNodes.GetIndexer().List() {
 		found = append(found, rangesOf(obj.(*corev1.Node))...)
 	}
-	s.told = network.NewRanges(s.clusterRanges, found)
-	s.seeNetworks(ctx, s.told)
+	s.reported = network.NewRanges(s.clusterRanges, found)
+	s.seeNetworks(ctx, s.reported)
 	now := network.NewRanges(s.clusterRanges, slices.Concat(found, s.seenNetworks))
 	same := s.ranges.Equal(now)
 	s.ranges = now

@@ -43,11 +43,11 @@ func resizeOf(host, wanted *corev1.Pod) string {
 func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) error {
 	has, wants, what := host.Annotations[resourcesAnnotation], wanted.Annotations[resourcesAnnotation], resizeOf(host, wanted)
 	if has == wants {
-		s.holds.drop(heldWrite{itemOf(pod), resizing})
+		s.backoffs.drop(itemWrite{itemOf(pod), writeResources})
 		return nil
 	}
 	i := itemOf(pod)
-	if s.isHeld(pod, resizing, what) || s.queue.after(i, s.resizes.wait(heldWrite{i, resizing}, 1)) {
+	if s.isBackedOff(pod, writeResources, what) || s.queue.after(i, s.resizes.wait(itemWrite{i, writeResources}, 1)) {
 		return nil
 	}
 	if has != "" {
@@ -59,7 +59,7 @@ func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 	err := s.patchHost(ctx, host, map[string]any{"spec": patchOfResources(&wanted.Spec)}, "resize")
 	if isRefused(err) {
 		of, _, _ := sourceOf(host)
-		return s.written(ctx, pod, resizing, what, map[string]string{ofResources: "the host cluster does not take it: " + translate.Text(err.Error(), pod, of)})
+		return s.finishWrite(ctx, pod, writeResources, what, map[string]string{ofResources: "the host cluster does not take it: " + translate.Text(err.Error(), pod, of)})
 	}
 	if err != nil {
 		return fmt.Errorf("resizing the host's pod: %w", err)
@@ -67,7 +67,7 @@ func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 	if err := s.noteResources(ctx, host, wants); err != nil {
 		return err
 	}
-	return s.written(ctx, pod, resizing, what, nil)
+	return s.finishWrite(ctx, pod, writeResources, what, nil)
 }
 
 // noteResources notes on a pod of the host which resources it has.

@@ -56,13 +56,13 @@ func TestResize(t *testing.T) {
 	}
 	w.expect(nil, nil)
 	w.see(hostPod(now, onNode))
-	w.clock.Step(minHold)
+	w.clock.Step(firstBackoff)
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
 	w.expect(nil, nil)
-	if len(w.holds.held) != 0 {
-		t.Errorf("left is %v", w.holds.held)
+	if len(w.backoffs.held) != 0 {
+		t.Errorf("left is %v", w.backoffs.held)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestResizeRefusedByHost(t *testing.T) {
 	}
 	w.space.ClearActions()
 	w.onHost.ClearActions()
-	w.clock.Step(minHold)
+	w.clock.Step(firstBackoff)
 	there, err := w.onHost.CoreV1().Pods(home.Host()).Get(t.Context(), "web-0", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -147,11 +147,11 @@ func TestResizeRefusedByHost(t *testing.T) {
 func TestResizesArePaced(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(both(bound, sized("2"))), hostPod(spacePod(both(bound, sized("1"))), onNode))
 	for i := range resizesAtOnce {
-		if wait := w.resizes.wait(heldWrite{item{podItem, "acme", "acme|shop", fmt.Sprint(i)}, resizing}, 1); wait != 0 {
+		if wait := w.resizes.wait(itemWrite{item{podItem, "acme", "acme|shop", fmt.Sprint(i)}, writeResources}, 1); wait != 0 {
 			t.Fatalf("%d waits for %v", i, wait)
 		}
 	}
-	if wait := w.resizes.wait(heldWrite{item{podItem, "globex", "globex|shop", "web-0"}, resizing}, 1); wait != 0 {
+	if wait := w.resizes.wait(itemWrite{item{podItem, "globex", "globex|shop", "web-0"}, writeResources}, 1); wait != 0 {
 		t.Errorf("another tenant waits for %v", wait)
 	}
 	if err := w.look(); err != nil {

@@ -29,7 +29,7 @@ func TestScheduling(t *testing.T) {
 		if may != (i < maxUnscheduled) {
 			t.Fatalf("%d may is %v", i, may)
 		}
-		later += len(r.later)
+		later += len(r.retryLater)
 	}
 	if later != 1 {
 		t.Errorf("%d are looked at later, want the first one", later)
@@ -37,14 +37,14 @@ func TestScheduling(t *testing.T) {
 	if may, _ := s.enter(item{podItem, "globex", "globex|shop", "web-0"}); !may {
 		t.Error("another tenant waits")
 	}
-	if r := s.note(pod(0), host(nil)); len(r.now) != 0 {
-		t.Errorf("%v may be made while all wait", r.now)
+	if r := s.note(pod(0), host(nil)); len(r.ready) != 0 {
+		t.Errorf("%v may be made while all wait", r.ready)
 	}
 	for i, change := range []func(*corev1.Pod){onNode, func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 	}, ending(1)} {
 		want := pod(maxUnscheduled + i)
-		if r := s.note(pod(i), host(change)); len(r.now) != 1 || r.now[0] != want || len(r.later) != 1 {
+		if r := s.note(pod(i), host(change)); len(r.ready) != 1 || r.ready[0] != want || len(r.retryLater) != 1 {
 			t.Errorf("released are %v, want %v", r, want)
 		}
 		if may, _ := s.enter(want); !may {
@@ -56,11 +56,11 @@ func TestScheduling(t *testing.T) {
 	s.note(pod(3), host(onNode))
 	s.enter(pod(maxUnscheduled + 3))
 	clock.Step(schedulerPatience - time.Second)
-	if r := s.leave(pod(100)); len(r.now) != 0 {
+	if r := s.leave(pod(100)); len(r.ready) != 0 {
 		t.Errorf("released are %v while the scheduler works", r)
 	}
 	clock.Step(time.Second)
-	if r := s.leave(pod(100)); len(r.now) != 1 || len(r.later) != 0 {
+	if r := s.leave(pod(100)); len(r.ready) != 1 || len(r.retryLater) != 0 {
 		t.Errorf("released are %v, want one", r)
 	}
 	for i := range maxUnscheduled + 5 {
@@ -89,7 +89,7 @@ func TestNoScheduler(t *testing.T) {
 	}
 	wake := map[item]time.Time{} // AddAfter
 	_, r := s.enter(pod(10))
-	for _, i := range r.later {
+	for _, i := range r.retryLater {
 		wake[i] = clock.Now().Add(schedulerPatience)
 	}
 	made := false
@@ -103,16 +103,16 @@ func TestNoScheduler(t *testing.T) {
 			delete(wake, i)
 			// what syncPod does
 			for _, r := range []released{s.note(i, nil)} {
-				for _, n := range r.now {
+				for _, n := range r.ready {
 					wake[n] = clock.Now()
 				}
-				for _, n := range r.later {
+				for _, n := range r.retryLater {
 					wake[n] = clock.Now().Add(schedulerPatience)
 				}
 			}
 			may, r := s.enter(i)
 			made = made || may
-			for _, n := range r.later {
+			for _, n := range r.retryLater {
 				wake[n] = clock.Now().Add(schedulerPatience)
 			}
 		}

@@ -120,7 +120,7 @@ func TestServices(t *testing.T) {
 				w.clock.Step(inTheMaking)
 				w.orphans.limit = 0
 			},
-			fail: "orphans",
+			fail: "of what no space has",
 		},
 		"one that was deleted": {
 			objects: []runtime.Object{hostSpace(), hostService(spaceService(nil), nil)},
@@ -279,7 +279,7 @@ func TestOrphanedServices(t *testing.T) {
 	}
 	w := newWorld(t, objects...)
 	err := w.countOrphans()
-	if err == nil || !strings.Contains(err.Error(), "3 of 3 orphans") {
+	if err == nil || !strings.Contains(err.Error(), "3 of 3 objects") {
 		t.Errorf("got %v", err)
 	}
 	if again := w.orphans.allow(1); !errors.Is(again, err) {

@@ -11,7 +11,7 @@ import (
 
 const (
 	// statusesAtOnce is how many statuses of a pod are written into its space at once, and statusInterval after which
-	// time there may be one more. A pod that begins has some five.
+	// time there may be one more: chosen, a pod that begins has some five.
 	statusesAtOnce = 15
 	statusInterval = 20 * time.Second
 	// moreStatuses is how many more are written for a tenant in a second, and moreAtOnce before that holds.
@@ -23,14 +23,14 @@ const (
 // write into a space costs the server of all tenants some milliseconds. It knows pods that are on the host.
 type statuses struct {
 	clock clock.PassiveClock
-	more  *spending
+	more  *writeBudget
 
 	mu sync.Mutex
 	of map[item]*rate.Limiter
 }
 
 func newStatuses(c clock.PassiveClock) *statuses {
-	return &statuses{clock: c, more: newSpending(c, moreStatuses, moreAtOnce), of: map[item]*rate.Limiter{}}
+	return &statuses{clock: c, more: newWriteBudget(c, moreStatuses, moreAtOnce), of: map[item]*rate.Limiter{}}
 }
 
 // wait returns for how long the status of a pod is to wait. How far it has come does not.
@@ -39,7 +39,7 @@ func (s *statuses) wait(i item, pod, host *corev1.Pod) time.Duration {
 		s.more.drop(i)
 		return 0
 	}
-	return s.more.wait(heldWrite{i, status}, 1)
+	return s.more.wait(itemWrite{i, writeStatus}, 1)
 }
 
 func (s *statuses) allow(i item) bool {

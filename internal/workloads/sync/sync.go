@@ -53,40 +53,16 @@ type syncer struct {
 	host         kubernetes.Interface
 	hostMetadata metadata.Interface
 
-	informers  informers.SharedInformerFactory
-	podIndexer cache.Indexer
-	pods       corelisters.PodLister
-	services   corelisters.ServiceLister
-	namespaces corelisters.NamespaceLister
-	configMaps corelisters.ConfigMapLister
-	secrets    corelisters.SecretLister
-	policies   networkinglisters.NetworkPolicyLister
-	claims     corelisters.PersistentVolumeClaimLister
-	volumes    corelisters.PersistentVolumeLister
-	classes    storagelisters.StorageClassLister
-	nodes      corelisters.NodeLister
-	budgets    policylisters.PodDisruptionBudgetLister
-	tenants    cache.SharedIndexInformer
-	hostState  *hostState
-	hostNodes  cache.SharedIndexInformer
-	dns        *dnsService
+	caches
+	tenants   cache.SharedIndexInformer
+	hostState *hostState
+	hostNodes cache.SharedIndexInformer
+	dns       *dnsService
 
-	queue      *queue
-	references *references
-	copies     *copies
-	deleted    *deletions
-	idle       *idleSince
-	making     *idleSince
-	holds      *holds
-	surplus    *surplus
-	scheduling *scheduling
-	governed   *governed
-	// spending is that of changed pods, copying that of copies, and resizes that of resizes.
-	spending, copying, resizes *spending
-	statuses                   *statuses
-	orphans                    *guard
-	losses                     *guard
-	events                     *hostEvents
+	pacing
+	notes
+	guards
+	events *hostEvents
 
 	// leads is whether this is the one that works.
 	leads atomic.Bool
@@ -105,10 +81,78 @@ type syncer struct {
 	askRanges chan struct{}
 	rangesMu  sync.RWMutex
 	ranges    network.Ranges
-	// told are the ranges without seenNetworks, which are inside because pods of spaces have addresses there: at most
+	// reported are the ranges without seenNetworks, which are inside because pods of spaces have addresses there: at most
 	// maxSeenNetworks.
-	told         network.Ranges
+	reported     network.Ranges
 	seenNetworks []netip.Prefix
+}
+
+// caches are those of all spaces.
+type caches struct {
+	informers  informers.SharedInformerFactory
+	podIndexer cache.Indexer
+	pods       corelisters.PodLister
+	services   corelisters.ServiceLister
+	namespaces corelisters.NamespaceLister
+	configMaps corelisters.ConfigMapLister
+	secrets    corelisters.SecretLister
+	policies   networkinglisters.NetworkPolicyLister
+	claims     corelisters.PersistentVolumeClaimLister
+	volumes    corelisters.PersistentVolumeLister
+	classes    storagelisters.StorageClassLister
+	nodes      corelisters.NodeLister
+	budgets    policylisters.PodDisruptionBudgetLister
+}
+
+func newCaches(views informers.SharedInformerFactory) (caches, error) {
+	core, storage := views.Core().V1(), views.Storage().V1()
+	c := caches{
+		informers: views, podIndexer: core.Pods().Informer().GetIndexer(),
+		pods: core.Pods().Lister(), services: core.Services().Lister(), namespaces: core.Namespaces().Lister(),
+		configMaps: core.ConfigMaps().Lister(), secrets: core.Secrets().Lister(), nodes: core.Nodes().Lister(),
+		claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(), classes: storage.StorageClasses().Lister(),
+		policies: views.Networking().V1().NetworkPolicies().Lister(), budgets: views.Policy().V1().PodDisruptionBudgets().Lister(),
+	}
+	return c, errors.Join(
+		common.AddIndexerIfNotPresent(c.podIndexer, byClaim, common.PodPVCIndexFunc()),
+		common.AddIndexerIfNotPresent(core.PersistentVolumeClaims().Informer().GetIndexer(), byClass, classOf),
+	)
+}
+
+// pacing is what has tenants, and what is written for them, wait.
+type pacing struct {
+	queue      *queue
+	backoffs   *backoffs
+	surplus    *surplus
+	scheduling *scheduling
+	// updates is that of changed pods, copying that of copies, and resizes that of resizes.
+	updates, copying, resizes *writeBudget
+	statuses                  *statuses
+}
+
+func newPacing(c clock.Clock, workers int) pacing {
+	return pacing{
+		queue: newQueue(workers), backoffs: newBackoffs(c), surplus: newSurplus(), scheduling: newScheduling(c),
+		updates: newWriteBudget(c, changedBytes, changedAtOnce), copying: newWriteBudget(c, copiedBytes, copiedAtOnce),
+		resizes: newWriteBudget(c, resizesPerSecond, resizesAtOnce), statuses: newStatuses(c),
+	}
+}
+
+// notes are what is known beside the caches.
+type notes struct {
+	references *references
+	copies     *copies
+	deleted    *deletions
+	idle       *idleSince
+	making     *idleSince
+	governed   *governed
+}
+
+func newNotes(c clock.Clock) notes {
+	return notes{
+		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(),
+		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking),
+	}
 }
 
 // Run runs the syncer until ctx ends. It waits until no other one runs, and ends with an error if that cannot be
@@ -150,7 +194,7 @@ func (s *syncer) ready() error {
 		return nil
 	}
 	if why := s.isolated.refusal(); why != "" {
-		return errors.New(why)
+		return errors.New(s.wayOut(why))
 	}
 	return nil
 }
@@ -174,61 +218,45 @@ func asSyncer(config *rest.Config) *rest.Config {
 }
 
 func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFactory) (*syncer, error) {
-	api, err := translate.ParseAPI(o.APIAddress)
-	if err != nil {
-		return nil, err
-	}
+	now := clock.RealClock{}
 	s := &syncer{
-		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, clock: clock.RealClock{}, informers: views, connects: o.Connects, maxNamespaces: cmp.Or(o.MaxNamespaces, DefaultMaxNamespaces),
-		queue: newQueue(o.workers()), references: newReferences(), copies: &copies{in: map[string]*copiesIn{}},
-		deleted: newDeletions(clock.RealClock{}), idle: newIdleSince(clock.RealClock{}, idleNamespace), making: newIdleSince(clock.RealClock{}, inTheMaking),
-		holds: newHolds(clock.RealClock{}), surplus: newSurplus(), scheduling: newScheduling(clock.RealClock{}), governed: newGoverned(), spending: newSpending(clock.RealClock{}, changedBytes, changedAtOnce),
-		copying: newSpending(clock.RealClock{}, copiedBytes, copiedAtOnce), resizes: newSpending(clock.RealClock{}, resizesPerSecond, resizesAtOnce), statuses: newStatuses(clock.RealClock{}), askRanges: make(chan struct{}, 1),
+		clock: now, pacing: newPacing(now, o.workers()), notes: newNotes(now),
+		connects: o.Connects, maxNamespaces: cmp.Or(o.MaxNamespaces, DefaultMaxNamespaces), askRanges: make(chan struct{}, 1),
 	}
-	if err := s.setIsolation(o); err != nil {
+	var err error
+	if s.caches, err = newCaches(views); err != nil {
 		return nil, err
 	}
-	wayOut := "if it is right nevertheless, restart with a larger --orphan-limit"
-	s.orphans = &guard{clock: s.clock, limit: o.OrphanLimit, what: "objects on the host are made of what no space has", wayOut: wayOut}
-	s.losses = &guard{clock: s.clock, limit: o.OrphanLimit, what: "pods of spaces have run on a host, and are not on this one", wayOut: wayOut}
 	if err := s.connect(ctx, o); err != nil {
 		return nil, err
 	}
-	if err := s.list(); err != nil {
+	if err := s.setNetwork(o); err != nil {
 		return nil, err
 	}
-	s.hostNodes, s.dns = newHostNodes(s.host), newDNSService(s.host, o.DNSService)
+	s.guards = newGuards(now, o.OrphanLimit, s.wayOut("if it is right nevertheless, restart with a larger --orphan-limit"))
 	if s.tenants, err = newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope())); err != nil {
 		return nil, err
 	}
+	s.hostNodes, s.dns = newHostNodes(s.host), newDNSService(s.host, o.DNSService)
 	s.hostState, err = newHostState(s.host, s.installation, s.owner)
 	return s, err
 }
 
-// list takes the listers of all spaces.
-func (s *syncer) list() error {
-	core := s.informers.Core().V1()
-	s.podIndexer, s.pods = core.Pods().Informer().GetIndexer(), core.Pods().Lister()
-	s.services = core.Services().Lister()
-	s.namespaces, s.configMaps, s.secrets = core.Namespaces().Lister(), core.ConfigMaps().Lister(), core.Secrets().Lister()
-	s.policies, s.budgets = s.informers.Networking().V1().NetworkPolicies().Lister(), s.informers.Policy().V1().PodDisruptionBudgets().Lister()
-	s.claims, s.volumes = core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister()
-	s.classes, s.nodes = s.informers.Storage().V1().StorageClasses().Lister(), core.Nodes().Lister()
-	return errors.Join(
-		common.AddIndexerIfNotPresent(s.podIndexer, byClaim, common.PodPVCIndexFunc()),
-		common.AddIndexerIfNotPresent(core.PersistentVolumeClaims().Informer().GetIndexer(), byClass, classOf),
-	)
-}
-
-// setIsolation takes over how tenants are kept apart on the network.
-func (s *syncer) setIsolation(o Options) (err error) {
+// setNetwork takes over what pods reach, and how tenants are kept apart.
+func (s *syncer) setNetwork(o Options) error {
+	api, err := translate.ParseAPI(o.APIAddress)
+	if err != nil {
+		return err
+	}
+	allowed, err := network.Parse(o.AllowCIDRs)
+	if err != nil {
+		return err
+	}
 	if s.clusterRanges, err = network.Parse(o.ClusterCIDRs); err != nil {
 		return err
 	}
-	s.reachable = network.Reachable{Namespace: hostNamespaceOfOurs, API: s.options.API}
-	if s.reachable.Addresses, err = network.Parse(o.AllowCIDRs); err != nil {
-		return err
-	}
+	s.options = translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}
+	s.reachable = network.Reachable{Namespace: names.Platform, Addresses: allowed, API: api, Owner: s.owner}
 	if o.isolation() == Enforced {
 		s.isolated = &isolation{clock: s.clock, why: beingTested}
 	}
@@ -257,8 +285,7 @@ func (s *syncer) connect(ctx context.Context, o Options) error {
 	if s.owner, s.subjects, err = accountOf(ctx, s.host); err != nil {
 		return err
 	}
-	s.reachable.Owner = s.owner
-	if err := allowed(ctx, s.host, s.owner); err != nil {
+	if err := allowed(ctx, s.host, s.owner, s.installation); err != nil {
 		return err
 	}
 	return confined(ctx, s.host)

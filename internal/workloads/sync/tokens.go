@@ -95,7 +95,7 @@ func (s *syncer) ensureTokens(ctx context.Context, pod, host *corev1.Pod) error 
 	}
 	made, err := s.mint(ctx, pod)
 	if isTold(err) {
-		return errors.Join(err, s.tellAbout(ctx, podReference(pod), reasonToken, err.Error()))
+		return errors.Join(err, s.recordEvent(ctx, podReference(pod), reasonToken, err.Error()))
 	}
 	if err != nil {
 		return err
@@ -137,6 +137,7 @@ func (s *syncer) putTokens(ctx context.Context, home names.Namespace, pod *corev
 func (s *syncer) tokensOf(ctx context.Context, home names.Namespace, pod types.UID) (tokenSecret, error) {
 	in := s.copies.of(home.Host())
 	in.mu.Lock()
+	defer s.wakeAskers(in)
 	defer in.mu.Unlock()
 	if err := s.ensureRead(ctx, home, in); err != nil {
 		return tokenSecret{}, err

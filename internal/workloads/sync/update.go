@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1helpers "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
@@ -29,6 +30,7 @@ type changeable struct {
 	Annotations map[string]string
 	Images      map[string]string
 	Deadline    *int64
+	Tolerations []corev1.Toleration
 }
 
 // translated returns the host's pod, with the hash of what can be changed of it. open is in which directions no policy
@@ -52,7 +54,7 @@ func isAsWanted(host, wanted *corev1.Pod) bool {
 
 func changeableOf(host *corev1.Pod) changeable {
 	c := changeable{Labels: host.Labels, Annotations: host.Annotations, Images: map[string]string{},
-		Deadline: host.Spec.ActiveDeadlineSeconds}
+		Deadline: host.Spec.ActiveDeadlineSeconds, Tolerations: host.Spec.Tolerations}
 	for _, containers := range [][]corev1.Container{host.Spec.InitContainers, host.Spec.Containers} {
 		for i := range containers {
 			c.Images[containers[i].Name] = containers[i].Image
@@ -67,12 +69,12 @@ func (s *syncer) update(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 		return nil
 	}
 	what := string(host.UID) + wanted.Annotations[hashAnnotation]
-	if s.isHeld(pod, change, what) || s.waits(pod, change, sizeOf(wanted)) {
+	if s.isBackedOff(pod, writeUpdate, what) || s.waits(pod, writeUpdate, sizeOf(wanted)) {
 		return nil
 	}
 	err := s.patchHost(ctx, host, patchOf(wanted, host))
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-		s.hold(pod, change, what, nil)
+		s.backOff(pod, writeUpdate, what, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("changing the host's pod: %w", err)
@@ -110,6 +112,14 @@ func patchOf(wanted, host *corev1.Pod) map[string]any {
 	}
 	if wanted.Spec.ActiveDeadlineSeconds != nil {
 		spec["activeDeadlineSeconds"] = *wanted.Spec.ActiveDeadlineSeconds
+	}
+	// Those that the host's own components have added stay: it lets none be taken away.
+	tolerated := corev1.PodSpec{Tolerations: host.Spec.Tolerations}
+	for i := range wanted.Spec.Tolerations {
+		corev1helpers.AddOrUpdateTolerationInPodSpec(&tolerated, &wanted.Spec.Tolerations[i])
+	}
+	if len(tolerated.Tolerations) > 0 {
+		spec["tolerations"] = tolerated.Tolerations
 	}
 	return map[string]any{
 		"metadata": map[string]any{"labels": labels, "annotations": annotations},

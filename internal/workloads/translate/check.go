@@ -29,9 +29,6 @@ const maxEphemeral = 32
 type Rules struct {
 	// Level is the Pod Security level. The zero value is Baseline.
 	Level Level
-	// Schedulers are the schedulers of the host that pods may name. If there are none,
-	// default-scheduler is.
-	Schedulers []string
 	// NodePorts is whether Services may have ports of the host's nodes.
 	NodePorts bool
 	// Quota is the Tenant's own. Of the host's devices, pods may have the extended resources that it names.
@@ -53,18 +50,10 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	errs = append(errs, checkReferences(spec, path)...)
 	errs = append(errs, checkVolumes(spec.Volumes, path.Child("volumes"))...)
 	errs = append(errs, checkGates(spec.ReadinessGates, path.Child("readinessGates"))...)
-	if !slices.Contains(r.schedulers(), spec.SchedulerName) && spec.SchedulerName != "" {
-		errs = append(errs, field.Forbidden(path.Child("schedulerName"), fmt.Sprintf("pods of a space may name %s; remove it",
-			strings.Join(r.schedulers(), ", "))))
+	if spec.SchedulerName != corev1.DefaultSchedulerName && spec.SchedulerName != "" {
+		errs = append(errs, field.Forbidden(path.Child("schedulerName"), "pods of a space may name "+corev1.DefaultSchedulerName+"; remove it"))
 	}
 	return append(errs, r.Level.check(meta, spec, path)...)
-}
-
-func (r Rules) schedulers() []string {
-	if len(r.Schedulers) == 0 {
-		return []string{corev1.DefaultSchedulerName}
-	}
-	return r.Schedulers
 }
 
 // checkLabels refuses labels by which the host's objects are known.
@@ -175,7 +164,7 @@ func checkEphemeral(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 func checkFieldRefs(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	eachFieldRef(spec, path, func(ref *corev1.ObjectFieldSelector, at *field.Path) {
-		if _, ok := onHost(ref.FieldPath); !ok {
+		if _, ok := hostFieldPath(ref.FieldPath); !ok {
 			errs = append(errs, field.Forbidden(at.Child("fieldPath"), "this version of Tenantry does not know what a host has there; remove it"))
 		}
 	})

@@ -249,15 +249,14 @@ func TestCheck(t *testing.T) {
 		"affinity in a namespace": {privileged, func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{PodAffinityTerm: corev1.PodAffinityTerm{Namespaces: []string{"kube-system"}}}}}}
 		}, "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.namespaces"},
-		"a scheduler":                 {privileged, func(p *corev1.Pod) { p.Spec.SchedulerName = "mine" }, "spec.schedulerName: Forbidden: pods of a space may name default-scheduler"},
-		"a scheduler that is allowed": {rules: Rules{Schedulers: []string{"mine"}}, change: func(p *corev1.Pod) { p.Spec.SchedulerName = "mine" }},
-		"a runtime":                   {privileged, func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("r") }, "spec.runtimeClassName"},
-		"many containers":             {change: containers(64)},
-		"too many containers":         {privileged, containers(65), "spec.containers: Forbidden: it has 65 containers, and a pod that runs on a host cluster has at most 64"},
-		"too many volumes":            {privileged, func(p *corev1.Pod) { p.Spec.Volumes = make([]corev1.Volume, 129) }, "spec.volumes: Forbidden: it has 129 volumes"},
-		"probes that start much":      {privileged, probes(11, 1), "spec.containers: Forbidden: its probes start 11 processes a second"},
-		"probes that start some":      {change: probes(10, 1)},
-		"many probes now and then":    {change: probes(60, 10)},
+		"a scheduler":              {privileged, func(p *corev1.Pod) { p.Spec.SchedulerName = "mine" }, "spec.schedulerName: Forbidden: pods of a space may name default-scheduler"},
+		"a runtime":                {privileged, func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("r") }, "spec.runtimeClassName"},
+		"many containers":          {change: containers(64)},
+		"too many containers":      {privileged, containers(65), "spec.containers: Forbidden: it has 65 containers, and a pod that runs on a host cluster has at most 64"},
+		"too many volumes":         {privileged, func(p *corev1.Pod) { p.Spec.Volumes = make([]corev1.Volume, 129) }, "spec.volumes: Forbidden: it has 129 volumes"},
+		"probes that start much":   {privileged, probes(11, 1), "spec.containers: Forbidden: its probes start 11 processes a second"},
+		"probes that start some":   {change: probes(10, 1)},
+		"many probes now and then": {change: probes(60, 10)},
 		"too many readiness gates": {privileged, func(p *corev1.Pod) {
 			for i := range 17 {
 				p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: corev1.PodConditionType(fmt.Sprint("example.com/g", i))})

@@ -10,10 +10,10 @@ import (
 
 // What a pod costs its node beside its requests and limits, at most.
 const (
-	// maxContainers and maxVolumes are of a pod. A kubelet tells of each container at each change of the pod.
+	// maxContainers and maxVolumes are of a pod, chosen: a kubelet tells of each container at each change of the pod.
 	maxContainers = 64
 	maxVolumes    = 128
-	// maxExecs is how many processes a second the probes of a pod start, outside of its own limits.
+	// maxExecs is how many processes a second the probes of a pod start, outside of its own limits: chosen.
 	maxExecs = 10
 )
 

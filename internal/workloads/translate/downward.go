@@ -39,8 +39,8 @@ var asAnnotation = map[string]string{
 	annotationsPath:           annotationsAnnotation,
 }
 
-// onHost returns the field of the host's pod that has what a field has in the space.
-func onHost(path string) (string, bool) {
+// hostFieldPath returns the field of the host's pod that has what a field has in the space.
+func hostFieldPath(path string) (string, bool) {
 	if slices.Contains(sameOnHost, path) {
 		return path, true
 	}
@@ -146,7 +146,7 @@ func redirect(pod *corev1.Pod, spec *corev1.PodSpec) map[string]string {
 			}
 		}
 		ref.APIVersion = "v1"
-		ref.FieldPath, _ = onHost(ref.FieldPath)
+		ref.FieldPath, _ = hostFieldPath(ref.FieldPath)
 	})
 	return read
 }

@@ -57,7 +57,7 @@ func TestCheckEphemeral(t *testing.T) {
 		"too many":     {privileged, debuggersMany(33), "spec.ephemeralContainers: Forbidden: it has 33 ephemeral containers, and a pod that runs on a host cluster has at most 32"},
 		"a long name":  {change: debugger(func(c *corev1.EphemeralContainer) { c.Name = strings.Repeat("d", 60) })},
 		"a longer one": {privileged, debugger(func(c *corev1.EphemeralContainer) { c.Name = strings.Repeat("d", 61) }), "spec.ephemeralContainers[0].name: Forbidden: it is longer than 60 characters"},
-		"a port":       {privileged, debugger(func(c *corev1.EphemeralContainer) { c.Ports = []corev1.ContainerPort{{HostPort: 1}} }), "spec.ephemeralContainers[0].ports: Forbidden: ephemeral containers are for looking into a pod"},
+		"a port":       {privileged, debugger(func(c *corev1.EphemeralContainer) { c.Ports = []corev1.ContainerPort{{HostPort: 1}} }), "spec.ephemeralContainers[0].ports: Forbidden: ephemeral containers may not have this field"},
 		"a probe": {privileged, debugger(func(c *corev1.EphemeralContainer) {
 			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: "h"}}}
 		}), "spec.ephemeralContainers[0].livenessProbe"},

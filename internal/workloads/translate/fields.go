@@ -39,7 +39,7 @@ const (
 	noSpread    treatment = "affinity to pods is with those of the same namespace; remove it"
 	noFQDN      treatment = "the host has another domain; remove it, or use hostnameOverride"
 	noBundles   treatment = "trust bundles and certificates of pods are not there yet for pods that run on a host cluster; use a Secret or ConfigMap"
-	noDebug     treatment = "ephemeral containers are for looking into a pod, and have none; remove it"
+	noDebug     treatment = "ephemeral containers may not have this field; remove it"
 	noExternal  treatment = "addresses from outside could take traffic that is others' (CVE-2020-8554); use a Service without them"
 	noBalancers treatment = "load balancers are not there yet for Services on a host cluster; use type ClusterIP"
 	noResponder treatment = "evictions on the host wait for nobody in a space; remove it"

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // maxGates is how many readiness gates a pod has at most: the host stores their conditions at each change of its status.
@@ -54,9 +55,6 @@ func ChangedGates(pod, host *corev1.Pod) []map[string]any {
 }
 
 func conditionOf(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
-	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == t })
-	if i < 0 {
-		return nil
-	}
-	return &pod.Status.Conditions[i]
+	_, condition := podv1.GetPodCondition(&pod.Status, t)
+	return condition
 }

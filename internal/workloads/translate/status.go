@@ -13,14 +13,14 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// Status returns the status of a pod in a space, whose host's pod has another one. What is the
-// space's own stays, such as the conditions of readiness gates, which the host has from the space. same is whether the host's pod is what this one is translated to: what is said of all of that is said of all of
-// this, whose generations are counted differently.
-func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, same bool) corev1.PodStatus {
+// Status returns the status of a pod in a space, whose host's pod has another one. What is the space's own stays, such as the
+// conditions of readiness gates, which the host has from the space. hostIsCurrent is whether the host's pod has all that this one
+// asks for. Only then does a generation that the host has observed stand for the space's.
+func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, hostIsCurrent bool) corev1.PodStatus {
 	status := *host.Status.DeepCopy()
 	plain := texts(pod, home)
 	observed := func(is, was int64) int64 {
-		if same && is > 0 && is >= host.Generation {
+		if hostIsCurrent && is > 0 && is >= host.Generation {
 			return pod.Generation
 		}
 		return was

@@ -24,8 +24,11 @@ type options struct {
 	measured                                []string
 }
 
-// parts are what can be measured.
-var parts = []string{"lag", "throughput", "restart", "greedy", "idle"}
+// parts are what can be measured, in their order.
+var parts = []struct {
+	name    string
+	measure func(*bench, context.Context) error
+}{{"lag", (*bench).lag}, {"throughput", (*bench).throughput}, {"restart", (*bench).restart}, {"greedy", (*bench).besideGreedy}, {"idle", (*bench).besideIdle}}
 
 func main() {
 	host.RunIfCalled()
@@ -45,13 +48,17 @@ func main() {
 	flag.IntVar(&o.idle, "idle", 2000, "Idle tenants.")
 	flag.DurationVar(&o.settle, "settle", 20*time.Second, "Time without requests before memory is measured.")
 	flag.DurationVar(&o.idleFor, "idle-for", time.Minute, "Time for which a syncer is observed that has nothing to do.")
-	only := flag.String("only", strings.Join(parts, ","), "What to measure, divided by commas.")
+	var names []string
+	for _, part := range parts {
+		names = append(names, part.name)
+	}
+	only := flag.String("only", strings.Join(names, ","), "What to measure, divided by commas.")
 	flag.Parse()
 	o.measured = strings.Split(*only, ",")
 	harness.Main("workloads", func(ctx context.Context) error {
 		for _, part := range o.measured {
-			if !slices.Contains(parts, part) {
-				return fmt.Errorf("-only has %q, and can have %s", part, strings.Join(parts, ", "))
+			if !slices.Contains(names, part) {
+				return fmt.Errorf("-only has %q, and can have %s", part, strings.Join(names, ", "))
 			}
 		}
 		return harness.InTempDir("workloads", func(dir string) error {
@@ -96,14 +103,11 @@ func measure(ctx context.Context, s *system, o options) error {
 	if err := empty(ctx, b.spaces, b.everywhere); err != nil {
 		return err
 	}
-	for _, part := range []struct {
-		name string
-		do   func(context.Context) error
-	}{{"lag", b.lag}, {"throughput", b.throughput}, {"restart", b.restart}, {"greedy", b.besideGreedy}, {"idle", b.besideIdle}} {
+	for _, part := range parts {
 		if !slices.Contains(o.measured, part.name) {
 			continue
 		}
-		if err := part.do(ctx); err != nil {
+		if err := part.measure(b, ctx); err != nil {
 			return fmt.Errorf("measuring %s: %w", part.name, err)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	workloads "github.com/tenantry/tenantry/internal/workloads/sync"
 	"github.com/tenantry/tenantry/test/harness"
 )
@@ -71,16 +72,10 @@ type requests struct {
 	counts map[string]int
 }
 
-// round is a function that is an http.RoundTripper.
-type round func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (r round) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
-
 func (r *requests) of(side string) transport.WrapperFunc {
 	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	return func(next http.RoundTripper) http.RoundTripper {
-		return round(func(req *http.Request) (*http.Response, error) {
+		return roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			plain := req.Clone(req.Context())
 			if at := strings.Index(plain.URL.Path, "/api"); at > 0 { // in a space
 				plain.URL.Path = plain.URL.Path[at:]
@@ -177,8 +172,8 @@ const (
 	step       = 100 * time.Millisecond
 )
 
-// rest waits until the syncer has nothing to do, and returns when it last had.
-func (s *syncer) rest(ctx context.Context) (time.Time, error) {
+// waitIdle waits until the syncer has nothing to do, and returns when it last had.
+func (s *syncer) waitIdle(ctx context.Context) (time.Time, error) {
 	last := time.Now()
 	before, err := harness.CPU(s.command)
 	if err != nil {

@@ -121,10 +121,8 @@ func (s *system) startHost(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"namespace", "serviceaccounts", "roles", "policy", "priorityclass", "dns"} {
-		if err := host.Apply(ctx, admin, names.Platform, filepath.Join("config", "workloads", name+".yaml")); err != nil {
-			return err
-		}
+	if err := host.Apply(ctx, admin, names.Platform, harness.WorkloadsFiles(filepath.Join("config", "workloads"))...); err != nil {
+		return err
 	}
 	kubeconfig, err := harness.WriteToken(s.cluster.Config, "", filepath.Join(s.dir, "host.kubeconfig"))
 	if err != nil {

@@ -91,7 +91,7 @@ func (b *bench) take(ctx context.Context, side *side, prefix string) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "workloads: %s, %.1f pods a second\n", prefix, float64(b.pods)/side.took.Seconds())
-	if _, err := b.syncer.rest(ctx); err != nil {
+	if _, err := b.syncer.waitIdle(ctx); err != nil {
 		return err
 	}
 	after, err := b.spent()

@@ -55,7 +55,11 @@ var _ = Describe("A ControlPlane whose spaces' pods run on the host", func() {
 	hasToken := func(pod corev1.PodSpec, account string) {
 		GinkgoHelper()
 		Expect(pod.ServiceAccountName).To(Equal(account))
-		Expect(*pod.AutomountServiceAccountToken).To(BeTrue())
+		Expect(*pod.AutomountServiceAccountToken).To(BeFalse(), "a host lets the token that admission mounts live for a year")
+		Expect(pod.Containers[0].VolumeMounts).To(ContainElement(corev1.VolumeMount{Name: "host-token", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true}))
+		volume := pod.Volumes[slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "host-token" })]
+		Expect(volume.Projected.Sources).To(HaveLen(3))
+		Expect(*volume.Projected.Sources[0].ServiceAccountToken.ExpirationSeconds).To(BeEquivalentTo(3600))
 		Expect(pod.Containers[0].Args).To(ContainElement("--host-in-cluster"))
 	}
 

@@ -31,6 +31,7 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/sync"
 	"github.com/tenantry/tenantry/test/env/suite"
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 const (
@@ -120,8 +121,8 @@ func syncerKubeconfig(dir string, port int) string {
 // apply creates on the host what the YAML files of a directory have.
 func apply(ctx context.Context, dir string) {
 	GinkgoHelper()
-	for _, name := range []string{"namespace", "serviceaccounts", "roles", "policy", "priorityclass", "dns"} {
-		file, err := os.Open(filepath.Join(dir, name+".yaml"))
+	for _, path := range harness.WorkloadsFiles(dir) {
+		file, err := os.Open(path)
 		Expect(err).NotTo(HaveOccurred())
 		decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
 		for {

@@ -14,7 +14,7 @@ import (
 
 // restart measures what pods cost in memory, and a syncer that starts anew with them.
 func (b *bench) restart(ctx context.Context) error {
-	began, before, err := b.again(ctx)
+	began, before, err := b.restartSyncer(ctx)
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (b *bench) restart(ctx context.Context) error {
 	if _, err := b.turn(ctx, "kept", b.spaces, b.pods); err != nil {
 		return err
 	}
-	if _, err := b.syncer.rest(ctx); err != nil {
+	if _, err := b.syncer.waitIdle(ctx); err != nil {
 		return err
 	}
 	if err := pause(ctx, b.settle); err != nil {
@@ -34,7 +34,7 @@ func (b *bench) restart(ctx context.Context) error {
 		return err
 	}
 	reportMemory("per pod, after creation", before, full, b.pods)
-	began, after, err := b.again(ctx)
+	began, after, err := b.restartSyncer(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,9 +48,9 @@ func (b *bench) restart(ctx context.Context) error {
 	return empty(ctx, b.spaces, b.everywhere)
 }
 
-// again ends the syncer and starts another one. It returns how long that takes until it has nothing left to do, and what
+// restartSyncer ends the syncer and starts another one. It returns how long that takes until it has nothing left to do, and what
 // it then holds.
-func (b *bench) again(ctx context.Context) (time.Duration, harness.Footprint, error) {
+func (b *bench) restartSyncer(ctx context.Context) (time.Duration, harness.Footprint, error) {
 	harness.End(b.syncer.command, os.Interrupt)
 	began := time.Now()
 	var err error
@@ -66,7 +66,7 @@ func (b *bench) again(ctx context.Context) (time.Duration, harness.Footprint, er
 	}); err != nil {
 		return 0, harness.Footprint{}, err
 	}
-	last, err := b.syncer.rest(ctx)
+	last, err := b.syncer.waitIdle(ctx)
 	if err != nil {
 		return 0, harness.Footprint{}, err
 	}
@@ -97,36 +97,45 @@ func sentences(sent map[string]int) string {
 	return strings.Join(all, ", ")
 }
 
+// idleness is what a syncer takes that has nothing to do.
+type idleness struct {
+	harness.Footprint
+	// sent are its requests, and share is which part of a core it takes, in percent.
+	sent  map[string]int
+	share float64
+}
+
+func (b *bench) observe(ctx context.Context) (now idleness, err error) {
+	if _, err := b.syncer.waitIdle(ctx); err != nil {
+		return now, err
+	}
+	before, err := b.syncer.sent(ctx)
+	if err != nil {
+		return now, err
+	}
+	began, err := harness.CPU(b.syncer.command)
+	if err != nil {
+		return now, err
+	}
+	if err := pause(ctx, b.idleFor); err != nil {
+		return now, err
+	}
+	ended, err := harness.CPU(b.syncer.command)
+	if err != nil {
+		return now, err
+	}
+	after, err := b.syncer.sent(ctx)
+	if err != nil {
+		return now, err
+	}
+	now.sent, now.share = since(before, after), 100*(ended-began).Seconds()/b.idleFor.Seconds()
+	now.Footprint, err = b.syncer.footprint(ctx)
+	return now, err
+}
+
 // besideIdle measures what tenants add to the syncer that have no pods.
 func (b *bench) besideIdle(ctx context.Context) error {
-	observe := func() (harness.Footprint, map[string]int, float64, error) {
-		var f harness.Footprint
-		if _, err := b.syncer.rest(ctx); err != nil {
-			return f, nil, 0, err
-		}
-		before, err := b.syncer.sent(ctx)
-		if err != nil {
-			return f, nil, 0, err
-		}
-		idle, err := harness.CPU(b.syncer.command)
-		if err != nil {
-			return f, nil, 0, err
-		}
-		if err := pause(ctx, b.idleFor); err != nil {
-			return f, nil, 0, err
-		}
-		rested, err := harness.CPU(b.syncer.command)
-		if err != nil {
-			return f, nil, 0, err
-		}
-		after, err := b.syncer.sent(ctx)
-		if err != nil {
-			return f, nil, 0, err
-		}
-		f, err = b.syncer.footprint(ctx)
-		return f, since(before, after), 100 * (rested - idle).Seconds() / b.idleFor.Seconds(), err
-	}
-	before, _, took, err := observe()
+	before, err := b.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -141,17 +150,17 @@ func (b *bench) besideIdle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after, sent, tookAfter, err := observe()
+	after, err := b.observe(ctx)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("\n| %d idle tenants | measured |\n|---|---|\n", b.idle)
 	harness.Row("requests of the syncer while they are created, but for leases", "%s", sentences(since(sentBefore, sentAfter)))
-	harness.Row(fmt.Sprintf("in %s after that", b.idleFor), "%s", sentences(sent))
-	harness.Row("processor time while nothing happens, before and after", "%.2f and %.2f %% of a core", took, tookAfter)
+	harness.Row(fmt.Sprintf("in %s after that", b.idleFor), "%s", sentences(after.sent))
+	harness.Row("processor time while nothing happens, before and after", "%.2f and %.2f %% of a core", before.share, after.share)
 	harness.Row("goroutines", "%d to %d", before.Goroutines, after.Goroutines)
 	harness.Row("watches that it has opened", "%d to %d", watches(sentBefore), watches(sentAfter))
-	reportMemory("per idle tenant", before, after, b.idle)
+	reportMemory("per idle tenant", before.Footprint, after.Footprint, b.idle)
 	return nil
 }
 

@@ -12,12 +12,12 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// TestSpending checks how long changes wait, and that tenants do not wait for each other.
-func TestSpending(t *testing.T) {
+// TestWriteBudget checks how long changes wait, and that tenants do not wait for each other.
+func TestWriteBudget(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
-	s := newSpending(clock, changedBytes, changedAtOnce)
-	pod := func(n int) heldWrite {
-		return heldWrite{item{podItem, "acme", "acme|shop", fmt.Sprint("web-", n)}, change}
+	s := newWriteBudget(clock, changedBytes, changedAtOnce)
+	pod := func(n int) itemWrite {
+		return itemWrite{item{podItem, "acme", "acme|shop", fmt.Sprint("web-", n)}, writeUpdate}
 	}
 	if wait := s.wait(pod(0), changedAtOnce); wait != 0 {
 		t.Fatalf("the first waits for %v", wait)
@@ -27,7 +27,7 @@ func TestSpending(t *testing.T) {
 			t.Errorf("%d waits for %v", i, wait)
 		}
 	}
-	if wait := s.wait(heldWrite{item{podItem, "globex", "globex|shop", "web-0"}, change}, changedBytes); wait != 0 {
+	if wait := s.wait(itemWrite{item{podItem, "globex", "globex|shop", "web-0"}, writeUpdate}, changedBytes); wait != 0 {
 		t.Errorf("another tenant waits for %v", wait)
 	}
 	clock.Step(1500 * time.Millisecond)
@@ -41,19 +41,19 @@ func TestSpending(t *testing.T) {
 		t.Errorf("it waits for %v when it may be made", wait)
 	}
 	clock.Step(time.Hour)
-	s.wait(heldWrite{item{podItem, "initech", "initech|shop", "web-0"}, change}, 1)
+	s.wait(itemWrite{item{podItem, "initech", "initech|shop", "web-0"}, writeUpdate}, 1)
 	if len(s.of) != 1 {
 		t.Errorf("of %d tenants it is known what they spent", len(s.of))
 	}
 }
 
-// TestSpendingGivesBack checks that what is gone costs its tenant nothing more, and that nothing waits for hours.
-func TestSpendingGivesBack(t *testing.T) {
+// TestWriteBudgetGivesBack checks that what is gone costs its tenant nothing more, and that nothing waits for hours.
+func TestWriteBudgetGivesBack(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
-	s := newSpending(clock, 1, 10)
+	s := newWriteBudget(clock, 1, 10)
 	gone := func(n int) item { return item{podItem, "acme", "acme|shop", fmt.Sprint("gone-", n)} }
 	for i := range 100 {
-		s.wait(heldWrite{gone(i), change}, 1)
+		s.wait(itemWrite{gone(i), writeUpdate}, 1)
 	}
 	for i := 99; i >= 0; i-- {
 		s.drop(gone(i))
@@ -61,13 +61,13 @@ func TestSpendingGivesBack(t *testing.T) {
 	if n := len(s.of["acme"].due); n != 0 {
 		t.Errorf("%d are known that are gone", n)
 	}
-	if wait := s.wait(heldWrite{gone(100), change}, 1); wait > time.Second {
+	if wait := s.wait(itemWrite{gone(100), writeUpdate}, 1); wait > time.Second {
 		t.Errorf("the next one waits for %v", wait)
 	}
 	for i := range 1000 {
-		s.wait(heldWrite{gone(i), change}, 1)
+		s.wait(itemWrite{gone(i), writeUpdate}, 1)
 	}
-	if wait, n := s.wait(heldWrite{gone(1000), change}, 1), len(s.of["acme"].due); wait > maxDebt || n > 301 {
+	if wait, n := s.wait(itemWrite{gone(1000), writeUpdate}, 1), len(s.of["acme"].due); wait > maxDebt || n > 301 {
 		t.Errorf("one waits for %v, behind %d", wait, n)
 	}
 }
@@ -76,7 +76,7 @@ func TestSpendingGivesBack(t *testing.T) {
 func TestPacedChanges(t *testing.T) {
 	changed := func(p *corev1.Pod) { bound(p); p.Labels = map[string]string{"a": "b"} }
 	w := newWorld(t, hostSpace(), spacePod(changed), hostPod(spacePod(bound), onNode))
-	w.spending.wait(heldWrite{item{podItem, "acme", "acme|shop", "other"}, change}, changedAtOnce)
+	w.updates.wait(itemWrite{item{podItem, "acme", "acme|shop", "other"}, writeUpdate}, changedAtOnce)
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}

@@ -50,10 +50,10 @@ func sizeOf(host *corev1.Pod) int {
 	return len(written)
 }
 
-// spending has writes wait whose tenant has many of them, or many bytes: one small write in a space, such as that of a
+// writeBudget has writes wait whose tenant has many of them, or many bytes: one small write in a space, such as that of a
 // policy, changes all pods of a namespace, and a host stores each of them whole. It knows tenants for which something was
 // written of late.
-type spending struct {
+type writeBudget struct {
 	clock clock.PassiveClock
 	// perSecond is how much is written for a tenant in a second, and atOnce how much before that holds.
 	perSecond, atOnce int
@@ -66,7 +66,7 @@ type spending struct {
 type spent struct {
 	limiter *rate.Limiter
 	// due are the writes that wait and have been counted.
-	due map[heldWrite]due
+	due map[itemWrite]due
 }
 
 // due is when a write may be made, and what has been counted for it.
@@ -75,26 +75,26 @@ type due struct {
 	counted *rate.Reservation
 }
 
-func newSpending(c clock.PassiveClock, perSecond, atOnce int) *spending {
-	return &spending{clock: c, perSecond: perSecond, atOnce: atOnce, of: map[tenant.Name]*spent{}}
+func newWriteBudget(c clock.PassiveClock, perSecond, atOnce int) *writeBudget {
+	return &writeBudget{clock: c, perSecond: perSecond, atOnce: atOnce, of: map[tenant.Name]*spent{}}
 }
 
 // waits reports whether a write of so many bytes about a pod of the host is to wait. If so, the pod is looked at when its turn comes.
 func (s *syncer) waits(pod *corev1.Pod, w write, bytes int) bool {
 	i := itemOf(pod)
-	return s.queue.after(i, s.spending.wait(heldWrite{i, w}, bytes))
+	return s.queue.after(i, s.updates.wait(itemWrite{i, w}, bytes))
 }
 
 // wait counts a write of some size, and returns for how long it is to wait until it is asked for again. Those of a
 // tenant come in the order in which they were first asked for.
-func (s *spending) wait(w heldWrite, size int) time.Duration {
+func (s *writeBudget) wait(w itemWrite, size int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
 	of := s.of[w.item.tenant]
 	if of == nil {
 		s.forget(now)
-		of = &spent{rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), map[heldWrite]due{}}
+		of = &spent{rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), map[itemWrite]due{}}
 		s.of[w.item.tenant] = of
 	}
 	if due, ok := of.due[w]; ok {
@@ -117,7 +117,7 @@ func (s *spending) wait(w heldWrite, size int) time.Duration {
 }
 
 // drop gives back what has been counted for the writes of an item that is gone.
-func (s *spending) drop(i item) {
+func (s *writeBudget) drop(i item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.of[i.tenant]
@@ -125,15 +125,15 @@ func (s *spending) drop(i item) {
 		return
 	}
 	for w := range writes {
-		if waits, ok := of.due[heldWrite{i, w}]; ok {
+		if waits, ok := of.due[itemWrite{i, w}]; ok {
 			waits.counted.CancelAt(s.clock.Now())
-			delete(of.due, heldWrite{i, w})
+			delete(of.due, itemWrite{i, w})
 		}
 	}
 }
 
 // forget forgets tenants for which nothing counts any more, with writes that they had and did not make.
-func (s *spending) forget(now time.Time) {
+func (s *writeBudget) forget(now time.Time) {
 	for n, of := range s.of {
 		if of.limiter.TokensAt(now) >= float64(s.atOnce) {
 			delete(s.of, n)
