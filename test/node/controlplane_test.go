@@ -200,7 +200,7 @@ var _ = Describe("A ControlPlane on a real node", Ordered, func() {
 		conditionOfNext := func(kind, field string) string {
 			return in("get", "controlplane", "next", "-o", `jsonpath={.status.conditions[?(@.type=="`+kind+`")].`+field+`}`)
 		}
-		Eventually(func() string { return conditionOfNext("Degraded", "message") }).Should(ContainSubstring("the disk of /var/lib/tenantry/etcd is full"))
+		Eventually(func() string { return conditionOfNext("Degraded", "message") }).Should(ContainSubstring("the disk of /var/lib/tenantry/state/etcd is full"))
 		Expect(conditionOfNext("Available", "status")).To(Equal("False"))
 		Expect(in("get", "pod", "sample-0", "-o", podState)).To(Equal(before))
 		free()
