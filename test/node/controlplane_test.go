@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -160,20 +161,60 @@ var _ = Describe("A ControlPlane on a real node", Ordered, func() {
 		Expect(in("get", "pod", "sample-0", "-o", "jsonpath={.metadata.uid}")).To(Equal(pod))
 	})
 
-	It("has a neighbour, whose first Tenant is ready in a moment, and which leaves it alone", func() {
-		before := in("get", "pod", "sample-0", "-o", "jsonpath={.metadata.uid}")
+	It("goes on while the API of the host is away, and so does its operator when it is back", func() {
+		pod := in("get", "pod", "sample-0", "-o", podState)
+		config := append(admin(), "--server", in("get", "controlplane", "sample", "-o", "jsonpath={.status.endpoint}"))
+		hostAway := closeAPI()
+		for until := time.Now().Add(away()); time.Now().Before(until); time.Sleep(5 * time.Second) {
+			_, err := kubectl("get", "--raw", "/readyz", "--request-timeout=5s")
+			Expect(err).To(HaveOccurred(), "the host answers")
+			must(append(config, "create", "configmap", "away-"+strconv.FormatInt(time.Now().UnixNano(), 36))...)
+		}
+		hostAway()
+		written := must(append(config, "get", "configmaps", "-o", "name")...)
+		must("apply", "-f", "config/samples/host_tenant.yaml")
+		must("wait", "--for=condition=Ready", "--timeout=5m", "tenants.tenantry.io/sample-tenant")
+		must("delete", "-f", "config/samples/host_tenant.yaml", "--timeout=2m")
+		available()
+		Expect(in("get", "pod", "sample-0", "-o", podState)).To(Equal(pod), "the server has been started again")
+		Expect(written).To(ContainSubstring("configmap/away-"))
+		Expect(must(append(config, "get", "configmaps", "-o", "name")...)).To(Equal(written))
+	})
+
+	neighbour := `{"apiVersion": "tenantry.io/v1alpha1", "kind": "ControlPlane", "metadata": {"namespace": "` + namespace + `", "name": "next"}, "spec": {"storage": {"embedded": {"size": "1Gi"}}}}`
+
+	It("has a neighbour, whose first Tenant is ready in a moment", func() {
 		began := time.Now()
-		apply(`{"apiVersion": "v1", "kind": "List", "items": [
-			{"apiVersion": "tenantry.io/v1alpha1", "kind": "ControlPlane", "metadata": {"namespace": "` + namespace + `", "name": "next"}, "spec": {"storage": {"embedded": {"size": "1Gi"}}}},
+		apply(`{"apiVersion": "v1", "kind": "List", "items": [` + neighbour + `,
 			{"apiVersion": "tenantry.io/v1alpha1", "kind": "Tenant", "metadata": {"name": "first"}, "spec": {"controlPlaneRef": {"namespace": "` + namespace + `", "name": "next"}}}]}`)
 		must("wait", "--for=condition=Ready", "--timeout=5m", "tenants.tenantry.io/first")
 		AddReportEntry("from the apply of a ControlPlane to its first Ready Tenant", time.Since(began).Round(100*time.Millisecond).String())
+	})
 
+	It("is not disturbed by its neighbour's full disk, which is said, and loses nothing", func() {
+		before := in("get", "pod", "sample-0", "-o", podState)
+		config := kubeconfig("next-admin", "--server", "https://"+in("get", "service", "next", "-o", "jsonpath={.spec.clusterIP}"))
+		fill, free := filler()
+		fill()
+		acknowledged := writeUntilRefused(config)
+		conditionOfNext := func(kind, field string) string {
+			return in("get", "controlplane", "next", "-o", `jsonpath={.status.conditions[?(@.type=="`+kind+`")].`+field+`}`)
+		}
+		Eventually(func() string { return conditionOfNext("Degraded", "message") }).Should(ContainSubstring("the disk of /var/lib/tenantry/state/etcd is full"))
+		Expect(conditionOfNext("Available", "status")).To(Equal("False"))
+		Expect(in("get", "pod", "sample-0", "-o", podState)).To(Equal(before))
+		free()
+		in("wait", "--for=condition=Available", "--timeout=10m", "controlplane/next") // the kubelet waits longer with every start
+		Expect(strings.Fields(must(append(config, "get", "configmaps", "-o", "name")...))).To(ContainElements(acknowledged))
+	})
+
+	It("is left alone when the neighbour goes", func() {
+		before := in("get", "pod", "sample-0", "-o", podState)
 		must("delete", "tenants.tenantry.io/first", "--timeout=2m")
 		in("annotate", "controlplane", "next", "tenantry.io/confirm-deletion=true")
 		in("delete", "controlplane", "next", "--cascade=foreground", "--timeout=2m")
 		in("delete", "secret/next-authorities", "secret/next-keys", "persistentvolumeclaim/state-next-0", "--timeout=2m")
-		Expect(in("get", "pod", "sample-0", "-o", "jsonpath={.metadata.uid}")).To(Equal(before))
+		Expect(in("get", "pod", "sample-0", "-o", podState)).To(Equal(before))
 		must(append(inCluster(), "get", "tenants/sample-tenant-1")...)
 	})
 

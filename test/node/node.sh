@@ -6,7 +6,8 @@
 # BIN has the programs of Kubernetes, etcd and pause, and BIN/olm those of OLM; IMAGEs are tarballs for the node. All of it is in
 # namespaces of its own for the network and for mounts, so that nothing is opened on this
 # machine, and its settings stay as they are. There is no cluster DNS. The command has
-# KUBECONFIG of an administrator, and the environment variable NODE with the node's address.
+# KUBECONFIG of an administrator, and the environment variables NODE with the node's address and SMALL
+# with the directory of a small volume.
 #
 # It needs root, and containerd, runc, containernetworking-plugins, nftables, ipset, iptables,
 # iproute2, openssl and util-linux of Debian.
@@ -82,6 +83,8 @@ kubeconfig() { # file, token
 }
 
 mkdir -p "$dir"/{log,certs,run,containerd,kubelet,podlogs,sysctl,cni,volume,small}
+export SMALL=$dir/small # which may be filled
+mount -t tmpfs -o mode=0777,size=256m tmpfs "$SMALL"
 # Daemons keep some files at fixed places, and the kubelet insists on settings of the kernel.
 for path in /run/netns /run/containerd /var/lib/cni /var/lib/kubelet /var/log/containers; do
 	mkdir -p "$path"

@@ -57,8 +57,12 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 		return err
 	}
 	spaces := &connections{host: mgr.GetClient(), life: planeclient.Life, outside: opts.Outside, shares: planeclient.NewShares(concurrency)}
+	host, err := ownWrites(mgr)
+	if err != nil {
+		return err
+	}
 	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(FieldManager),
+		Client: host, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(FieldManager),
 		Connect: spaces.connect, Options: opts, now: time.Now, conflicts: conditions.NewConflicts(conditions.ConflictPeriod, maxBackoff),
 	}
 	if err := builder.ControllerManagedBy(mgr).
@@ -83,6 +87,15 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
 		}).
 		Complete(r)
+}
+
+// ownWrites returns a client whose reads of a Tenant wait until the cache has what this process has written of it: a control plane
+// answers sooner than a busy host's watch, and what is decided by an older Tenant is a request that conflicts.
+func ownWrites(mgr manager.Manager) (client.Client, error) {
+	return client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: new(true)},
+	})
 }
 
 // refresher keeps connections to ControlPlanes as these are.
