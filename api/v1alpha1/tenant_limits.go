@@ -31,7 +31,7 @@ type TenantLimits struct {
 	DaemonSets *DaemonSets `json:"daemonSets,omitempty"`
 	// workloads is the most that pods and Services may on the host cluster that runs them: podSecurity
 	// is the level that allows the most, which defaults to baseline, and with nodePorts Refused, the default,
-	// no Tenant may ask for Allowed.
+	// no Tenant may ask for Allowed. hostNames, ingressClasses and ingressAnnotations are all that Tenants may ask for.
 	// +optional
 	Workloads *Workloads `json:"workloads,omitempty"`
 	// rateLimit is the highest. Where it has a number, a Tenant cannot ask for more, or for no
@@ -189,6 +189,9 @@ func (l *TenantLimits) workloads(wanted *Workloads) string {
 	}
 	if wanted != nil && wanted.NodePorts != "" && wanted.NodePorts != NodePortsRefused && (l.Workloads == nil || l.Workloads.NodePorts != NodePortsAllowed) {
 		return "Services of Tenants of this host may not have ports of its nodes, and nodePorts is " + string(wanted.NodePorts)
+	}
+	if beyond := l.Workloads.ingresses(wanted); beyond != "" {
+		return beyond
 	}
 	if asked := slices.Index(podSecurityLevels, level); asked >= 0 && asked <= slices.Index(podSecurityLevels, most) {
 		return ""

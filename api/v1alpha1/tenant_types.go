@@ -227,7 +227,7 @@ const (
 	NodePortsAllowed NodePortMode = "Allowed"
 )
 
-// Workloads is what the pods and Services of a tenant may on the host cluster that runs them.
+// Workloads is what the pods, Services and Ingresses of a tenant may on the host cluster that runs them.
 type Workloads struct {
 	// podSecurity is the level of the Pod Security Standards that pods, and templates of
 	// pods, are held to. Defaults to baseline. No level allows what reaches the host's nodes
@@ -241,6 +241,33 @@ type Workloads struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Refused;Allowed
 	NodePorts NodePortMode `json:"nodePorts,omitempty"`
+	// hostNames are those that Ingresses may name: one, such as shop.example.com, or *.acme.example.com for all
+	// names with one label more, and for itself. Without any, no Ingress of the space is on the host. An Ingress
+	// there that names what is not here any more goes. Controllers decide between Tenants with the same names.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	HostNames []string `json:"hostNames,omitempty"`
+	// ingressClasses are the IngressClasses of the host that Ingresses may name. One that names none has the class
+	// here, if there is just one.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	IngressClasses []string `json:"ingressClasses,omitempty"`
+	// ingressAnnotations are keys of annotations that Ingresses have on the host, too, with whatever values. By
+	// some of them whoever writes an Ingress has all that the controller can do or read, such as snippets of its
+	// configuration, Secrets of other namespaces, or addresses to which it connects.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k != 'kubernetes.io/ingress.class' && !k.startsWith('workloads.tenantry.io/'))",message="classes are in ingressClasses, and annotations below workloads.tenantry.io/ are the platform's"
+	IngressAnnotations []string `json:"ingressAnnotations,omitempty"`
 }
 
 // NodePlacementMode says how far pods may choose their nodes.

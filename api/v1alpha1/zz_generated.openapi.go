@@ -2342,7 +2342,7 @@ func schema_tenantry_tenantry_api_v1alpha1_Workloads(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Workloads is what the pods and Services of a tenant may on the host cluster that runs them.",
+				Description: "Workloads is what the pods, Services and Ingresses of a tenant may on the host cluster that runs them.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"podSecurity": {
@@ -2359,6 +2359,63 @@ func schema_tenantry_tenantry_api_v1alpha1_Workloads(ref common.ReferenceCallbac
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Allowed", "Refused"},
+						},
+					},
+					"hostNames": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "hostNames are those that Ingresses may name: one, such as shop.example.com, or *.acme.example.com for all names with one label more, and for itself. Without any, no Ingress of the space is on the host. An Ingress there that names what is not here any more goes. Controllers decide between Tenants with the same names.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"ingressClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ingressClasses are the IngressClasses of the host that Ingresses may name. One that names none has the class here, if there is just one.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"ingressAnnotations": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ingressAnnotations are keys of annotations that Ingresses have on the host, too, with whatever values. By some of them whoever writes an Ingress has all that the controller can do or read, such as snippets of its configuration, Secrets of other namespaces, or addresses to which it connects.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 				},

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	registryrest "k8s.io/apiserver/pkg/registry/rest"
 
-	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/clusterip"
@@ -19,17 +18,13 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// workloads returns what the pods and Services of tenants are held to, nil if pods do not run.
+// workloads returns what the pods, Services and Ingresses of tenants are held to, nil if pods do not run.
 func (o CompletedOptions) workloads(s *stores) func(tenant.Name) translate.Rules {
 	if o.host == nil {
 		return nil
 	}
 	return func(n tenant.Name) translate.Rules {
-		rules := translate.Rules{Quota: s.lookup.Quota(n)}
-		if own := s.lookup.Workloads(n); own != nil {
-			rules.Level, rules.NodePorts = translate.Level(own.PodSecurity), own.NodePorts == v1alpha1.NodePortsAllowed
-		}
-		return rules
+		return translate.RulesOf(s.lookup.Workloads(n), s.lookup.Quota(n))
 	}
 }
 

@@ -118,7 +118,7 @@ func slim(obj any) (any, error) {
 		return kept, nil
 	case *corev1.Service:
 		kept := &corev1.Service{ObjectMeta: metaOf(o), Spec: corev1.ServiceSpec{
-			Type: o.Spec.Type, ClusterIP: o.Spec.ClusterIP, ClusterIPs: o.Spec.ClusterIPs, ExternalName: o.Spec.ExternalName,
+			Type: o.Spec.Type, ClusterIP: o.Spec.ClusterIP, ClusterIPs: o.Spec.ClusterIPs, ExternalName: cmp.Or(o.Annotations[names.ExternalNameAnnotation], o.Spec.ExternalName),
 			PublishNotReadyAddresses: o.Spec.PublishNotReadyAddresses,
 		}}
 		for _, port := range o.Spec.Ports {

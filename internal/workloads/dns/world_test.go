@@ -89,7 +89,9 @@ func service(name string, n names.Namespace, addresses ...string) *corev1.Servic
 }
 
 func external(name string, n names.Namespace, target string) *corev1.Service {
-	return &corev1.Service{ObjectMeta: meta(name, n), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: target}}
+	of := meta(name, n)
+	of.Annotations = map[string]string{names.ExternalNameAnnotation: target}
+	return &corev1.Service{ObjectMeta: of, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: names.NoHost}}
 }
 
 // slice has endpoints of a headless Service, each a hostname, empty for none, and an address. Those of hostnames that begin

@@ -48,6 +48,18 @@ const (
 	ChangeAnnotation = Prefix + "change"
 )
 
+// KeysAnnotation has the keys of what was last written of a host's object, so that what the host's own components add stays:
+// of an Ingress, those of the annotations that it has of the space's.
+const KeysAnnotation = Prefix + "keys"
+
+// NoHost is the name that the host's Services of type ExternalName have, and that nobody's has (RFC 2606): what serves
+// Ingresses, and others, would lead to whatever a tenant names there, with the rights on the network that they have.
+// ExternalNameAnnotation has the name, which DNS for spaces answers.
+const (
+	NoHost                 = "tenantry.invalid"
+	ExternalNameAnnotation = Prefix + "external-name"
+)
+
 // HostUIDAnnotation is on pods of spaces that run on a host, on Services whose addresses a host has given, and on claims and
 // volumes that a host has bound, with the UID of the host's object (of a volume: of the host's claim). It comes with the
 // binding or the address, and a space's users do not change it.
@@ -78,7 +90,10 @@ const (
 	copyPrefix  = "tn-"
 	debugPrefix = "tn-"
 	longPrefix  = "tnx-"
-	longNameLen = 180
+	// certificatePrefix and longCertificatePrefix are those of copies for Ingresses.
+	certificatePrefix     = "tnc-"
+	longCertificatePrefix = "tncx-"
+	longNameLen           = 180
 )
 
 // Namespace is a namespace of a tenant's space, in one of its lives.
@@ -142,11 +157,18 @@ func Of(labels, annotations map[string]string) (n Namespace, complete bool) {
 
 // Copy returns the name on the host of a copy of a ConfigMap or Secret: hosts put a ConfigMap of
 // their own, kube-root-ca.crt, into every namespace.
-func Copy(name string) string {
-	if len(copyPrefix)+len(name) <= validation.DNS1123SubdomainMaxLength {
-		return copyPrefix + name
+func Copy(name string) string { return prefixed(copyPrefix, longPrefix, name) }
+
+// Certificate returns the name on the host of the copy of a Secret with a certificate that Ingresses name. Pods do not
+// have it: theirs are called as Copy says.
+func Certificate(name string) string { return prefixed(certificatePrefix, longCertificatePrefix, name) }
+
+// prefixed returns a name with a prefix. One that would be too long is cut, and has another prefix.
+func prefixed(prefix, long, name string) string {
+	if len(prefix)+len(name) <= validation.DNS1123SubdomainMaxLength {
+		return prefix + name
 	}
-	return longPrefix + strings.TrimRight(name[:longNameLen], "-.") + "-" + Digest(name)
+	return long + strings.TrimRight(name[:longNameLen], "-.") + "-" + Digest(name)
 }
 
 // Debugger returns the name on the host of an ephemeral container. Whoever administers the host adds some of its own to pods of

@@ -2,6 +2,7 @@ package network
 
 import (
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -39,14 +40,24 @@ type Reachable struct {
 	Owner names.Owner
 }
 
-// Guards returns the policies that a namespace of the host has, whatever policies are in the space.
-func Guards(home names.Namespace, ranges Ranges, reachable Reachable) []*networkingv1.NetworkPolicy {
+// IngressLabel is on namespaces of the host whose pods serve Ingresses. Whoever administers the host sets it; the policy of
+// config/workloads keeps syncers from it.
+const IngressLabel = "tenantry.io/ingress-controller"
+
+// IngressControllers are the peers through which the outside comes to a tenant that has Ingresses.
+func IngressControllers() []networkingv1.NetworkPolicyPeer {
+	return []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{IngressLabel: "true"}}}}
+}
+
+// Guards returns the policies that a namespace of the host has, whatever policies are in the space. through are peers
+// through which the outside comes.
+func Guards(home names.Namespace, ranges Ranges, reachable Reachable, through ...networkingv1.NetworkPolicyPeer) []*networkingv1.NetworkPolicy {
 	all := append([]networkingv1.NetworkPolicyPeer{sameTenant(home)}, ranges.outside()...)
 	both := []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
 	return []*networkingv1.NetworkPolicy{
 		platform(home, guardName, networkingv1.NetworkPolicySpec{PolicyTypes: both, Egress: reachable.rules()}),
 		platform(home, openIngressName, networkingv1.NetworkPolicySpec{
-			PodSelector: selects(OpenIngressLabel), PolicyTypes: both[:1], Ingress: []networkingv1.NetworkPolicyIngressRule{{From: all}},
+			PodSelector: selects(OpenIngressLabel), PolicyTypes: both[:1], Ingress: []networkingv1.NetworkPolicyIngressRule{{From: slices.Concat(all, through)}},
 		}),
 		platform(home, openEgressName, networkingv1.NetworkPolicySpec{
 			PodSelector: selects(OpenEgressLabel), PolicyTypes: both[1:], Egress: []networkingv1.NetworkPolicyEgressRule{{To: all}},

@@ -289,6 +289,61 @@ func TestReached(t *testing.T) {
 	}
 }
 
+// TestThrough checks that what serves Ingresses reaches whom the outside reaches, where a tenant has some, and is reached by nobody.
+func TestThrough(t *testing.T) {
+	ranges := NewRanges(nil, nil)
+	controller := labels.Set{IngressLabel: "true", corev1.LabelMetadataName: "ingress-nginx"}
+	reaches := func(rules [][]networkingv1.NetworkPolicyPeer, through ...networkingv1.NetworkPolicyPeer) (in, out bool) {
+		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{"Ingress", "Egress"}}}
+		for _, peers := range rules {
+			policy.Spec.Ingress = append(policy.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: peers})
+			policy.Spec.Egress = append(policy.Spec.Egress, networkingv1.NetworkPolicyEgressRule{To: peers})
+		}
+		made, err := Policy(policy, web.home, ranges, through...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rules == nil {
+			guards := Guards(web.home, ranges, Reachable{Namespace: "tenantry-workloads"}, through...)
+			made.Spec.Ingress, made.Spec.Egress = guards[1].Spec.Ingress, guards[2].Spec.Egress
+		}
+		has := func(peers []networkingv1.NetworkPolicyPeer) bool {
+			return slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
+				return p.NamespaceSelector != nil && matches(t, p.NamespaceSelector, controller)
+			})
+		}
+		for _, rule := range made.Spec.Ingress {
+			in = in || has(rule.From)
+		}
+		for _, rule := range made.Spec.Egress {
+			out = out || has(rule.To)
+		}
+		return in, out
+	}
+	type peers = []networkingv1.NetworkPolicyPeer
+	for name, tc := range map[string]struct {
+		rules []peers
+		want  bool
+	}{
+		"no policy":              {want: true},
+		"a rule without peers":   {rules: []peers{nil}, want: true},
+		"everywhere":             {rules: []peers{{block("0.0.0.0/0")}}, want: true},
+		"everywhere by IPv6":     {rules: []peers{{block("::/0")}}, want: true},
+		"everywhere but a range": {rules: []peers{{block("0.0.0.0/0", "203.0.113.0/24")}}},
+		"a range":                {rules: []peers{{block("203.0.113.0/24")}}},
+		"the namespace":          {rules: []peers{{{PodSelector: selector()}}}},
+		"by its label":           {rules: []peers{{{NamespaceSelector: selector(IngressLabel, "true")}}}},
+		"no rule":                {rules: []peers{}},
+	} {
+		if in, out := reaches(tc.rules, IngressControllers()...); in != tc.want || out {
+			t.Errorf("%s: it reaches the pod %t, and is reached %t", name, in, out)
+		}
+		if in, out := reaches(tc.rules); in || out {
+			t.Errorf("%s, without Ingresses: it reaches the pod %t, and is reached %t", name, in, out)
+		}
+	}
+}
+
 // TestPolicy checks what a policy keeps, and that none becomes too large.
 func TestPolicy(t *testing.T) {
 	udp, end := corev1.ProtocolUDP, int32(90)

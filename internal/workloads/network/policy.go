@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -22,8 +23,8 @@ const (
 
 // Policy returns the policy of the host for one of a space. It lets the tenant's pods reach, and be reached by, no more
 // than the tenant's policy does, and nothing that is other tenants' or the cluster's, whatever that says. An error says
-// why there can be none.
-func Policy(policy *networkingv1.NetworkPolicy, home names.Namespace, ranges Ranges) (*networkingv1.NetworkPolicy, error) {
+// why there can be none. through are peers through which the outside comes: who lets in all of it lets in them.
+func Policy(policy *networkingv1.NetworkPolicy, home names.Namespace, ranges Ranges, through ...networkingv1.NetworkPolicyPeer) (*networkingv1.NetworkPolicy, error) {
 	host := &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: names.Copy(policy.Name), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
@@ -32,7 +33,11 @@ func Policy(policy *networkingv1.NetworkPolicy, home names.Namespace, ranges Ran
 		Spec: networkingv1.NetworkPolicySpec{PodSelector: *PodSelector(&policy.Spec.PodSelector), PolicyTypes: typesOf(policy)},
 	}
 	for _, rule := range policy.Spec.Ingress {
-		if from := peers(rule.From, home, ranges); len(from) > 0 {
+		from := peers(rule.From, home, ranges)
+		if len(rule.From) == 0 || slices.ContainsFunc(rule.From, isEverybody) {
+			from = append(from, through...)
+		}
+		if len(from) > 0 {
 			host.Spec.Ingress = append(host.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{Ports: slices.Clone(rule.Ports), From: from})
 		}
 	}
@@ -91,6 +96,15 @@ func peer(of *networkingv1.NetworkPolicyPeer, home names.Namespace, ranges Range
 		p.PodSelector = PodSelector(of.PodSelector)
 	}
 	return p, true
+}
+
+// isEverybody reports whether a peer is all addresses of a family.
+func isEverybody(peer networkingv1.NetworkPolicyPeer) bool {
+	if peer.IPBlock == nil || len(peer.IPBlock.Except) > 0 || peer.PodSelector != nil || peer.NamespaceSelector != nil {
+		return false
+	}
+	of, err := netip.ParsePrefix(peer.IPBlock.CIDR)
+	return err == nil && of.Bits() == 0
 }
 
 // sameTenant is the peer of all pods of the tenant.

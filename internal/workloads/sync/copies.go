@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ type copied struct {
 	uid  types.UID
 }
 
-// maxCopying is for how long a worker makes copies for one pod, before others have their turns: chosen, some twenty of them.
+// maxCopying is for how long a worker makes copies for one pod or Ingress, before others have their turns: chosen, some twenty of them.
 const maxCopying = 200 * time.Millisecond
 
 func (c *copies) of(host string) *copiesIn {
@@ -90,7 +91,7 @@ func (c *copies) forget(host string) {
 	delete(c.in, host)
 }
 
-// syncCopy makes the copy of a ConfigMap or Secret that live pods name what its source is, and takes away
+// syncCopy makes the copy of a ConfigMap or Secret that live pods or Ingresses name what its source is, and takes away
 // what none names.
 func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	home, _, err := s.homeOf(tenant.Flat(i.namespace))
@@ -113,17 +114,21 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 
 // ensureCopies makes the copies that a pod names. If it waits for them, it is looked at again.
 func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.Namespace) (waits bool, err error) {
+	return s.ensureNamed(ctx, itemOf(pod), home, pod.CreationTimestamp, referencesOf(pod))
+}
+
+// ensureNamed makes the copies of what an item names that was made at some time. If it waits for them, it is looked at again.
+func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, made metav1.Time, named []reference) (waits bool, err error) {
 	began := s.clock.Now()
-	// Its time has no fractions of a second.
-	since := pod.CreationTimestamp.Add(time.Second)
+	since := made.Add(time.Second) // it has no fractions of a second
 	in, busy := s.copies.of(home.Host()), false
 	defer func() {
 		if !busy {
 			s.wakeAskers(in)
 		}
 	}()
-	for _, ref := range referencesOf(pod) {
-		if busy = !s.copies.tryLock(in, itemOf(pod)); busy {
+	for _, ref := range named {
+		if busy = !s.copies.tryLock(in, i); busy {
 			return true, nil
 		}
 		wait, err := s.ensureCopy(ctx, home, in, ref, since)
@@ -134,7 +139,7 @@ func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.N
 		if wait == 0 && s.clock.Since(began) > maxCopying {
 			wait = time.Nanosecond
 		}
-		if s.queue.after(itemOf(pod), wait) {
+		if s.queue.after(i, wait) {
 			return true, nil
 		}
 	}
@@ -149,24 +154,27 @@ func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, in *copie
 	}
 	has := in.have[ref]
 	if s.references.has(ref) {
-		version, known := s.sourceVersion(ref)
+		version, known := s.sourceVersion(home.Tenant, ref)
 		if known && version == has.version || !known && has.uid == "" && in.absent[ref].After(since) {
 			return 0, nil
 		}
-		source, err := s.source(ctx, ref)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return 0, fmt.Errorf("reading %q of a space: %w", ref.name, err)
-		}
+		source, err := s.source(ctx, home.Tenant, ref)
 		if err == nil {
 			return s.writeCopy(ctx, home, in, ref, source)
+		}
+		unfit := unfitError{}
+		if errors.As(err, &unfit) {
+			return 0, errors.Join(s.removeCopy(ctx, home, in, ref, has), s.tellOfCertificate(ctx, ref, unfit))
+		}
+		if !apierrors.IsNotFound(err) {
+			return 0, fmt.Errorf("reading %q of a space: %w", ref.name, err)
 		}
 		in.absent[ref] = s.clock.Now()
 	} else {
 		delete(in.absent, ref)
-		s.copying.drop(item{ref.kind, home.Tenant, ref.namespace, ref.name})
-	}
-	if has.uid == "" {
-		return 0, nil
+		for _, of := range []*writeBudget{s.copying, s.routing} {
+			of.drop(item{ref.kind, home.Tenant, ref.namespace, ref.name})
+		}
 	}
 	return 0, s.removeCopy(ctx, home, in, ref, has)
 }
@@ -180,7 +188,8 @@ func (s *syncer) ensureRead(ctx context.Context, home names.Namespace, in *copie
 	in.have = map[reference]copied{}
 	in.tokens.reset()
 	options := metav1.ListOptions{LabelSelector: labels.Set{names.InstallationLabel: s.installation}.String()}
-	for kind, resource := range copiedResources {
+	for _, kind := range []kind{configMapItem, secretItem} {
+		resource := copiedResources[kind]
 		list, err := s.hostMetadata.Resource(resource).Namespace(home.Host()).List(ctx, options)
 		if err != nil {
 			return fmt.Errorf("listing %s of the host's namespace %q: %w", resource.Resource, home.Host(), err)
@@ -189,13 +198,16 @@ func (s *syncer) ensureRead(ctx context.Context, home names.Namespace, in *copie
 			o := &list.Items[i]
 			of, complete := names.Of(o.Labels, o.Annotations)
 			name := o.Annotations[names.NameAnnotation]
-			if !complete || of != home || kind == secretItem && in.tokens.note(o) || o.Name != names.Copy(name) {
+			ref := reference{kind, home.Flat().String(), name}
+			if kind == secretItem && o.Name == names.Certificate(name) {
+				ref.kind = certificateItem
+			}
+			if !complete || of != home || kind == secretItem && in.tokens.note(o) || o.Name != ref.copyName() {
 				continue // it is reported when its name is needed
 			}
-			ref := reference{kind, home.Flat().String(), name}
 			in.have[ref] = copied{version: o.Annotations[versionAnnotation], hash: o.Annotations[hashAnnotation], uid: o.UID}
 			if !s.references.has(ref) {
-				s.queue.Add(item{kind, home.Tenant, ref.namespace, name})
+				s.queue.Add(item{ref.kind, home.Tenant, ref.namespace, name})
 			}
 		}
 	}
@@ -204,21 +216,28 @@ func (s *syncer) ensureRead(ctx context.Context, home names.Namespace, in *copie
 }
 
 // sourceVersion returns the version of a source, if the cache knows it.
-func (s *syncer) sourceVersion(ref reference) (string, bool) {
+func (s *syncer) sourceVersion(n tenant.Name, ref reference) (string, bool) {
 	var o metav1.Object
 	var err error
-	if ref.kind == secretItem {
-		o, err = s.secrets.Secrets(ref.namespace).Get(ref.name)
-	} else {
+	if ref.kind == configMapItem {
 		o, err = s.configMaps.ConfigMaps(ref.namespace).Get(ref.name)
+	} else {
+		o, err = s.secrets.Secrets(ref.namespace).Get(ref.name)
 	}
 	if err != nil {
 		return "", false
 	}
-	return versionOf(o), true
+	return s.versionOf(n, ref, o), true
 }
 
-func versionOf(o metav1.Object) string { return string(o.GetUID()) + "/" + o.GetResourceVersion() }
+// versionOf returns the version of a source. What there is of a certificate depends on the names that its tenant has, too.
+func (s *syncer) versionOf(n tenant.Name, ref reference, o metav1.Object) string {
+	version := string(o.GetUID()) + "/" + o.GetResourceVersion()
+	if ref.kind == certificateItem {
+		version += "/" + network.Hash(s.rulesFor(n).HostNames)
+	}
+	return version
+}
 
 // content is what a copy has of its source.
 type content struct {
@@ -226,22 +245,28 @@ type content struct {
 	data       map[string]string
 	binary     map[string][]byte
 	secretType corev1.SecretType
+	version    string
 }
 
 // source reads a ConfigMap or Secret of a space, of which the cache has no content.
-func (s *syncer) source(ctx context.Context, ref reference) (content, error) {
-	if ref.kind == secretItem {
+func (s *syncer) source(ctx context.Context, n tenant.Name, ref reference) (content, error) {
+	if ref.kind != configMapItem {
 		secret, err := s.spaces.CoreV1().Secrets(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
 		if err != nil {
 			return content{}, err
 		}
-		return content{of: secret, binary: secret.Data, secretType: copiedType(secret.Type)}, nil
+		c := content{of: secret, binary: secret.Data, secretType: copiedType(secret.Type), version: s.versionOf(n, ref, secret)}
+		if ref.kind == certificateItem {
+			c.secretType = corev1.SecretTypeTLS
+			c.binary, err = s.certificate(n, secret)
+		}
+		return c, err
 	}
 	configMap, err := s.spaces.CoreV1().ConfigMaps(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
 	if err != nil {
 		return content{}, err
 	}
-	return content{of: configMap, data: configMap.Data, binary: configMap.BinaryData}, nil
+	return content{of: configMap, data: configMap.Data, binary: configMap.BinaryData, version: s.versionOf(n, ref, configMap)}, nil
 }
 
 // copiedType returns the type of a Secret's copy. Those by which kubelets pull images have theirs. A host does
@@ -270,18 +295,24 @@ func (s *syncer) writeCopy(ctx context.Context, home names.Namespace, in *copies
 	before := in.have[ref]
 	hash, size := source.hash()
 	if before.hash == hash {
-		before.version = versionOf(source.of)
+		before.version = source.version
 		in.have[ref] = before
 		return 0, nil
 	}
-	if wait := s.copying.wait(itemWrite{item{ref.kind, home.Tenant, ref.namespace, ref.name}, writeUpdate}, max(size, leastCopy)); wait > 0 {
+	write := itemWrite{item{ref.kind, home.Tenant, ref.namespace, ref.name}, writeUpdate}
+	if wait := s.copying.wait(write, max(size, leastCopy)); wait > 0 {
 		return wait, nil
 	}
+	if ref.kind == certificateItem {
+		if wait := s.routing.wait(write, 1); wait > 0 {
+			return wait, nil
+		}
+	}
 	meta := metav1.ObjectMeta{
-		Name: names.Copy(ref.name), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
+		Name: ref.copyName(), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
 		Annotations: home.MarksOf(ref.name, source.of.GetUID()),
 	}
-	meta.Annotations[versionAnnotation], meta.Annotations[hashAnnotation] = versionOf(source.of), hash
+	meta.Annotations[versionAnnotation], meta.Annotations[hashAnnotation] = source.version, hash
 	written, err := s.putCopy(ctx, ref.kind, meta, source, before)
 	if apierrors.IsAlreadyExists(err) {
 		in.read = false // it may be ours, of which an answer was lost
@@ -301,7 +332,7 @@ func (s *syncer) writeCopy(ctx context.Context, home names.Namespace, in *copies
 // changed: it is made again.
 func (s *syncer) putCopy(ctx context.Context, kind kind, meta metav1.ObjectMeta, source content, before copied) (metav1.Object, error) {
 	meta.UID = before.uid
-	if kind == secretItem {
+	if kind != configMapItem {
 		secret := &corev1.Secret{ObjectMeta: meta, Data: source.binary, Type: source.secretType}
 		client := s.host.CoreV1().Secrets(meta.Namespace)
 		if before.uid == "" {
@@ -325,10 +356,13 @@ func (s *syncer) putCopy(ctx context.Context, kind kind, meta metav1.ObjectMeta,
 	return client.Update(ctx, configMap, metav1.UpdateOptions{})
 }
 
-// removeCopy deletes a copy.
+// removeCopy deletes a copy, if there is one.
 func (s *syncer) removeCopy(ctx context.Context, home names.Namespace, in *copiesIn, ref reference, has copied) error {
+	if has.uid == "" {
+		return nil
+	}
 	options := *metav1.NewPreconditionDeleteOptions(string(has.uid))
-	name := names.Copy(ref.name)
+	name := ref.copyName()
 	err := s.hostMetadata.Resource(copiedResources[ref.kind]).Namespace(home.Host()).Delete(ctx, name, options)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting %q of the host's namespace %q: %w", name, home.Host(), err)
@@ -338,6 +372,7 @@ func (s *syncer) removeCopy(ctx context.Context, home names.Namespace, in *copie
 }
 
 var copiedResources = map[kind]schema.GroupVersionResource{
-	configMapItem: corev1.SchemeGroupVersion.WithResource("configmaps"),
-	secretItem:    corev1.SchemeGroupVersion.WithResource("secrets"),
+	configMapItem:   corev1.SchemeGroupVersion.WithResource("configmaps"),
+	secretItem:      corev1.SchemeGroupVersion.WithResource("secrets"),
+	certificateItem: corev1.SchemeGroupVersion.WithResource("secrets"),
 }

@@ -77,7 +77,7 @@ func TestCopyFollows(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		},
-		"no pod names it": func(w *world) { w.references.set(podName{"acme|shop", "web-0"}, nil) },
+		"no pod names it": func(w *world) { w.references.set(item{podItem, "acme", "acme|shop", "web-0"}, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), spacePod(reading))

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
@@ -29,7 +31,7 @@ const (
 // hostState is what the syncer knows of the host: what has the label of the installation, and of pods, Services and claims those
 // in the owner's namespaces. Whoever owns others may give them what marks they like.
 type hostState struct {
-	pods, services, claims, namespaces, policies, budgets cache.SharedIndexInformer
+	pods, services, claims, namespaces, policies, budgets, ingresses cache.SharedIndexInformer
 }
 
 func newHostState(client kubernetes.Interface, installation string, owner names.Owner) (*hostState, error) {
@@ -42,7 +44,7 @@ func newHostState(client kubernetes.Interface, installation string, owner names.
 	core := factory.Core().V1()
 	h := &hostState{pods: core.Pods().Informer(), services: core.Services().Informer(), claims: core.PersistentVolumeClaims().Informer(),
 		namespaces: of(marked + "," + metav1.FormatLabelSelector(owner.Selector())).Core().V1().Namespaces().Informer(),
-		policies:   factory.Networking().V1().NetworkPolicies().Informer(), budgets: factory.Policy().V1().PodDisruptionBudgets().Informer()}
+		policies:   factory.Networking().V1().NetworkPolicies().Informer(), budgets: factory.Policy().V1().PodDisruptionBudgets().Informer(), ingresses: factory.Networking().V1().Ingresses().Informer()}
 	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims} {
 		if err := informer.AddIndexers(cache.Indexers{bySource: objectSource}); err != nil {
 			return nil, fmt.Errorf("indexing the host's objects: %w", err)
@@ -57,16 +59,16 @@ func newHostState(client kubernetes.Interface, installation string, owner names.
 // run runs the informers until ctx ends, and returns when they know what there is.
 func (h *hostState) run(ctx context.Context) bool {
 	var synced []cache.InformerSynced
-	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims, h.namespaces, h.policies, h.budgets} {
+	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims, h.namespaces, h.policies, h.budgets, h.ingresses} {
 		go informer.RunWithContext(ctx)
 		synced = append(synced, informer.HasSynced)
 	}
 	return cache.WaitForCacheSync(ctx.Done(), synced...)
 }
 
-// objects returns how many pods and Services there are.
+// objects returns how many pods, Services and Ingresses there are.
 func (h *hostState) objects() int {
-	return len(h.pods.GetIndexer().ListKeys()) + len(h.services.GetIndexer().ListKeys())
+	return len(h.pods.GetIndexer().ListKeys()) + len(h.services.GetIndexer().ListKeys()) + len(h.ingresses.GetIndexer().ListKeys())
 }
 
 // podsOf returns the host's pods for a pod of a space and its predecessors of the name.
@@ -109,6 +111,12 @@ func (h *hostState) policy(namespace, name string) (*networkingv1.NetworkPolicy,
 // has that one's hash.
 func (h *hostState) budget(namespace, name string) (*policyv1.PodDisruptionBudget, error) {
 	return keyed[policyv1.PodDisruptionBudget](h.budgets, namespace+"/"+name)
+}
+
+// ingress returns an Ingress of the host, nil if there is none with the installation's label. In the place of its spec it
+// has the hash of what the syncer says of it.
+func (h *hostState) ingress(namespace, name string) (*networkingv1.Ingress, error) {
+	return keyed[networkingv1.Ingress](h.ingresses, namespace+"/"+name)
 }
 
 // keyed returns an object of a cache, nil if there is none.
@@ -191,6 +199,8 @@ func slim(obj any) (any, error) {
 		slimPolicy(o)
 	case *policyv1.PodDisruptionBudget:
 		slimBudget(o)
+	case *networkingv1.Ingress:
+		slimIngress(o)
 	}
 	return obj, nil
 }
@@ -206,6 +216,23 @@ func slimDebuggers(all []corev1.EphemeralContainer) (slim []corev1.EphemeralCont
 // slimPolicy puts the hash of a policy in the place of its spec.
 func slimPolicy(policy *networkingv1.NetworkPolicy) {
 	noteHash(policy, &policy.Spec)
+}
+
+// slimIngress puts the hash of an Ingress in the place of its spec, and of the annotations that it has of the space's. Those of
+// others, and its status, stay.
+func slimIngress(ingress *networkingv1.Ingress) {
+	if equality.Semantic.DeepEqual(ingress.Spec, networkingv1.IngressSpec{}) {
+		return // it has been slimmed
+	}
+	said := struct {
+		Spec        networkingv1.IngressSpec
+		Annotations map[string]string
+	}{ingress.Spec, map[string]string{}}
+	for key := range strings.SplitSeq(ingress.Annotations[keysAnnotation], ",") {
+		said.Annotations[key] = ingress.Annotations[key]
+	}
+	noteHash(ingress, &said)
+	ingress.Spec = networkingv1.IngressSpec{}
 }
 
 // slimBudget puts the hash of a budget in the place of its spec.

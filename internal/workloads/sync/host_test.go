@@ -21,6 +21,7 @@ func TestSlimTwice(t *testing.T) {
 		"claim":     &corev1.PersistentVolumeClaim{ObjectMeta: meta, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v", StorageClassName: new("c")}},
 		"namespace": &corev1.Namespace{ObjectMeta: meta},
 		"policy":    &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: denyAll(nil).Spec},
+		"Ingress":   &networkingv1.Ingress{ObjectMeta: meta, Spec: networkingv1.IngressSpec{IngressClassName: new("c")}},
 		"budget":    &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1))}},
 	} {
 		once, err := slim(o.DeepCopyObject())

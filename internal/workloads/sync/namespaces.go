@@ -55,13 +55,9 @@ func (s *syncer) homeOf(flat tenant.Flat) (names.Namespace, *v1alpha1.Tenant, er
 	return names.Namespace{Installation: s.installation, Tenant: n, TenantUID: t.UID, Name: name, UID: namespace.UID}, t, nil
 }
 
-// rulesOf returns what a tenant's pods and Services are held to.
+// rulesOf returns what a tenant's pods, Services and Ingresses are held to.
 func rulesOf(t *v1alpha1.Tenant) translate.Rules {
-	rules := translate.Rules{Quota: t.Spec.Quota}
-	if own := t.Spec.Workloads; own != nil {
-		rules.Level, rules.NodePorts = translate.Level(own.PodSecurity), own.NodePorts == v1alpha1.NodePortsAllowed
-	}
-	return rules
+	return translate.RulesOf(t.Spec.Workloads, t.Spec.Quota)
 }
 
 // ensureNamespace makes the host's namespace, if there is none, and returns its UID.

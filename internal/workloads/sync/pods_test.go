@@ -125,7 +125,7 @@ func (w *world) see(o runtime.Object) {
 			return
 		}
 		w.cache(core.Pods().Informer(), o)
-		w.references.set(podName{o.Namespace, o.Name}, referencesOf(o))
+		w.references.set(itemOf(o), referencesOf(o))
 	case *corev1.Service:
 		if isHost {
 			w.cache(w.hostState.services, o)
@@ -168,6 +168,14 @@ func (w *world) see(o runtime.Object) {
 			return
 		}
 		w.cache(w.informers.Policy().V1().PodDisruptionBudgets().Informer(), o)
+	case *networkingv1.Ingress:
+		if isHost {
+			o = o.DeepCopy()
+			slimIngress(o)
+			w.cache(w.hostState.ingresses, o)
+			return
+		}
+		w.cache(w.informers.Networking().V1().Ingresses().Informer(), o)
 	case *corev1.ConfigMap:
 		w.cache(core.ConfigMaps().Informer(), o)
 	case *corev1.Secret:

@@ -69,7 +69,7 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 	if policy == nil {
 		return s.removePolicy(ctx, home, i)
 	}
-	wanted, err := network.Policy(policy, home, s.currentRanges())
+	wanted, err := network.Policy(policy, home, s.currentRanges(), s.through(home.Tenant)...)
 	if err == nil {
 		err = s.hasRoom(home, wanted.Name)
 	}
@@ -103,12 +103,20 @@ func (s *syncer) tellOfPolicy(ctx context.Context, policy *networkingv1.NetworkP
 
 // ensureGuards makes the policies that a namespace of the host has in any case. No pod is made before they are there.
 func (s *syncer) ensureGuards(ctx context.Context, home names.Namespace) error {
-	for _, wanted := range network.Guards(home, s.currentRanges(), s.reachable) {
+	for _, wanted := range network.Guards(home, s.currentRanges(), s.reachable, s.through(home.Tenant)...) {
 		if err := s.putPolicy(ctx, wanted); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// through returns the peers through which the outside comes to a tenant's pods.
+func (s *syncer) through(n tenant.Name) []networkingv1.NetworkPolicyPeer {
+	if !s.rulesFor(n).HasIngresses() {
+		return nil
+	}
+	return network.IngressControllers()
 }
 
 // putPolicy creates a policy, or makes it what it is to be.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,19 +50,36 @@ func put[T any, O object[T]](ctx context.Context, client writer[T], what string,
 	if !isSame(there, wanted) {
 		return fmt.Errorf("the host's namespace %q has the %s %q already, which is not of this installation; whoever administers the host is to remove it", wanted.GetNamespace(), what, wanted.GetName())
 	}
-	asItIs := O(new(T))
-	*asItIs = *wanted
-	slim(asItIs)
-	has, wants := there.GetAnnotations(), asItIs.GetAnnotations()
-	if has[hashAnnotation] == wants[hashAnnotation] && has[names.UIDAnnotation] == wants[names.UIDAnnotation] {
+	if isCurrent(there, wanted, slim) {
 		return nil
 	}
+	keepOthers(wanted, there)
 	wanted.SetUID(there.GetUID())
 	wanted.SetResourceVersion(there.GetResourceVersion())
 	if _, err := client.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
 		return fmt.Errorf("changing the host's %s %s: %w", what, at, err)
 	}
 	return nil
+}
+
+// isCurrent reports whether an object of the host is what it is to be.
+func isCurrent[T any, O object[T]](there, wanted O, slim func(O)) bool {
+	asItIs := O(new(T))
+	*asItIs = *wanted
+	slim(asItIs)
+	has, wants := there.GetAnnotations(), asItIs.GetAnnotations()
+	return has[hashAnnotation] == wants[hashAnnotation] && has[names.UIDAnnotation] == wants[names.UIDAnnotation]
+}
+
+// keepOthers keeps the finalizers and annotations that components of the host have put on an object of the host.
+func keepOthers(wanted, there metav1.Object) {
+	wanted.SetFinalizers(there.GetFinalizers())
+	annotations, ours := wanted.GetAnnotations(), strings.Split(there.GetAnnotations()[keysAnnotation], ",")
+	for key, value := range there.GetAnnotations() {
+		if _, ok := annotations[key]; !ok && !strings.HasPrefix(key, names.Prefix) && !slices.Contains(ours, key) {
+			annotations[key] = value
+		}
+	}
 }
 
 // isSame reports whether two objects of the host are made for the same namespace, and the same object of it.

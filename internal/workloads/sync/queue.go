@@ -16,10 +16,13 @@ const (
 	podItem kind = iota
 	configMapItem
 	secretItem
+	// certificateItem is a Secret as Ingresses have it.
+	certificateItem
 	hostNamespaceItem
 	eventItem
 	policyItem
 	budgetItem
+	ingressItem
 	serviceItem
 	claimItem
 	// nodeItem is a node of the host, which the system space shows.

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
@@ -14,25 +15,23 @@ type reference struct {
 	namespace, name string
 }
 
-// references say which ConfigMaps and Secrets live pods name.
+// references say which ConfigMaps and Secrets live pods name, and Ingresses that are on the host.
 type references struct {
 	mu sync.Mutex
-	// by are the pods that name each, ofPod is what each pod names.
-	by    map[reference]int
-	ofPod map[podName][]reference
+	// by is how many name each, of is what each item of a pod or Ingress names.
+	by map[reference]int
+	of map[item][]reference
 }
-
-type podName struct{ namespace, name string }
 
 func newReferences() *references {
-	return &references{by: map[reference]int{}, ofPod: map[podName][]reference{}}
+	return &references{by: map[reference]int{}, of: map[item][]reference{}}
 }
 
-// set notes what a pod names, nil if it is gone, and returns what was named before or is now.
-func (r *references) set(p podName, now []reference) []reference {
+// set notes what a pod or Ingress names, nil if it is gone, and returns what was named before.
+func (r *references) set(i item, now []reference) []reference {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := r.ofPod[p]
+	before := r.of[i]
 	for _, ref := range now {
 		r.by[ref]++
 	}
@@ -42,18 +41,26 @@ func (r *references) set(p podName, now []reference) []reference {
 		}
 	}
 	if len(now) == 0 {
-		delete(r.ofPod, p)
+		delete(r.of, i)
 	} else {
-		r.ofPod[p] = now
+		r.of[i] = now
 	}
 	return before
 }
 
-// has reports whether a live pod names something.
+// has reports whether something is named.
 func (r *references) has(ref reference) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.by[ref] > 0
+}
+
+// copyName returns the name of a copy on the host.
+func (r reference) copyName() string {
+	if r.kind == certificateItem {
+		return names.Certificate(r.name)
+	}
+	return names.Copy(r.name)
 }
 
 // referencesOf returns what a pod names, if it is not at its end.

@@ -5,7 +5,7 @@ import "testing"
 func TestReferences(t *testing.T) {
 	r := newReferences()
 	a, b := reference{configMapItem, "acme|shop", "a"}, reference{secretItem, "acme|shop", "a"}
-	one, two := podName{"acme|shop", "one"}, podName{"acme|shop", "two"}
+	one, two := item{podItem, "acme", "acme|shop", "one"}, item{podItem, "acme", "acme|shop", "two"}
 	r.set(one, []reference{a, b})
 	r.set(two, []reference{a})
 	if before := r.set(one, []reference{b}); len(before) != 2 || !r.has(a) || !r.has(b) {
@@ -16,7 +16,7 @@ func TestReferences(t *testing.T) {
 		t.Error("what no pod names is named")
 	}
 	r.set(one, nil)
-	if len(r.by) != 0 || len(r.ofPod) != 0 {
-		t.Errorf("left are %v and %v", r.by, r.ofPod)
+	if len(r.by) != 0 || len(r.of) != 0 {
+		t.Errorf("left are %v and %v", r.by, r.of)
 	}
 }

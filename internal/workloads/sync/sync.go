@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -102,6 +103,7 @@ type caches struct {
 	classes    storagelisters.StorageClassLister
 	nodes      corelisters.NodeLister
 	budgets    policylisters.PodDisruptionBudgetLister
+	ingresses  networkinglisters.IngressLister
 }
 
 func newCaches(views informers.SharedInformerFactory) (caches, error) {
@@ -112,6 +114,7 @@ func newCaches(views informers.SharedInformerFactory) (caches, error) {
 		configMaps: core.ConfigMaps().Lister(), secrets: core.Secrets().Lister(), nodes: core.Nodes().Lister(),
 		claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(), classes: storage.StorageClasses().Lister(),
 		policies: views.Networking().V1().NetworkPolicies().Lister(), budgets: views.Policy().V1().PodDisruptionBudgets().Lister(),
+		ingresses: views.Networking().V1().Ingresses().Lister(),
 	}
 	return c, errors.Join(
 		common.AddIndexerIfNotPresent(c.podIndexer, byClaim, common.PodPVCIndexFunc()),
@@ -125,16 +128,16 @@ type pacing struct {
 	backoffs   *backoffs
 	surplus    *surplus
 	scheduling *scheduling
-	// updates is that of changed pods, copying that of copies, and resizes that of resizes.
-	updates, copying, resizes *writeBudget
-	statuses                  *statuses
+	// updates is that of changed pods, copying that of copies, resizes that of resizes, and routing that of Ingresses.
+	updates, copying, resizes, routing *writeBudget
+	statuses                           *statuses
 }
 
 func newPacing(c clock.Clock, workers int) pacing {
 	return pacing{
 		queue: newQueue(workers), backoffs: newBackoffs(c), surplus: newSurplus(), scheduling: newScheduling(c),
 		updates: newWriteBudget(c, changedBytes, changedAtOnce), copying: newWriteBudget(c, copiedBytes, copiedAtOnce),
-		resizes: newWriteBudget(c, resizesPerSecond, resizesAtOnce), statuses: newStatuses(c),
+		resizes: newWriteBudget(c, resizesPerSecond, resizesAtOnce), routing: newWriteBudget(c, ingressesPerSecond, ingressesAtOnce), statuses: newStatuses(c),
 	}
 }
 
@@ -390,6 +393,8 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 		return s.syncPolicy(ctx, i)
 	case budgetItem:
 		return s.syncBudget(ctx, i)
+	case ingressItem:
+		return s.syncIngress(ctx, i)
 	case serviceItem:
 		return s.syncService(ctx, i)
 	case claimItem:
@@ -420,6 +425,9 @@ func (s *syncer) countOrphans() error {
 	}
 	for _, obj := range s.hostState.services.GetIndexer().List() {
 		count(obj.(*corev1.Service), func(namespace, name string) (metav1.Object, error) { return s.services.Services(namespace).Get(name) })
+	}
+	for _, obj := range s.hostState.ingresses.GetIndexer().List() {
+		count(obj.(*networkingv1.Ingress), func(namespace, name string) (metav1.Object, error) { return s.ingresses.Ingresses(namespace).Get(name) })
 	}
 	return s.orphans.begin(orphans, s.hostState.objects())
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // newTenants returns an informer of Tenants, of which it keeps what pods need. config names the
@@ -54,6 +55,15 @@ func (s *syncer) tenantNamed(n tenant.Name) (*v1alpha1.Tenant, error) {
 		return nil, err
 	}
 	return found.(*v1alpha1.Tenant), nil
+}
+
+// rulesFor returns what the pods, Services and Ingresses of a tenant are held to: one that there is not may have nothing.
+func (s *syncer) rulesFor(n tenant.Name) translate.Rules {
+	t, err := s.tenantNamed(n)
+	if err != nil || t == nil {
+		return translate.Rules{}
+	}
+	return rulesOf(t)
 }
 
 // runTenants runs the informer until ctx ends, and returns when it knows what there is.

@@ -21,7 +21,7 @@ const (
 	hashAnnotation = names.HashAnnotation
 	// keysAnnotation has the keys of the labels and annotations that were last written, so that those which
 	// the host's own components add stay.
-	keysAnnotation = names.Prefix + "keys"
+	keysAnnotation = names.KeysAnnotation
 )
 
 // changeable is what can be changed of a pod.

@@ -32,7 +32,7 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 	}{
 		{core.Pods().Informer(), handler{changed: s.podChanged, gone: s.podGone}},
 		{core.ConfigMaps().Informer(), handler{changed: s.sourceChanged(configMapItem), gone: s.sourceGone(configMapItem)}},
-		{core.Secrets().Informer(), handler{changed: s.sourceChanged(secretItem), gone: s.sourceGone(secretItem)}},
+		{core.Secrets().Informer(), handler{changed: s.sourceChanged(secretItem, certificateItem), gone: s.sourceGone(secretItem, certificateItem)}},
 		{core.Services().Informer(), handler{changed: s.serviceChanged, gone: s.serviceGone}},
 		{core.Namespaces().Informer(), handler{changed: s.namespaceChanged, updated: s.namespaceUpdated, gone: s.namespaceGone}},
 		{s.tenants, handler{changed: func(any) {}, updated: s.tenantUpdated, gone: s.tenantGone}},
@@ -48,6 +48,8 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{s.hostState.policies, handler{changed: s.hostPolicyChanged, gone: func(obj any, _ bool) { s.hostPolicyChanged(obj) }}},
 		{s.informers.Policy().V1().PodDisruptionBudgets().Informer(), handler{changed: s.budgetChanged, updated: s.budgetUpdated, gone: func(obj any, _ bool) { s.budgetChanged(obj) }}},
 		{s.hostState.budgets, handler{changed: s.hostBudgetChanged, gone: func(obj any, _ bool) { s.hostBudgetChanged(obj) }}},
+		{s.informers.Networking().V1().Ingresses().Informer(), handler{changed: s.ingressChanged, gone: s.ingressGone}},
+		{s.hostState.ingresses, handler{changed: s.hostIngressChanged, gone: s.hostIngressGone}},
 		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, updated: s.hostNamespaceUpdated, gone: func(obj any, _ bool) { s.hostNamespaceChanged(obj) }}},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
@@ -100,7 +102,7 @@ func (s *syncer) podChanged(obj any) {
 	if !ok {
 		return // the system space's run elsewhere
 	}
-	s.refer(n, podName{pod.Namespace, pod.Name}, referencesOf(pod))
+	s.refer(item{podItem, n, pod.Namespace, pod.Name}, referencesOf(pod))
 	s.enqueueClaimsOf(pod)
 	s.queue.Add(item{podItem, n, pod.Namespace, pod.Name})
 }
@@ -114,31 +116,34 @@ func (s *syncer) podGone(obj any, seen bool) {
 	if seen {
 		s.deleted.note(pod.UID, true)
 	}
-	s.refer(n, podName{pod.Namespace, pod.Name}, nil)
+	s.refer(item{podItem, n, pod.Namespace, pod.Name}, nil)
 	s.queue.Add(item{podItem, n, pod.Namespace, pod.Name})
 }
 
-// refer notes what a pod names, and has copies looked at that none names any more.
-func (s *syncer) refer(n tenant.Name, p podName, now []reference) {
-	for _, ref := range s.references.set(p, now) {
+// refer notes what a pod or Ingress names, and has copies looked at that none names any more.
+func (s *syncer) refer(i item, now []reference) {
+	for _, ref := range s.references.set(i, now) {
 		if !s.references.has(ref) {
-			s.queue.Add(item{ref.kind, n, ref.namespace, ref.name})
+			s.queue.Add(item{ref.kind, i.tenant, ref.namespace, ref.name})
 		}
 	}
 }
 
-func (s *syncer) sourceChanged(of kind) func(any) {
+// sourceChanged has the copies of a ConfigMap or Secret looked at.
+func (s *syncer) sourceChanged(copied ...kind) func(any) {
 	return func(obj any) {
 		o := obj.(metav1.Object)
 		n, ok := tenant.Flat(o.GetNamespace()).Tenant()
-		if ok && s.references.has(reference{of, o.GetNamespace(), o.GetName()}) {
-			s.queue.Add(item{of, n, o.GetNamespace(), o.GetName()})
+		for _, of := range copied {
+			if ok && s.references.has(reference{of, o.GetNamespace(), o.GetName()}) {
+				s.queue.Add(item{of, n, o.GetNamespace(), o.GetName()})
+			}
 		}
 	}
 }
 
-func (s *syncer) sourceGone(of kind) func(any, bool) {
-	changed := s.sourceChanged(of)
+func (s *syncer) sourceGone(copied ...kind) func(any, bool) {
+	changed := s.sourceChanged(copied...)
 	return func(obj any, _ bool) { changed(obj) }
 }
 
@@ -196,13 +201,17 @@ func (s *syncer) namespaceGone(obj any, seen bool) {
 	s.enqueueNamespaces(all)
 }
 
-// tenantUpdated has the namespaces and pods of a tenant looked at, and its Services, if they may something else now.
+// tenantUpdated has what there is of a tenant looked at, if it may something else now.
 func (s *syncer) tenantUpdated(before, obj any) {
 	t := obj.(*v1alpha1.Tenant)
 	if was := before.(*v1alpha1.Tenant); equality.Semantic.DeepEqual(rulesOf(was), rulesOf(t)) {
 		return
 	}
-	s.enqueueTenant(tenant.Name(t.Name))
+	if all, err := s.hostState.namespacesOfTenant(tenant.Name(t.Name)); err == nil {
+		for _, namespace := range all {
+			s.hostNamespaceChanged(namespace)
+		}
+	}
 	for _, key := range s.podIndexer.ListKeys() {
 		namespace, name, _ := strings.Cut(key, "/")
 		if n := tenant.Flat(namespace).Space(); n == tenant.Name(t.Name) {
@@ -272,6 +281,7 @@ func (s *syncer) hostNamespaceChanged(obj any) {
 	if of, ok := namespaceOf(namespace); ok {
 		s.enqueuePolicies(of)
 		s.enqueueBudgets(of)
+		s.enqueueIngresses(of)
 		s.enqueuePodsIn(of.Tenant, of.Flat().String()) // what is in it may have been seen before
 	}
 	s.enqueueNamespaces([]*corev1.Namespace{namespace})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
@@ -25,7 +26,7 @@ const maxReferences = 100
 // maxEphemeral is how many ephemeral containers a pod has at most: they stay in it when they have ended.
 const maxEphemeral = 32
 
-// Rules are what the pods and Services of a tenant are held to.
+// Rules are what the pods, Services and Ingresses of a tenant are held to.
 type Rules struct {
 	// Level is the Pod Security level. The zero value is Baseline.
 	Level Level
@@ -33,6 +34,18 @@ type Rules struct {
 	NodePorts bool
 	// Quota is the Tenant's own. Of the host's devices, pods may have the extended resources that it names.
 	Quota corev1.ResourceList
+	// HostNames, IngressClasses and IngressAnnotations are what Ingresses may have, as the Tenant says.
+	HostNames, IngressClasses, IngressAnnotations []string
+}
+
+// RulesOf returns those of a Tenant. own is nil if it says nothing of them.
+func RulesOf(own *v1alpha1.Workloads, quota corev1.ResourceList) Rules {
+	rules := Rules{Quota: quota}
+	if own != nil {
+		rules.Level, rules.NodePorts = Level(own.PodSecurity), own.NodePorts == v1alpha1.NodePortsAllowed
+		rules.HostNames, rules.IngressClasses, rules.IngressAnnotations = own.HostNames, own.IngressClasses, own.IngressAnnotations
+	}
+	return rules
 }
 
 // Check returns what of a pod, or of a template of pods, a host must not get. meta has its labels and

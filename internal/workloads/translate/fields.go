@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -42,6 +43,8 @@ const (
 	noDebug     treatment = "ephemeral containers may not have this field; remove it"
 	noExternal  treatment = "addresses from outside could take traffic that is others' (CVE-2020-8554); use a Service without them"
 	noBalancers treatment = "load balancers are not there yet for Services on a host cluster; use type ClusterIP"
+	noDefault   treatment = "an Ingress would have what is sent for every host name by it; name hosts in rules, and remove it"
+	noResource  treatment = "what serves Ingresses could reach by it what is not the tenant's; use a Service"
 	noResponder treatment = "evictions on the host wait for nobody in a space; remove it"
 )
 
@@ -169,14 +172,24 @@ var fields = map[reflect.Type]map[string]treatment{
 	reflect.TypeFor[corev1.TypedObjectReference]():       merged(all(changed, "APIGroup", "Kind", "Name"), all(noElsewhere, "Namespace")),
 	// The host gives addresses and ports, see service.go.
 	reflect.TypeFor[corev1.ServiceSpec](): merged(
-		all(same, "Ports", "Selector", "SessionAffinity", "SessionAffinityConfig", "ExternalName", "ExternalTrafficPolicy", "InternalTrafficPolicy",
+		all(same, "Ports", "Selector", "SessionAffinity", "SessionAffinityConfig", "ExternalTrafficPolicy", "InternalTrafficPolicy",
 			"PublishNotReadyAddresses", "TrafficDistribution"),
-		all(changed, "Type", "ClusterIP", "ClusterIPs", "IPFamilies", "IPFamilyPolicy"),
+		all(changed, "Type", "ExternalName", "ClusterIP", "ClusterIPs", "IPFamilies", "IPFamilyPolicy"),
 		all(noExternal, "ExternalIPs"),
 		all(noBalancers, "LoadBalancerIP", "LoadBalancerSourceRanges", "LoadBalancerClass", "AllocateLoadBalancerNodePorts", "HealthCheckNodePort")),
-	reflect.TypeFor[corev1.ServicePort]():           merged(all(same, "Name", "Protocol", "AppProtocol", "Port", "TargetPort"), all(changed, "NodePort")),
-	reflect.TypeFor[corev1.SessionAffinityConfig](): all(same, "ClientIP"),
-	reflect.TypeFor[corev1.ClientIPConfig]():        all(same, "TimeoutSeconds"),
+	// What an Ingress may say of hosts, classes and paths is in ingress.go.
+	reflect.TypeFor[networkingv1.IngressSpec]():           merged(all(same, "Rules", "TLS"), all(changed, "IngressClassName"), all(noDefault, "DefaultBackend")),
+	reflect.TypeFor[networkingv1.IngressTLS]():            merged(all(same, "Hosts"), all(changed, "SecretName")),
+	reflect.TypeFor[networkingv1.IngressRule]():           all(same, "Host", "IngressRuleValue"),
+	reflect.TypeFor[networkingv1.IngressRuleValue]():      all(same, "HTTP"),
+	reflect.TypeFor[networkingv1.HTTPIngressRuleValue]():  all(same, "Paths"),
+	reflect.TypeFor[networkingv1.HTTPIngressPath]():       all(same, "Path", "PathType", "Backend"),
+	reflect.TypeFor[networkingv1.IngressBackend]():        merged(all(same, "Service"), all(noResource, "Resource")),
+	reflect.TypeFor[networkingv1.IngressServiceBackend](): all(same, "Name", "Port"),
+	reflect.TypeFor[networkingv1.ServiceBackendPort]():    all(same, "Name", "Number"),
+	reflect.TypeFor[corev1.ServicePort]():                 merged(all(same, "Name", "Protocol", "AppProtocol", "Port", "TargetPort"), all(changed, "NodePort")),
+	reflect.TypeFor[corev1.SessionAffinityConfig]():       all(same, "ClientIP"),
+	reflect.TypeFor[corev1.ClientIPConfig]():              all(same, "TimeoutSeconds"),
 }
 
 // values are types that are one value, whatever their fields are.

@@ -66,6 +66,10 @@ func Service(service *corev1.Service, home names.Namespace) *corev1.Service {
 			host.Labels[key] = value
 		}
 	}
+	host.Spec.ExternalName = ""
+	if service.Spec.Type == corev1.ServiceTypeExternalName {
+		host.Annotations[names.ExternalNameAnnotation], host.Spec.ExternalName = service.Spec.ExternalName, names.NoHost
+	}
 	host.Annotations[names.HashAnnotation] = serviceHash(host)
 	return host
 }
@@ -77,7 +81,11 @@ func serviceHash(host *corev1.Service) string {
 	for i := range spec.Ports {
 		spec.Ports[i].NodePort = 0
 	}
-	written, err := json.Marshal(map[string]any{"labels": host.Labels, "spec": spec})
+	hashed := map[string]any{"labels": host.Labels, "spec": spec}
+	if name, ok := host.Annotations[names.ExternalNameAnnotation]; ok {
+		hashed["externalName"] = name
+	}
+	written, err := json.Marshal(hashed)
 	if err != nil {
 		return err.Error() // maps and slices of strings and numbers have none
 	}

@@ -86,6 +86,18 @@ func TestService(t *testing.T) {
 	if service.Spec.Selector["app"] != "web" {
 		t.Error("the space's Service has changed")
 	}
+	outside := func(name string) *corev1.Service {
+		return Service(spaceService(func(s *corev1.Service) {
+			s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: name}
+		}), home)
+	}
+	if one := outside("example.com"); one.Spec.ExternalName != names.NoHost || one.Annotations[names.ExternalNameAnnotation] != "example.com" ||
+		one.Annotations[names.HashAnnotation] == outside("example.org").Annotations[names.HashAnnotation] {
+		t.Errorf("a name outside is %+v", one)
+	}
+	if left := Service(spaceService(func(s *corev1.Service) { s.Spec.ExternalName = "example.com" }), home); left.Spec.ExternalName != "" || left.Annotations[names.ExternalNameAnnotation] != "" {
+		t.Errorf("a name that has no effect is %+v", left)
+	}
 	for name, tc := range map[string]struct {
 		change func(*corev1.Service)
 		same   bool

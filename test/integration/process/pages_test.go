@@ -58,7 +58,8 @@ var cannotRun = map[string]map[string]string{
 		"tenantry up --oidc-issuer-url https://id.example.com/realms/platform --oidc-client-id tenantry \\": "needs an identity provider at that URL",
 	},
 	"docs/guides/workloads.md": {
-		"kubectl apply -k config/workloads": "needs a cluster; test/node does the same",
+		"kubectl label namespace ingress-nginx tenantry.io/ingress-controller=true":                        "needs a cluster with a namespace of that name",
+		"kubectl apply -k config/workloads":                                                                "needs a cluster; test/node does the same",
 		"tenantry up --host-kubeconfig host.kubeconfig --workloads-image ghcr.io/tenantry/tenantry:v0.2.0": "needs a cluster; test/node does the same",
 	},
 	"docs/guides/workloads-of-a-control-plane.md": {

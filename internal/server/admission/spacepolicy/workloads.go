@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/authentication"
 	"k8s.io/kubernetes/pkg/apis/core"
 	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
+	"k8s.io/kubernetes/pkg/apis/networking"
+	networkingconversion "k8s.io/kubernetes/pkg/apis/networking/v1"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -24,7 +27,7 @@ import (
 // ofSpec are subresources that change the specification of a pod.
 var ofSpec = []string{"ephemeralcontainers", "resize"}
 
-// checkWorkloads refuses pods, templates of pods, Services and claims, that a host cluster must not get, whoever brings
+// checkWorkloads refuses pods, templates of pods, Services, claims and Ingresses, that a host cluster must not get, whoever brings
 // them. What there was before may stay as it is. Where pods do not run, nothing is refused.
 func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	if p.rules.Workloads == nil {
@@ -141,14 +144,21 @@ func hostStatus(pod *core.Pod) core.PodStatus {
 	return status
 }
 
-// unfit returns what a host must not get of a Service or claim, or of an object's pod or templates.
+// unfit returns what a host must not get of a Service, claim or Ingress, or of an object's pod or templates.
 func (p *Plugin) unfit(obj runtime.Object, n tenant.Name) (field.ErrorList, error) {
-	if service, ok := obj.(*core.Service); ok {
+	switch o := obj.(type) {
+	case *core.Service:
 		var versioned corev1.ServiceSpec
-		if err := corev1conversion.Convert_core_ServiceSpec_To_v1_ServiceSpec(&service.Spec, &versioned, nil); err != nil {
+		if err := corev1conversion.Convert_core_ServiceSpec_To_v1_ServiceSpec(&o.Spec, &versioned, nil); err != nil {
 			return nil, fmt.Errorf("reading spec: %w", err)
 		}
 		return p.rules.Workloads(n).CheckService(&versioned, field.NewPath("spec")), nil
+	case *networking.Ingress:
+		var versioned networkingv1.IngressSpec
+		if err := networkingconversion.Convert_networking_IngressSpec_To_v1_IngressSpec(&o.Spec, &versioned, nil); err != nil {
+			return nil, fmt.Errorf("reading spec: %w", err)
+		}
+		return p.rules.Workloads(n).CheckIngress(&o.ObjectMeta, &versioned, field.NewPath("spec")), nil
 	}
 	found, err := unfitClaims(obj)
 	meta, spec, path := podOf(obj)

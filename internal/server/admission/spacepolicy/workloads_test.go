@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/authentication"
 	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/networking"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
@@ -52,9 +53,14 @@ func held(c *core.PersistentVolumeClaim) { c.Finalizers = []string{"workloads.te
 
 func onHost(n tenant.Name) translate.Rules {
 	if n == "a" {
-		return translate.Rules{Level: translate.Privileged}
+		return translate.Rules{Level: translate.Privileged, HostNames: []string{"a.example.com"}, IngressClasses: []string{"nginx"}}
 	}
 	return translate.Rules{}
+}
+
+// routed is an Ingress of a host.
+func routed(host string) *networking.Ingress {
+	return &networking.Ingress{Spec: networking.IngressSpec{Rules: []networking.IngressRule{{Host: host}}}}
 }
 
 // wanting is a namespace with a note that it is wanted on the host.
@@ -150,6 +156,13 @@ func TestWorkloads(t *testing.T) {
 		"a Service that was so before":     {object: &core.Service{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}, old: &core.Service{}},
 		"a Service of the system space":    {space: tenant.System, user: admin, object: &core.Service{Spec: core.ServiceSpec{ExternalIPs: []string{"8.8.8.8"}}}},
 		"something else":                   {object: &core.ConfigMap{}},
+		"an Ingress":                       {object: routed("a.example.com")},
+		"an Ingress of another's name":     {object: routed("b.example.com"), want: "SpacePolicy: spec.rules[0].host: Forbidden: Ingresses of this Tenant may name a.example.com"},
+		"an Ingress of an administrator":   {user: admin, object: routed(""), want: "spec.rules[0].host: Forbidden: without a host"},
+		"an Ingress that was so before":    {object: routed("b.example.com"), old: routed("b.example.com")},
+		"an Ingress that was not":          {object: routed("b.example.com"), old: routed("a.example.com"), want: "spec.rules[0].host"},
+		"an annotation of an Ingress":      {object: &networking.Ingress{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"nginx.ingress.kubernetes.io/server-snippet": "x"}}}, want: "metadata.annotations[nginx.ingress.kubernetes.io/server-snippet]"},
+		"an Ingress without host names":    {space: "b", object: routed("")},
 
 		"a claim":                            {object: claim(nil)},
 		"a claim that names a volume":        {object: claim(func(c *core.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }), want: "spec.volumeName: the host cluster finds volumes, which may be anybody's"},

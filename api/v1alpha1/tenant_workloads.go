@@ -1,0 +1,45 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// HasHostName reports whether a host name is among those that are granted, as in hostNames of Workloads. One that can be
+// none, such as one in capitals, is not.
+func HasHostName(granted []string, name string) bool {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 && len(validation.IsWildcardDNS1123Subdomain(name)) > 0 {
+		return false
+	}
+	_, domain, _ := strings.Cut(name, ".")
+	return slices.Contains(granted, name) || domain != "" && slices.Contains(granted, "*."+domain)
+}
+
+// ingresses says what of Ingresses that a Tenant asks for is beyond these, empty if nothing is.
+func (w *Workloads) ingresses(wanted *Workloads) string {
+	if wanted == nil {
+		return ""
+	}
+	var most Workloads
+	if w != nil {
+		most = *w
+	}
+	for _, name := range wanted.HostNames {
+		if !HasHostName(most.HostNames, name) {
+			return fmt.Sprintf("Ingresses of Tenants of this host may not name %q", name)
+		}
+	}
+	for what, keys := range map[string][2][]string{
+		"classes": {wanted.IngressClasses, most.IngressClasses}, "annotations": {wanted.IngressAnnotations, most.IngressAnnotations},
+	} {
+		for _, key := range keys[0] {
+			if !slices.Contains(keys[1], key) {
+				return fmt.Sprintf("%q is not one of the %s that Ingresses of Tenants of this host may have", key, what)
+			}
+		}
+	}
+	return ""
+}

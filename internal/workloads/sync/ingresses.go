@@ -1,0 +1,298 @@
+package sync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
+)
+
+const (
+	// maxIngresses is how many Ingresses of a tenant are on the host at most: all tenants share what serves them.
+	maxIngresses = 100
+	// ingressesPerSecond is how many of them, and of their certificates, are changed for a tenant in a second, and
+	// ingressesAtOnce how many before that holds: some controllers read all they serve anew at each change.
+	ingressesPerSecond = 1
+	ingressesAtOnce    = 40
+)
+
+// syncIngress makes the host's Ingress for one of a space what that asks for, if its Tenant has host names, and tells the
+// space at which addresses it is served. What the Tenant may not have, or not any more, is not on the host.
+func (s *syncer) syncIngress(ctx context.Context, i item) error {
+	home, ready, err := s.readyHome(tenant.Flat(i.namespace))
+	if err != nil || !ready {
+		return err
+	}
+	there, err := s.hostState.ingress(home.Host(), i.name)
+	if err != nil {
+		return err
+	}
+	ingress, err := s.ingresses.Ingresses(i.namespace).Get(i.name)
+	if apierrors.IsNotFound(err) {
+		return s.removeIngress(ctx, i, home, there)
+	}
+	if err != nil {
+		return err
+	}
+	s.referIngress(i, ingress)
+	rules := s.rulesFor(i.tenant)
+	why, err := s.whyNotOnHost(rules, ingress, there)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		return s.withdrawIngress(ctx, i, home, ingress, there, why)
+	}
+	if !rules.HasIngresses() || there == nil && ingress.DeletionTimestamp != nil {
+		return nil
+	}
+	return s.placeIngress(ctx, i, home, ingress, there, rules)
+}
+
+// whyNotOnHost returns why an Ingress is not on the host, or must not be there any more. It is empty if it may be there, and
+// if it was never to be there.
+func (s *syncer) whyNotOnHost(rules translate.Rules, ingress, there *networkingv1.Ingress) (string, error) {
+	if !rules.HasIngresses() {
+		if there == nil {
+			return "", nil
+		}
+		return "the Tenant has no host names any more: ask the platform's administrators for workloads.hostNames of the Tenant", nil
+	}
+	if errs := rules.CheckIngress(&ingress.ObjectMeta, &ingress.Spec, field.NewPath("spec")); len(errs) > 0 {
+		return errs.ToAggregate().Error(), nil
+	}
+	if there != nil {
+		return "", nil
+	}
+	all, err := s.hostState.namespacesOfTenant(tenant.Flat(ingress.Namespace).Space())
+	if err != nil {
+		return "", err
+	}
+	count := 0
+	for _, namespace := range all {
+		keys, err := s.hostState.ingresses.GetIndexer().IndexKeys(cache.NamespaceIndex, namespace.Name)
+		if err != nil {
+			return "", fmt.Errorf("counting the host's Ingresses: %w", err)
+		}
+		count += len(keys)
+	}
+	if count >= maxIngresses {
+		return fmt.Sprintf("a tenant has at most %d Ingresses on the host cluster: delete others, or have more rules in each", maxIngresses), nil
+	}
+	return "", nil
+}
+
+// placeIngress makes the host's Ingress what the space's is, after the certificates that it names, and the status of the
+// space's what the host says.
+func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace, ingress, there *networkingv1.Ingress, rules translate.Rules) error {
+	if waits, err := s.ensureNamed(ctx, i, home, ingress.CreationTimestamp, certificatesOf(ingress)); err != nil || waits {
+		return err
+	}
+	wanted := rules.Ingress(ingress, home)
+	if there != nil && uidOf(there) == ingress.UID {
+		if err := s.showIngress(ctx, ingress, there.Status.LoadBalancer); err != nil {
+			return err
+		}
+	}
+	if there != nil && isCurrent(there, wanted, slimIngress) {
+		s.routing.drop(i)
+		return nil
+	}
+	if s.queue.after(i, s.routing.wait(itemWrite{i, writeUpdate}, 1)) {
+		return nil
+	}
+	err := put(ctx, s.host.NetworkingV1().Ingresses(home.Host()), "Ingress", there, wanted, slimIngress)
+	switch {
+	case isOfFields(err):
+		err = errors.Join(err, s.tellOfIngress(ctx, ingress, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)))
+	case isRefused(err) || apierrors.IsBadRequest(err):
+		err = errors.Join(err, s.tellOfIngress(ctx, ingress, "a policy or webhook of the host cluster refuses it: the log of the syncer tells the platform's administrators why"))
+	}
+	return err
+}
+
+// isOfFields reports whether a host says which fields of an object are wrong. Its webhooks and policies do not, and may say
+// which Ingress of whom has a name already.
+func isOfFields(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil && len(status.Status().Details.Causes) > 0 &&
+		!slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "" })
+}
+
+// withdrawIngress takes an Ingress that a space still has from the host, and says why.
+func (s *syncer) withdrawIngress(ctx context.Context, i item, home names.Namespace, ingress, there *networkingv1.Ingress, why string) error {
+	s.routing.drop(i)
+	told := s.tellOfIngress(ctx, ingress, why)
+	if there == nil {
+		return told
+	}
+	return errors.Join(told, s.showIngress(ctx, ingress, networkingv1.IngressLoadBalancerStatus{}),
+		remove(ctx, s.host.NetworkingV1().Ingresses(home.Host()), "Ingress", there, home, i.name))
+}
+
+// removeIngress deletes an Ingress of the host whose own is gone, once the space says so, too.
+func (s *syncer) removeIngress(ctx context.Context, i item, home names.Namespace, there *networkingv1.Ingress) error {
+	s.routing.drop(i)
+	if there == nil {
+		return nil
+	}
+	uid := uidOf(there)
+	live, err := s.spaces.NetworkingV1().Ingresses(i.namespace).Get(ctx, i.name, metav1.GetOptions{})
+	if err == nil && live.UID == uid {
+		return errors.New("the cache of Ingresses is behind")
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("looking whether an Ingress is gone: %w", err)
+	}
+	if _, seen := s.deleted.of(uid); !seen {
+		if err := s.orphans.allow(s.hostState.objects()); err != nil {
+			return err
+		}
+	}
+	return remove(ctx, s.host.NetworkingV1().Ingresses(home.Host()), "Ingress", there, home, i.name)
+}
+
+// showIngress says in the space at which addresses an Ingress is served.
+func (s *syncer) showIngress(ctx context.Context, ingress *networkingv1.Ingress, at networkingv1.IngressLoadBalancerStatus) error {
+	if equality.Semantic.DeepEqual(ingress.Status.LoadBalancer, at) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": ingress.UID}, "status": map[string]any{"loadBalancer": map[string]any{"ingress": at.Ingress}},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.spaces.NetworkingV1().Ingresses(ingress.Namespace).Patch(ctx, ingress.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing at which addresses an Ingress is served: %w", err)
+	}
+	return nil
+}
+
+func (s *syncer) tellOfIngress(ctx context.Context, ingress *networkingv1.Ingress, why string) error {
+	return s.recordEvent(ctx, corev1.ObjectReference{
+		Kind: "Ingress", APIVersion: "networking.k8s.io/v1", Namespace: ingress.Namespace, Name: ingress.Name, UID: ingress.UID, ResourceVersion: ingress.ResourceVersion,
+	}, reasonRefused, why)
+}
+
+// unfitError is why the host does not get a certificate.
+type unfitError struct{ error }
+
+// certificate returns what the host has of a Secret that Ingresses name.
+func (s *syncer) certificate(n tenant.Name, secret *corev1.Secret) (map[string][]byte, error) {
+	data, err := s.rulesFor(n).Certificate(secret.Data)
+	if err != nil {
+		return nil, unfitError{err}
+	}
+	return data, nil
+}
+
+// tellOfCertificate says of the Ingresses that name a certificate why the host does not get it.
+func (s *syncer) tellOfCertificate(ctx context.Context, ref reference, why unfitError) error {
+	all, err := s.ingresses.Ingresses(ref.namespace).List(labels.Everything())
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(ingress *networkingv1.Ingress) bool {
+		return !slices.Contains(translate.CertificatesOf(&ingress.Spec), ref.name)
+	})
+	for _, ingress := range all[:min(len(all), maxIngresses)] {
+		err = errors.Join(err, s.tellOfIngress(ctx, ingress, fmt.Sprintf("the host cluster does not get the Secret %q: %v", ref.name, why)))
+	}
+	return err
+}
+
+// certificatesOf returns the Secrets that an Ingress names.
+func certificatesOf(ingress *networkingv1.Ingress) []reference {
+	var all []reference
+	for _, name := range translate.CertificatesOf(&ingress.Spec) {
+		all = append(all, reference{certificateItem, ingress.Namespace, name})
+	}
+	return all
+}
+
+// referIngress notes which Secrets an Ingress names, if it may be on the host.
+func (s *syncer) referIngress(i item, ingress *networkingv1.Ingress) {
+	rules := s.rulesFor(i.tenant)
+	if !rules.HasIngresses() || len(rules.CheckIngress(&ingress.ObjectMeta, &ingress.Spec, field.NewPath("spec"))) > 0 {
+		s.refer(i, nil)
+		return
+	}
+	s.refer(i, certificatesOf(ingress))
+}
+
+// ingressChanged has an Ingress of a space looked at, if its namespace is on the host.
+func (s *syncer) ingressChanged(obj any) {
+	ingress := obj.(*networkingv1.Ingress)
+	flat := tenant.Flat(ingress.Namespace)
+	n, ok := flat.Tenant()
+	if !ok {
+		return
+	}
+	i := item{ingressItem, n, ingress.Namespace, ingress.Name}
+	s.referIngress(i, ingress)
+	if used, err := s.hostState.namespacesOf(flat); err != nil || len(used) > 0 {
+		s.queue.Add(i)
+	}
+}
+
+func (s *syncer) ingressGone(obj any, seen bool) {
+	ingress := obj.(*networkingv1.Ingress)
+	if n, ok := tenant.Flat(ingress.Namespace).Tenant(); ok {
+		s.refer(item{ingressItem, n, ingress.Namespace, ingress.Name}, nil)
+	}
+	s.enqueueGone(ingressItem, obj, seen)
+}
+
+// hostIngressChanged has what an Ingress of the host is made for looked at.
+func (s *syncer) hostIngressChanged(obj any) {
+	if n, name, ok := sourceOf(obj.(*networkingv1.Ingress)); ok {
+		s.queue.Add(item{ingressItem, n.Tenant, n.Flat().String(), name})
+	}
+}
+
+// hostIngressGone has all Ingresses of the tenant looked at: another one may have room now.
+func (s *syncer) hostIngressGone(obj any, _ bool) {
+	s.hostIngressChanged(obj)
+	n, _, ok := sourceOf(obj.(*networkingv1.Ingress))
+	if !ok {
+		return
+	}
+	all, err := s.hostState.namespacesOfTenant(n.Tenant)
+	if err != nil {
+		return
+	}
+	for _, namespace := range all {
+		if of, ok := namespaceOf(namespace); ok {
+			s.enqueueIngresses(of)
+		}
+	}
+}
+
+// enqueueIngresses has all Ingresses of a namespace of a space looked at.
+func (s *syncer) enqueueIngresses(of names.Namespace) {
+	all, err := s.ingresses.Ingresses(of.Flat().String()).List(labels.Everything())
+	if err != nil {
+		return
+	}
+	for _, ingress := range all {
+		s.ingressChanged(ingress)
+	}
+}

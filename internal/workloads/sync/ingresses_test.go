@@ -1,0 +1,338 @@
+package sync
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
+)
+
+const rewrite = "nginx.ingress.kubernetes.io/rewrite-target"
+
+var hasNames = v1alpha1.Workloads{HostNames: []string{"*.acme.example.com"}, IngressClasses: []string{"nginx"}, IngressAnnotations: []string{rewrite}}
+
+func spaceIngress(change func(*networkingv1.Ingress)) *networkingv1.Ingress {
+	ingress := &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "acme|shop", UID: "iu", Annotations: map[string]string{rewrite: "/"}},
+		Spec: networkingv1.IngressSpec{IngressClassName: new("nginx"), Rules: []networkingv1.IngressRule{{Host: "shop.acme.example.com", IngressRuleValue: networkingv1.IngressRuleValue{
+			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/", Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web"}}}}},
+		}}}},
+	}
+	if change != nil {
+		change(ingress)
+	}
+	return ingress
+}
+
+// refusing has a host refuse Ingresses, and compares what the space is told.
+func refusing(tells string, err error) func(*world) {
+	return func(w *world) {
+		w.onHost.PrependReactor("create", "ingresses", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+		w.space.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if told := action.(clienttesting.CreateAction).GetObject().(*corev1.Event).Message; !strings.Contains(told, tells) || strings.Contains(told, "globex") {
+				w.t.Errorf("the tenant is told: %s", told)
+			}
+			return false, nil, nil
+		})
+	}
+}
+
+// onHostIngress is the host's of one of a space.
+func onHostIngress(w *world, of *networkingv1.Ingress, change func(*networkingv1.Ingress)) *networkingv1.Ingress {
+	host := rulesOf(tenantWith(hasNames)).Ingress(of, home)
+	host.UID = "hi"
+	if change != nil {
+		change(host)
+	}
+	w.add(w.onHost, host)
+	w.see(host)
+	return host
+}
+
+func tenantWith(own v1alpha1.Workloads) *v1alpha1.Tenant {
+	return &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}, Spec: v1alpha1.TenantSpec{Workloads: &own}}
+}
+
+// may has the Tenant say what it may.
+func (w *world) may(own v1alpha1.Workloads) { w.cache(w.tenants, tenantWith(own)) }
+
+var theIngress = item{ingressItem, "acme", "acme|shop", "web"}
+
+func served(i *networkingv1.Ingress) {
+	i.Status.LoadBalancer.Ingress = []networkingv1.IngressLoadBalancerIngress{{IP: "203.0.113.7"}}
+}
+
+func TestIngresses(t *testing.T) {
+	withHost := func(change func(*networkingv1.Ingress)) func(*world) {
+		return func(w *world) { onHostIngress(w, spaceIngress(nil), change) }
+	}
+	moved := spaceIngress(func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "cart.acme.example.com" })
+	foreign := func(i *networkingv1.Ingress) { i.Annotations = map[string]string{names.UIDAnnotation: "iu"} }
+	nothing := v1alpha1.Workloads{}
+	for name, tc := range map[string]struct {
+		may             *v1alpha1.Workloads
+		ingress         *networkingv1.Ingress
+		before          func(*world)
+		inSpace, onHost []string
+		fail            string
+		// host is the host of the host's, empty if there is none.
+		host string
+	}{
+		"a new one":                   {ingress: spaceIngress(nil), onHost: []string{"create ingresses"}, host: "shop.acme.example.com"},
+		"one of a Tenant without":     {may: &nothing, ingress: spaceIngress(nil)},
+		"one that is there":           {ingress: spaceIngress(nil), before: withHost(nil), host: "shop.acme.example.com"},
+		"one that has changed":        {ingress: moved, before: withHost(nil), onHost: []string{"update ingresses"}, host: "cart.acme.example.com"},
+		"one that somebody changed":   {ingress: spaceIngress(nil), before: withHost(func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "" }), onHost: []string{"update ingresses"}, host: "shop.acme.example.com"},
+		"an annotation was changed":   {ingress: spaceIngress(nil), before: withHost(func(i *networkingv1.Ingress) { i.Annotations[rewrite] = "/x" }), onHost: []string{"update ingresses"}, host: "shop.acme.example.com"},
+		"one that is served":          {ingress: spaceIngress(nil), before: withHost(served), inSpace: []string{"patch ingresses/status"}, host: "shop.acme.example.com"},
+		"one that is known as served": {ingress: spaceIngress(served), before: withHost(served), host: "shop.acme.example.com"},
+		"one that was made again":     {ingress: spaceIngress(func(i *networkingv1.Ingress) { i.UID = "next" }), before: withHost(nil), onHost: []string{"update ingresses"}, host: "shop.acme.example.com"},
+		"one that is ending":          {ingress: spaceIngress(func(i *networkingv1.Ingress) { i.DeletionTimestamp = new(metav1.Now()) })},
+		"one that must not be there":  {ingress: spaceIngress(func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "shop.globex.example.com" }), inSpace: []string{"create events"}},
+		"one that becomes another's": {
+			ingress: spaceIngress(func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "shop.globex.example.com" }),
+			before:  withHost(nil), inSpace: []string{"create events"}, onHost: []string{"delete ingresses hi"},
+		},
+		"one whose Tenant has lost its names": {
+			may: &nothing, ingress: spaceIngress(served), before: withHost(served), inSpace: []string{"create events", "patch ingresses/status"}, onHost: []string{"delete ingresses hi"},
+		},
+		"one of which nobody can be told": {
+			may: &nothing, ingress: spaceIngress(nil), before: func(w *world) {
+				withHost(nil)(w)
+				w.space.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, apierrors.NewServiceUnavailable("busy")
+				})
+			}, inSpace: []string{"create events"}, onHost: []string{"delete ingresses hi"}, fail: "busy",
+		},
+		"one that is gone": {
+			before: func(w *world) { withHost(nil)(w); w.deleted.note("iu", false); w.orphans.limit = 0 }, onHost: []string{"delete ingresses hi"},
+		},
+		"one that nobody has seen go":      {before: withHost(nil), onHost: []string{"delete ingresses hi"}},
+		"too many that nobody has":         {before: func(w *world) { withHost(nil)(w); w.orphans.limit = 0 }, fail: "of what no space has", host: "shop.acme.example.com"},
+		"one of which the cache is behind": {before: func(w *world) { withHost(nil)(w); w.add(w.space, spaceIngress(nil)) }, fail: "behind", host: "shop.acme.example.com"},
+		"somebody else's":                  {ingress: spaceIngress(nil), before: withHost(foreign), fail: "not of this installation", host: "shop.acme.example.com"},
+		"somebody else's without one":      {before: withHost(foreign), host: "shop.acme.example.com"},
+		"one that the host refuses": {
+			ingress: spaceIngress(nil), before: refusing("spec.x", apierrors.NewInvalid(networkingv1.SchemeGroupVersion.WithKind("Ingress").GroupKind(), "web", field.ErrorList{field.Required(field.NewPath("spec", "x"), "")})),
+			inSpace: []string{"create events"}, onHost: []string{"create ingresses"}, fail: "spec.x",
+		},
+		"one that a webhook of the host refuses": {
+			ingress: spaceIngress(nil), before: refusing("a policy or webhook", apierrors.NewBadRequest("it is defined in ingress tn-globex-shop/web")),
+			inSpace: []string{"create events"}, onHost: []string{"create ingresses"}, fail: "tn-globex-shop",
+		},
+		"one that a policy of the host refuses": {
+			ingress: spaceIngress(nil), before: refusing("a policy or webhook", &apierrors.StatusError{ErrStatus: metav1.Status{
+				Reason: metav1.StatusReasonInvalid, Message: "tn-globex-shop has it", Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "tn-globex-shop has it"}}}}}),
+			inSpace: []string{"create events"}, onHost: []string{"create ingresses"}, fail: "tn-globex-shop",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, hostSpace())
+			w.may(hasNames)
+			if tc.may != nil {
+				w.may(*tc.may)
+			}
+			if tc.ingress != nil {
+				w.add(w.space, tc.ingress)
+				w.see(tc.ingress)
+			}
+			if tc.before != nil {
+				tc.before(w)
+			}
+			err := w.syncIngress(t.Context(), theIngress)
+			if (err != nil) != (tc.fail != "") || err != nil && !strings.Contains(err.Error(), tc.fail) {
+				t.Errorf("got error %v, want %q", err, tc.fail)
+			}
+			w.expect(tc.inSpace, tc.onHost)
+			host := ""
+			if got, err := w.onHost.NetworkingV1().Ingresses(home.Host()).Get(t.Context(), "web", metav1.GetOptions{}); err == nil {
+				host = got.Spec.Rules[0].Host
+			}
+			if host != tc.host {
+				t.Errorf("on the host is %q, want %q", host, tc.host)
+			}
+			if tc.ingress == nil || tc.inSpace == nil || tc.inSpace[len(tc.inSpace)-1] != "patch ingresses/status" {
+				return
+			}
+			got, err := w.space.NetworkingV1().Ingresses("acme|shop").Get(t.Context(), "web", metav1.GetOptions{})
+			if err != nil || len(got.Status.LoadBalancer.Ingress) > 0 != (tc.may == nil) {
+				t.Errorf("it is shown as %+v, %v", got.Status, err)
+			}
+		})
+	}
+}
+
+// TestIngressKeepsWhatIsTheHosts checks that a change leaves what components of the host need, and takes away what the space has not any more.
+func TestIngressKeepsWhatIsTheHosts(t *testing.T) {
+	w := newWorld(t, hostSpace(), spaceIngress(func(i *networkingv1.Ingress) { i.Annotations = nil }))
+	w.may(hasNames)
+	onHostIngress(w, spaceIngress(nil), func(i *networkingv1.Ingress) {
+		i.Finalizers, i.Annotations["example.com/balancer"] = []string{"example.com/balancer"}, "b"
+	})
+	if err := w.syncIngress(t.Context(), theIngress); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"update ingresses"})
+	got, err := w.onHost.NetworkingV1().Ingresses(home.Host()).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := home.MarksOf("web", "iu")
+	want["example.com/balancer"] = "b"
+	if diff := cmp.Diff(want, got.Annotations); diff != "" || len(got.Finalizers) != 1 || got.UID != "hi" {
+		t.Errorf("it is %+v (-want +got):\n%s", got, diff)
+	}
+}
+
+// TestIngressCertificates checks that the host has the certificates of the Ingresses on it, and of no other, before these.
+func TestIngressCertificates(t *testing.T) {
+	secured := spaceIngress(func(i *networkingv1.Ingress) {
+		i.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"shop.acme.example.com"}, SecretName: "cert"}}
+	})
+	w := newWorld(t, hostSpace(), secured, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "cert", Namespace: "acme|shop", UID: "cu", ResourceVersion: "1"}, Type: corev1.SecretTypeTLS, Data: pair(t, "shop.acme.example.com", "cart.acme.example.com"),
+	})
+	w.may(hasNames)
+	if err := w.syncIngress(t.Context(), theIngress); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"create secrets", "create ingresses"})
+	ref, in := reference{certificateItem, "acme|shop", "cert"}, w.copies.of(home.Host())
+	in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy"} // the fake gives no UIDs
+	got, err := w.onHost.CoreV1().Secrets(home.Host()).Get(t.Context(), "tnc-cert", metav1.GetOptions{})
+	if err != nil || got.Type != corev1.SecretTypeTLS || len(got.Data) != 2 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	host, err := w.onHost.NetworkingV1().Ingresses(home.Host()).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil || host.Spec.TLS[0].SecretName != "tnc-cert" {
+		t.Errorf("got %+v, %v", host, err)
+	}
+	w.see(host)
+
+	w.may(v1alpha1.Workloads{HostNames: []string{"shop.acme.example.com"}, IngressClasses: []string{"nginx"}, IngressAnnotations: []string{rewrite}})
+	if err := w.syncIngress(t.Context(), theIngress); err != nil {
+		t.Fatal(err)
+	}
+	w.expect([]string{"create events"}, nil)
+	if _, left := in.have[ref]; left {
+		t.Error("a certificate for a name that the Tenant has not any more is on the host")
+	}
+	w.may(v1alpha1.Workloads{})
+	w.ingressChanged(secured)
+	if w.references.has(ref) {
+		t.Error("the Secret of an Ingress that is not to be on the host is named")
+	}
+}
+
+// TestManyIngresses checks that there are so many of a tenant on the host, and that changes of them wait.
+func TestManyIngresses(t *testing.T) {
+	w := newWorld(t, hostSpace(), spaceIngress(nil))
+	w.may(hasNames)
+	for n := range ingressesAtOnce {
+		w.routing.wait(itemWrite{item{ingressItem, "acme", "acme|shop", fmt.Sprint(n)}, writeUpdate}, 1)
+	}
+	if err := w.syncIngress(t.Context(), theIngress); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, nil)
+	w.clock.Step(1e9)
+	for n := range maxIngresses {
+		onHostIngress(w, spaceIngress(func(i *networkingv1.Ingress) { i.Name = fmt.Sprint(n) }), nil)
+	}
+	if err := w.syncIngress(t.Context(), theIngress); err != nil {
+		t.Fatal(err)
+	}
+	w.expect([]string{"create events"}, nil)
+	for w.queue.Len() > 0 {
+		i, _ := w.queue.Get()
+		w.queue.Done(i)
+	}
+	w.hostIngressGone(onHostIngress(w, spaceIngress(func(i *networkingv1.Ingress) { i.Name = "last" }), nil), true)
+	if n := w.queue.Len(); n != 2 {
+		t.Errorf("when one goes, %d are looked at", n)
+	}
+}
+
+// TestIngressControllers checks that what serves Ingresses reaches the pods of tenants that have some.
+func TestIngressControllers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		may  v1alpha1.Workloads
+		want bool
+	}{"with names": {hasNames, true}, "without": {v1alpha1.Workloads{}, false}} {
+		w := newWorld(t)
+		w.may(tc.may)
+		if err := w.ensureGuards(t.Context(), home); err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.onHost.NetworkingV1().NetworkPolicies(home.Host()).Get(t.Context(), "tenantry-open-ingress", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := got.Spec.Ingress[0].From
+		if last := from[len(from)-1].NamespaceSelector; (last != nil && last.MatchLabels[network.IngressLabel] == "true") != tc.want {
+			t.Errorf("%s: from %+v", name, from)
+		}
+	}
+}
+
+// TestTenantsIngresses checks that what a Tenant may have looked at when that changes, and that nobody's is without one.
+func TestTenantsIngresses(t *testing.T) {
+	w := newWorld(t, hostSpace(), spaceIngress(nil), denyAll(nil))
+	w.tenantUpdated(tenantWith(v1alpha1.Workloads{}), tenantWith(hasNames))
+	seen := map[item]bool{}
+	for w.queue.Len() > 0 {
+		i, _ := w.queue.Get()
+		w.queue.Done(i)
+		seen[i] = true
+	}
+	for _, want := range []item{theIngress, {policyItem, "acme", "acme|shop", denyAll(nil).Name}, {kind: hostNamespaceItem, tenant: "acme", name: home.Host()}} {
+		if !seen[want] {
+			t.Errorf("%+v is not looked at", want)
+		}
+	}
+	w = newWorld(t, spaceIngress(nil))
+	w.ingressChanged(spaceIngress(nil))
+	w.ingressChanged(spaceIngress(func(i *networkingv1.Ingress) { i.Namespace = "shop" }))
+	w.hostIngressChanged(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: home.Host()}})
+	if w.queue.Len() > 0 {
+		t.Error("what is not on the host, or of others, is looked at")
+	}
+	w.ingressGone(spaceIngress(nil), true)
+	if _, seen := w.deleted.of("iu"); !seen {
+		t.Error("the deletion was not seen")
+	}
+}
+
+// TestOrphanedIngresses checks that Ingresses that no space has count.
+func TestOrphanedIngresses(t *testing.T) {
+	w := newWorld(t, hostSpace())
+	for n := range 3 {
+		onHostIngress(w, spaceIngress(func(i *networkingv1.Ingress) { i.Name = fmt.Sprint(n) }), nil)
+	}
+	if err := w.countOrphans(); err == nil || !strings.Contains(err.Error(), "3 of 3 objects") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// pair returns a certificate for some names, and its key.
+func pair(t *testing.T, name string, others ...string) map[string][]byte {
+	t.Helper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey(name, nil, others)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{"tls.crt": certificate, "tls.key": key, "other": []byte("x")}
+}
