@@ -81,7 +81,7 @@ func (s *searchService) addFlags(fs *pflag.FlagSet) {
 	}
 	fs.StringVar(&s.search.Postgres, "postgres-file", "",
 		"File with the connection string of a PostgreSQL, postgres://USER:PASSWORD@HOST/DATABASE, that has the index. It is read again for each connection.")
-	fs.StringVar(&s.search.Dir, "dir", "", "Directory of an index of this process alone, instead of --postgres-file. What is there is continued if it can be, and removed otherwise.")
+	fs.StringVar(&s.search.Dir, "dir", "", "Directory of an index of this process alone, instead of --postgres-file. An index that is there is continued if it can be, and made anew otherwise. Nothing else may be in it.")
 	fs.StringSliceVar(&s.search.Annotations, "search-annotations", nil, "Annotations that are searched and shown, by their keys. By default there are none: many hold copies of whole objects.")
 	fs.Var(&s.search.Properties, "search-property", searchPropertyHelp)
 	fs.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "Address of the metrics, 0 for none.")

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
@@ -50,14 +52,14 @@ var ErrIncomplete = errors.New("the search index is not complete yet")
 // ErrOvertaken means that another process writes the index now.
 var ErrOvertaken = errors.New("another process writes the search index")
 
-// Open makes an empty database in a directory, which it makes, too, and in which nothing else may be.
-// What was there before is lost.
+// Open makes an empty database in a directory, which it makes, too. An index that was there before is lost. It is an error if anything else
+// is there.
 func Open(ctx context.Context, dir string) (*Index, error) {
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, fmt.Errorf("removing the search index: %w", err)
-	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory of the search index: %w", err)
+	}
+	if err := clear(dir); err != nil {
+		return nil, fmt.Errorf("removing the search index: %w", err)
 	}
 	x, err := openFile(dir)
 	if err == nil {
@@ -85,6 +87,31 @@ func Reopen(ctx context.Context, dir string) (*Index, error) {
 		return nil, errors.Join(fmt.Errorf("opening the search index: %w", err), x.Close())
 	}
 	return x, nil
+}
+
+// clear removes the files of an embedded database, and nothing if its directory has others.
+func clear(dir string) error {
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range found {
+		if file := filepath.Join(dir, entry.Name()); entry.IsDir() || !slices.Contains(filesIn(dir), file) {
+			return fmt.Errorf("the directory %q has %q, which is not of an index: name one that is empty or is not there", dir, entry.Name())
+		}
+	}
+	for _, file := range filesIn(dir) {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// filesIn returns the files that SQLite makes of a database.
+func filesIn(dir string) []string {
+	file := fileIn(dir)
+	return []string{file, file + "-wal", file + "-shm", file + "-journal"}
 }
 
 // fileIn returns the file of an embedded database.

@@ -3,6 +3,7 @@ package index
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +49,41 @@ func TestBehind(t *testing.T) {
 				t.Errorf("%+v, %v", p, err)
 			}
 		})
+	}
+}
+
+// TestOpenRemovesNothingElse checks that nothing is removed of a directory that has more than an index.
+func TestOpenRemovesNothingElse(t *testing.T) {
+	for name, path := range map[string]string{"a file": "ca.crt", "a directory": "etcd/db"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, file := range []string{"index.db", path} {
+				if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(dir, file), []byte("kept"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := Open(t.Context(), dir); err == nil || !strings.Contains(err.Error(), dir) {
+				t.Errorf("opened: %v", err)
+			}
+			for _, file := range []string{"index.db", path} {
+				if content, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(content) != "kept" {
+					t.Errorf("%s: %q, %v", file, content, err)
+				}
+			}
+		})
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), file); err == nil {
+		t.Error("in the place of a file")
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
 	}
 }
 

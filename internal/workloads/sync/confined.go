@@ -27,6 +27,9 @@ const (
 // accountOf returns the ServiceAccount that a client of the host acts as, and whose it is.
 func accountOf(ctx context.Context, host kubernetes.Interface) (names.Owner, []rbacv1.Subject, error) {
 	review, err := host.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if apierrors.IsUnauthorized(err) {
+		return names.Owner{}, nil, fmt.Errorf("the host cluster does not take the credentials for it (%w): the token has expired or was revoked, or is another cluster's: make a kubeconfig with a new one", err)
+	}
 	if err != nil {
 		return names.Owner{}, nil, fmt.Errorf("asking the host cluster whose the credentials for it are: %w", err)
 	}

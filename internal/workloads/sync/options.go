@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/spaces"
@@ -143,7 +145,7 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("--network-isolation-%s-cidrs: %w", flag, err)
 		}
 	}
-	if _, name, ok := strings.Cut(o.DNSService, "/"); o.DNSService != "" && (!ok || name == "" || strings.Contains(name, "/")) {
+	if namespace, name, _ := strings.Cut(o.DNSService, "/"); o.DNSService != "" && len(slices.Concat(validation.IsDNS1123Label(namespace), validation.IsDNS1035Label(name))) > 0 {
 		return fmt.Errorf("--dns-service is %q, and must be NAMESPACE/NAME, such as %s, or empty", o.DNSService, DefaultDNSService)
 	}
 	if _, err := translate.ParseAPI(o.APIAddress); err != nil {

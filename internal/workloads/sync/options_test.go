@@ -29,6 +29,8 @@ func TestValidate(t *testing.T) {
 		"no range":           {options: Options{Image: "i", ClusterCIDRs: []string{"10.0.0.0/33"}}, want: "--network-isolation-cluster-cidrs"},
 		"no address":         {options: Options{Image: "i", AllowCIDRs: []string{"api"}}, want: `--network-isolation-allow-cidrs: "api" is neither`},
 		"a Service for DNS":  {options: Options{Image: "i", DNSService: "a/b"}},
+		"no namespace of it": {options: Options{Image: "i", DNSService: "/dns"}, want: `--dns-service is "/dns"`},
+		"no name of one":     {options: Options{Image: "i", DNSService: "a/b_c"}, want: `--dns-service is "a/b_c"`},
 		"no Service for DNS": {options: Options{Image: "i", DNSService: "dns"}, want: `--dns-service is "dns"`},
 		"a negative limit":   {options: Options{NetworkIsolation: "Unenforced", OrphanLimit: -1}, want: "--orphan-limit is -1"},
 	} {

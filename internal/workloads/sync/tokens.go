@@ -72,6 +72,12 @@ func isTold(err error) bool {
 	return apierrors.IsNotFound(err) || isRefused(err) || apierrors.IsBadRequest(err) || apierrors.IsInternalError(err)
 }
 
+// isGone reports whether a space makes no token because the pod that it is for is gone, which is no news.
+func isGone(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "pods"
+}
+
 // renewAfter returns after what part of its life a token is renewed: at most four fifths, and a little less, so that what
 // is made at one time is not renewed at one time.
 func renewAfter(life time.Duration) time.Duration {
@@ -94,6 +100,9 @@ func (s *syncer) ensureTokens(ctx context.Context, pod, host *corev1.Pod) error 
 		return nil
 	}
 	made, err := s.mint(ctx, pod)
+	if isGone(err) {
+		return nil
+	}
 	if isTold(err) {
 		return errors.Join(err, s.recordEvent(ctx, podReference(pod), reasonToken, err.Error()))
 	}

@@ -213,6 +213,20 @@ func TestNoToken(t *testing.T) {
 	}
 }
 
+// TestNoTokenForWhoIsGone checks that it is no news if a pod is gone for which a token was to be made.
+func TestNoTokenForWhoIsGone(t *testing.T) {
+	pod := spacePod(both(withTokens, bound))
+	w := newWorld(t, hostSpace(), pod, hostPod(pod, onNode))
+	from := newIssuer(w)
+	from.refuse = apierrors.NewNotFound(corev1.Resource("pods"), pod.Name)
+	if err := w.look(); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if done := did(w.space); !slices.Contains(done, "create serviceaccounts/token") || slices.Contains(done, "create events") {
+		t.Errorf("did %v", done)
+	}
+}
+
 // TestForgottenTokens checks that nothing is known of pods that the host does not have.
 func TestForgottenTokens(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(withTokens))
