@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ const (
 // machinery stands for upstream's: it classifies everything alike and executes
 // at once.
 type machinery struct {
-	upstream.Interface // what a test does not need
+	executing          atomic.Int64 // requests that have seats
+	upstream.Interface              // what a test does not need
 	upstream.WatchTracker
 	flow user.Info
 	work fcrequest.WorkEstimate
@@ -54,6 +56,8 @@ func (m *machinery) Handle(_ context.Context, digest upstream.RequestDigest,
 	m.flow = digest.User
 	note(&flowcontrolv1.FlowSchema{}, &flowcontrolv1.PriorityLevelConfiguration{}, m.flow.GetName())
 	m.work = estimate()
+	m.executing.Add(1)
+	defer m.executing.Add(-1)
 	execute()
 }
 
