@@ -1,6 +1,7 @@
 package flowcontrol
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -19,9 +20,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Counts returns how many objects of a resource a space has, if it is known.
+// Counts returns how many objects of a resource a space has, if it is known, and how large they are, zero if it is not.
 type Counts interface {
-	In(n tenant.Name, resource string) (int64, bool)
+	In(n tenant.Name, resource string) (storage.Stats, bool)
 }
 
 // Stats returns statistics of the stored objects of a resource in all spaces.
@@ -214,9 +215,12 @@ func (c *Control) statsOf(in tenant.Scope, resource string) (storage.Stats, erro
 	if err != nil || !one {
 		return stats, err
 	}
-	if count, ok := c.config.Counts.In(n, resource); ok {
-		stats.ObjectCount = count
-	} else if stats.EstimatedAverageObjectSizeBytes == 0 {
+	if own, ok := c.config.Counts.In(n, resource); ok {
+		// The size of other spaces' objects says nothing, and is theirs to choose.
+		own.EstimatedAverageObjectSizeBytes = cmp.Or(own.EstimatedAverageObjectSizeBytes, stats.EstimatedAverageObjectSizeBytes)
+		return own, nil
+	}
+	if stats.EstimatedAverageObjectSizeBytes == 0 {
 		stats.EstimatedAverageObjectSizeBytes = uncachedBytes
 	}
 	return stats, nil

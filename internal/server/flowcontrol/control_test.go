@@ -63,8 +63,15 @@ func (m *machinery) Handle(_ context.Context, digest upstream.RequestDigest,
 
 type counts map[string]int64
 
-func (c counts) In(n tenant.Name, resource string) (int64, bool) {
-	return c[string(n)+"/"+resource], resource == "pods"
+func (c counts) In(n tenant.Name, resource string) (storage.Stats, bool) {
+	in := storage.Stats{ObjectCount: c[string(n)+"/"+resource]}
+	switch n {
+	case "heavy":
+		in.EstimatedAverageObjectSizeBytes = 100 * objectBytes
+	case "light":
+		in.EstimatedAverageObjectSizeBytes = objectBytes / 10
+	}
+	return in, resource == "pods"
 }
 
 // serve sends a request of authenticated to a space through the filters around
@@ -117,7 +124,7 @@ func newControl() (*Control, *machinery) {
 	}
 	return New(m, Config{
 		Stats:  stats,
-		Counts: counts{"big/pods": 10_000, "middle/pods": 300, "system/pods": 200},
+		Counts: counts{"big/pods": 10_000, "middle/pods": 300, "system/pods": 200, "heavy/pods": 20, "light/pods": 1000},
 		Limits: NewLimits(Allowance{}, func(tenant.Name) *v1alpha1.RateLimit { return nil }),
 	}), m
 }
@@ -135,6 +142,8 @@ func TestCostOfLists(t *testing.T) {
 		"big space, page":           {"big", "/api/v1/pods?limit=200", 2},
 		"big space, by the system":  {tenant.System, "/tenants/big/api/v1/pods", maxSeats},
 		"system space":              {tenant.System, "/api/v1/pods", 2},
+		"few large objects":         {"heavy", "/api/v1/pods", maxSeats},
+		"many small objects":        {"light", "/api/v1/pods", 1},
 		"all tenants":               {tenant.System, "/tenants/all/api/v1/pods", maxSeats},
 		"one object":                {"big", "/api/v1/namespaces/default/pods/p", 1},
 		"watch from now":            {"big", "/api/v1/pods?watch=true&resourceVersion=7", 1},

@@ -196,6 +196,7 @@ func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (stor
 		h.forget()
 		return nil, nil, err
 	}
+	etcd.cached.Store(cached)
 	delegator := cacher.NewCacheDelegator(cached, etcd)
 	stop := func() {
 		delegator.Stop()
@@ -256,6 +257,7 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 		cacheKey:       func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) },
 		counts:         g.Counts,
 		counted:        counted{resource: resource.String(), only: g.Only},
+		newFunc:        newFunc,
 	}, destroy, nil
 }
 
