@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/until"
@@ -38,7 +40,7 @@ func TestCounts(t *testing.T) {
 
 	counts := &Counts{}
 	store := &sizing{}
-	keys := &etcdKeys{Interface: store, resourcePrefix: "/pods/", counts: counts, counted: counted{resource: "pods"}}
+	keys := &etcdKeys{Interface: store, resourcePrefix: "/pods/", counts: counts, counted: counted{resource: "pods"}, cached: &atomic.Pointer[cacher.Cacher]{}}
 	if err := keys.EnableResourceSizeEstimation(func(context.Context) ([]string, error) { return cached, nil }); err != nil {
 		t.Fatal(err)
 	}

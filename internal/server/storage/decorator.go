@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"strings"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -257,6 +258,7 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 		cacheKey:       func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) },
 		counts:         g.Counts,
 		counted:        counted{resource: resource.String(), only: g.Only},
+		cached:         &atomic.Pointer[cacher.Cacher]{},
 		newFunc:        newFunc,
 	}, destroy, nil
 }

@@ -31,8 +31,8 @@ type etcdKeys struct {
 	// counts gets the number of keys of each space in the watch cache counted.
 	counts  *Counts
 	counted counted
-	// cached is the watch cache, from which objects are measured; nil without one. newFunc makes an object.
-	cached  atomic.Pointer[cacher.Cacher]
+	// cached is the watch cache, from which objects are measured, nil until there is one. newFunc makes an object.
+	cached  *atomic.Pointer[cacher.Cacher]
 	newFunc func() runtime.Object
 }
 
