@@ -10,10 +10,12 @@ var Networks = parse(
 	"169.254.0.0/16", "fe80::/10",
 	// Metadata and agents of clouds elsewhere.
 	"fd00:ec2::254/128", "fd00:ec2::23/128", // AWS, and EKS Pod Identity
-	"fd20:ce::254/128",   // Google
-	"168.63.129.16/32",   // Azure, also settings and certificates of a machine
-	"100.100.100.200/32", // Alibaba
-	"192.0.0.0/24",       // Oracle's 192.0.0.192, and else protocols' own (RFC 6890)
+	"fd20:ce::254/128",       // Google
+	"fd00:c1::a9fe:a9fe/128", // Oracle
+	"fd00:42::42/128",        // Scaleway
+	"168.63.129.16/32",       // Azure, also settings and certificates of a machine
+	"100.100.100.200/32",     // Alibaba
+	"192.0.0.0/24",           // Oracle's 192.0.0.192, and else protocols' own (RFC 6890)
 	// Everybody on a network.
 	"224.0.0.0/4", "255.255.255.255/32", "ff00::/8",
 	// Translated to IPv4 as each network likes (RFC 8215).

@@ -166,11 +166,10 @@ func (c *connection) subscribe(ctx context.Context, m message) bool {
 // operate serves an operation, and says how it has ended.
 func (c *connection) operate(ctx context.Context, m message) {
 	op := &operation{body: m.Payload}
-	if c.room.parsing.Acquire(ctx, 1) != nil {
+	var err error
+	if op.request, op.errors, err = c.room.parse(ctx, op.body); err != nil {
 		return // the client has ended it
 	}
-	op.request, op.errors = graphql.Parse(op.body)
-	c.room.parsing.Release(1)
 	reserved := int64(0)
 	release := func(bytes int64) {
 		c.room.answers.Release(bytes)

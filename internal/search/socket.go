@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -89,6 +91,23 @@ type sockets struct {
 	open keyed.Map[tenant.Name, *room]
 }
 
+// parsing is held by those of all tenants who look what a message asks for: half of the cores, so that others have the rest.
+var parsing = sync.OnceValue(func() *semaphore.Weighted { return semaphore.NewWeighted(parsers()) })
+
+func parsers() int64 { return int64(max(1, runtime.GOMAXPROCS(0)/2)) }
+
+// parse reads what a message asks for. The server gives it a seat later. It returns an error if ctx ends before its turn.
+func (r *room) parse(ctx context.Context, body []byte) (operation *graphql.Operation, errs graphql.Errors, err error) {
+	for _, turn := range []*semaphore.Weighted{r.parsing, parsing()} {
+		if err := turn.Acquire(ctx, 1); err != nil {
+			return nil, nil, err
+		}
+		defer turn.Release(1)
+	}
+	operation, errs = graphql.Parse(body)
+	return operation, errs, nil
+}
+
 // room is what all connections of a tenant have together.
 type room struct {
 	// answers and others are how many bytes wait to be written to clients, who may not read: of answers to queries, for which there is room
@@ -96,7 +115,7 @@ type room struct {
 	answers, others *semaphore.Weighted
 	// messages is how many are read. Others wait where their sender notices it.
 	messages *rate.Limiter
-	// parsing is held by who looks what a message asks for, which is before the server gives it a seat.
+	// parsing is held by who looks what a message asks for, or waits for others' turn to do so.
 	parsing *semaphore.Weighted
 }
 

@@ -524,6 +524,31 @@ func TestMessageRate(t *testing.T) {
 	}
 }
 
+// TestParsing checks that messages of all tenants are parsed on some of the cores only, and those of each on one.
+func TestParsing(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	body := []byte(`{"query":"{ messages { id } }"}`)
+	busy, other := newRoom(), newRoom()
+	busy.parsing.TryAcquire(1)
+	if _, _, err := busy.parse(gone, body); err == nil {
+		t.Error("two messages of a tenant are parsed at a time")
+	}
+	if _, errs, err := other.parse(t.Context(), body); err != nil || errs != nil {
+		t.Errorf("another tenant's is not: %v %v", errs, err)
+	}
+	if err := parsing().Acquire(t.Context(), parsers()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := other.parse(gone, body); err == nil {
+		t.Error("messages are parsed on more cores")
+	}
+	parsing().Release(parsers())
+	if _, _, err := other.parse(t.Context(), body); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSeats checks that what is asked for by web socket is limited as other requests, but for what lasts.
 func TestSeats(t *testing.T) {
 	lasts := LongRunning(func(*http.Request, *request.RequestInfo) bool { return false })

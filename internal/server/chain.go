@@ -29,6 +29,7 @@ import (
 //	WithChallenge      how to log in by a password, in answers with 401
 //	WithUnavailable    503 instead of 401 where nobody can tell who it is
 //	(upstream)         authentication, audit, impersonation, fairness, authorization
+//	WithLevelSeats     requests that wait for their clients leave seats to others
 //	WithUnended        writes end with their work, not with their clients
 //	WithOpen           count what is being served, by tenant
 //	WithLimits         is the tenant within its rateLimit
@@ -77,7 +78,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, f
 	handler = filters.WithNamespace(handler, a.lives, lasting, generic.Serializer)
 	handler = flowcontrol.WithLimits(handler, limits, lasting, generic.Serializer)
 	handler = usage.WithOpen(handler, lasting)
-	handler = flowcontrol.WithUnended(handler, lasting)
+	handler = flowcontrol.WithLevelSeats(flowcontrol.WithUnended(handler, lasting))
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)
 	if a.opts.authentication.KeystoneConfig != "" {
 		handler = authentication.WithUnavailable(handler, generic.Serializer)

@@ -85,6 +85,12 @@ var searchTable = []mutant{
 		"internal/search/properties/properties.go", `cause := recover(); cause != nil {`, `cause := any(nil); cause != nil {`},
 	{"requests in GraphQL are bounded before they are validated", by("internal/search/graphql", "TestRefusals"),
 		"internal/search/graphql/request.go", `if err := bound(document); err != nil {`, `if err := bound(document); false && err != nil {`},
+	{"what fields have is bounded, wherever they are", by("internal/search/graphql", "TestRefusals"),
+		"internal/search/graphql/request.go", `s.values = min(s.values+other.values, maxValues+1)`, `s.values = max(s.values, other.values)`},
+	{"directives are part of that", by("internal/search/graphql", "TestRefusals"),
+		"internal/search/graphql/request.go", `own.values = valuesOfArguments(selection.Arguments) + valuesOfDirectives(selection.Directives)`, `own.values = valuesOfArguments(selection.Arguments)`},
+	{"messages of all tenants are not parsed on all cores", by("internal/search", "TestParsing"),
+		"internal/search/socket.go", `[]*semaphore.Weighted{r.parsing, parsing()}`, `[]*semaphore.Weighted{r.parsing}`},
 	{"who comes later has not all turns of the index", by("internal/search", "TestWhoComesLater"),
 		"internal/search/queue.go", `		l.spent = max(l.spent, q.now)
 `, ``},

@@ -137,9 +137,20 @@ func TestRefusals(t *testing.T) {
 		"{ ...f } fragment f on Query { searchSchema } fragment f on Query {" + strings.Repeat("... {", 600) + strings.Repeat(" search { count }", 30) + strings.Repeat("}", 600) + "}": "two fragments named",
 		"{ messages {" + strings.Repeat(" id", maxRepeated+2) + " } }":              "more than 30 fields of the same names",
 		"{ search(input: [" + strings.Repeat("{},", maxInputs+1) + "]) { count } }": "more than 30 searches",
-		strings.Repeat("{ messages ", 1500):                                         "exceeded",
-		"{ messages { id } }" + strings.Repeat(" ", maxText):                        "bytes",
-		"{ messages { id } } #" + strings.Repeat("\n,", maxTokens):                  "",
+		// What fields have is walked for each operation that reaches it.
+		operations(140) + "fragment F on Query { searchComplete(" + strings.Repeat("a: 1 ", 950) + ") }":                                "more than 4000 arguments, values",
+		operations(90) + "fragment F on Query { search(input: {filters: [" + strings.Repeat("{} ", 1400) + "]}) { count } }":            "more than 4000 arguments, values",
+		operations(90) + "fragment F on Query { search(input: {filters: [" + strings.Repeat("1 ", 3000) + "]}) { count } }":             "more than 4000 arguments, values",
+		operations(90) + "fragment F on Query { search(input: {keywords: [" + strings.Repeat("$a ", 1500) + "]}) { count } }":           "more than 4000 arguments, values",
+		operations(90) + "fragment F on Query { search(input: " + strings.Repeat("[", 400) + strings.Repeat("]", 400) + ") { count } }": "more than 4000 arguments, values",
+		operations(90) + "fragment F on Query { search" + strings.Repeat(" @a", 1500) + " { count } }":                                  "more than 4000 arguments, values",
+		operations(20) + "fragment F on Query { ... " + strings.Repeat(" @a", 1500) + " { search { count } } }":                         "more than 4000 arguments, values",
+		operations(90) + "fragment F on Query { ...G" + strings.Repeat(" @a", 1500) + " } fragment G on Query { search { count } }":     "more than 300 fields",
+		operations(20) + "fragment F on Query { ...G" + strings.Repeat(" @a", 1500) + " } fragment G on Query { searchSchema }":         "more than 4000 arguments, values",
+		"{ search(input: [{keywords: [" + strings.Repeat("1 ", 2000) + "]}]) { count } }":                                               "",
+		strings.Repeat("{ messages ", 1500):                        "exceeded",
+		"{ messages { id } }" + strings.Repeat(" ", maxText):       "bytes",
+		"{ messages { id } } #" + strings.Repeat("\n,", maxTokens): "",
 	} {
 		got := ask(t, &fake{}, query, nil)
 		if want != "" && (!strings.HasPrefix(got, "refused: ") || !strings.Contains(got, want)) {
@@ -153,6 +164,15 @@ func TestRefusals(t *testing.T) {
 	if got := ask(t, &fake{items: MaxItems/2 + 1}, "{ search(input: [{}]) { items again: items } }", nil); !strings.Contains(got, "in all") && !strings.Contains(got, "bytes") {
 		t.Errorf("%.100s", got)
 	}
+}
+
+// operations are those that use the fragment F.
+func operations(n int) string {
+	var all strings.Builder
+	for i := range n {
+		fmt.Fprintf(&all, "query q%d { ...F } ", i)
+	}
+	return all.String()
 }
 
 // fragments are definitions of fragments, which nothing uses, with some fields each.

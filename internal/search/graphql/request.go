@@ -35,6 +35,8 @@ const (
 	maxAliases  = 30
 	maxRepeated = 30
 	maxInputs   = 30
+	// maxValues is how many arguments, values, variables and directives all these have, counted as fields are.
+	maxValues = 4000
 	// maxErrors is how many errors are told.
 	maxErrors = 10
 )
@@ -121,7 +123,7 @@ func listOf(err error) Errors {
 func (o *Operation) IsSubscription() bool { return o.definition.Operation == ast.Subscription }
 
 // size is that of a selection, with all fragments in it.
-type size struct{ fields, depth, aliases int }
+type size struct{ fields, depth, aliases, values int }
 
 // sizes measures a document whose fragments are not known to be valid.
 type sizes struct {
@@ -134,7 +136,7 @@ var errCycle = errors.New("fragments use each other in a circle")
 
 // bound returns an error if a document is too large. Validation compares each pair of fields of one name, walks anew what
 // fragments reach for each definition of one and each pair of braces, keeps an error for each pair that differs, and
-// nothing ends it: all that it multiplies is bounded here, whether an operation uses it or not. A name has one fragment,
+// nothing ends it: all that it multiplies is bounded here, fields and what they have, whether an operation uses it or not. A name has one fragment,
 // because what is measured of it is found by its name.
 func bound(document *ast.QueryDocument) error {
 	s := &sizes{fragments: document.Fragments, known: map[string]size{}, open: map[string]bool{}}
@@ -146,6 +148,10 @@ func bound(document *ast.QueryDocument) error {
 			return err
 		}
 		all.add(of, 0)
+		all.add(size{values: valuesOfDirectives(operation.Directives)}, 0)
+		for _, variable := range operation.VariableDefinitions {
+			all.add(size{values: 1 + valuesOf(variable.DefaultValue) + valuesOfDirectives(variable.Directives)}, 0)
+		}
 		sets = append(sets, operation.SelectionSet)
 	}
 	for _, fragment := range document.Fragments {
@@ -156,7 +162,9 @@ func bound(document *ast.QueryDocument) error {
 		if err != nil {
 			return err
 		}
-		all.add(size{fields: 1 + of.fields, depth: of.depth, aliases: of.aliases}, 0)
+		of.fields++
+		of.values += valuesOfDirectives(fragment.Directives)
+		all.add(of, 0)
 		sets = append(sets, fragment.SelectionSet)
 	}
 	switch {
@@ -166,6 +174,8 @@ func bound(document *ast.QueryDocument) error {
 		return fmt.Errorf("the query has fields or fragments more than %d deep; no answer has", maxDepth)
 	case all.aliases > maxAliases:
 		return fmt.Errorf("the query has more than %d aliases; ask for less at once", maxAliases)
+	case all.values > maxValues:
+		return fmt.Errorf("the query has more than %d arguments, values and directives, wherever its fragments are used; put values into variables", maxValues)
 	}
 	repeated := 0
 	for _, set := range sets {
@@ -208,6 +218,7 @@ func (s *sizes) repeated(set ast.SelectionSet) (n int) {
 func (s *size) add(other size, deeper int) {
 	s.fields = min(s.fields+other.fields, maxFields+1)
 	s.aliases = min(s.aliases+other.aliases, maxAliases+1)
+	s.values = min(s.values+other.values, maxValues+1)
 	s.depth = max(s.depth, min(other.depth+deeper, maxDepth+1))
 }
 
@@ -220,12 +231,15 @@ func (s *sizes) of(selections ast.SelectionSet) (size, error) {
 		switch selection := selection.(type) {
 		case *ast.Field:
 			below, err = s.of(selection.SelectionSet)
+			own.values = valuesOfArguments(selection.Arguments) + valuesOfDirectives(selection.Directives)
 			if selection.Alias != selection.Name {
 				own.aliases = 1
 			}
 		case *ast.InlineFragment:
 			below, err = s.of(selection.SelectionSet)
+			own.values = valuesOfDirectives(selection.Directives)
 		case *ast.FragmentSpread:
+			own.values = valuesOfDirectives(selection.Directives)
 			below, err = s.fragment(selection.Name)
 			own.depth, deeper = 0, 0 // its chain is as long as definitions are many, which count
 		}
@@ -236,6 +250,32 @@ func (s *sizes) of(selections ast.SelectionSet) (size, error) {
 		all.add(below, deeper)
 	}
 	return all, nil
+}
+
+// valuesOf returns how many values a value has, with itself. It is as deep as the parser has been.
+func valuesOf(value *ast.Value) int {
+	if value == nil {
+		return 0
+	}
+	n := 1
+	for _, child := range value.Children {
+		n += valuesOf(child.Value)
+	}
+	return n
+}
+
+func valuesOfArguments(arguments ast.ArgumentList) (n int) {
+	for _, argument := range arguments {
+		n += 1 + valuesOf(argument.Value)
+	}
+	return n
+}
+
+func valuesOfDirectives(directives ast.DirectiveList) (n int) {
+	for _, directive := range directives {
+		n += 1 + valuesOfArguments(directive.Arguments)
+	}
+	return n
 }
 
 func (s *sizes) fragment(name string) (size, error) {

@@ -47,6 +47,8 @@ func TestCheck(t *testing.T) {
 		"[fd00:ec2::254]:443":          true,
 		"[fd00:ec2::253]:443":          false,
 		"[fd00:ec2::23]:443":           true,
+		"[fd00:c1::a9fe:a9fe]:443":     true,
+		"[fd00:42::42]:443":            true,
 		"[fd20:ce::254]:443":           true,
 		"168.63.129.16:443":            true,
 		"[64:ff9b::a83f:8110]:443":     true, // the same by NAT64

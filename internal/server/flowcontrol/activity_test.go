@@ -68,16 +68,19 @@ func TestSeatsAreHeld(t *testing.T) {
 
 func TestOneTenantAloneHasMoreSeats(t *testing.T) {
 	for name, tc := range map[string]struct {
-		last period
-		want int
+		last  period
+		reads int
+		want  int
 	}{
-		"alone":                  {period{tenant: "acme", since: time.Now().Add(-aloneAfter)}, 2 * aloneFactor},
-		"alone for a moment":     {period{tenant: "acme", since: time.Now()}, 2},
-		"another has been alone": {period{tenant: "globex", since: time.Now().Add(-aloneAfter)}, 2},
+		"alone":                  {period{tenant: "acme", since: time.Now().Add(-aloneAfter)}, 2, 2 * aloneFactor},
+		"alone, 16 cores":        {period{tenant: "acme", since: time.Now().Add(-aloneAfter)}, 16, mostAlone},
+		"alone, 64 cores":        {period{tenant: "acme", since: time.Now().Add(-aloneAfter)}, 64, 64},
+		"alone for a moment":     {period{tenant: "acme", since: time.Now()}, 2, 2},
+		"another has been alone": {period{tenant: "globex", since: time.Now().Add(-aloneAfter)}, 2, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := newControl()
-			c.config.Concurrency = Concurrency{Reads: 2}
+			c.config.Concurrency = Concurrency{Reads: tc.reads}
 			c.activity.last.Store(&tc.last)
 			serve(t, c, "acme", httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/default/pods/p", nil), func(http.ResponseWriter, *http.Request) {
 				q := c.queues.lock(queueKey{"acme", read})

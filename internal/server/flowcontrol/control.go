@@ -1,6 +1,7 @@
 package flowcontrol
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -19,9 +20,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Counts returns how many objects of a resource a space has, if it is known.
+// Counts returns how many objects of a resource a space has, if it is known, and how large they are, zero if it is not.
 type Counts interface {
-	In(n tenant.Name, resource string) (int64, bool)
+	In(n tenant.Name, resource string) (storage.Stats, bool)
 }
 
 // Stats returns statistics of the stored objects of a resource in all spaces.
@@ -114,7 +115,15 @@ func (c *Control) handle(ctx context.Context, digest upstream.RequestDigest, not
 		httplog.AddKeyValue(ctx, "apf_additionalLatency", work.AdditionalLatency)
 		return work
 	}
-	c.Interface.Handle(ctx, digest, classified, estimate, queueNote, execute)
+	handle := func(execute func()) { c.Interface.Handle(ctx, digest, classified, estimate, queueNote, execute) }
+	if seat := sentFrom(ctx).seat; seat != nil && n.IsSpace() && mayLast(class, seats) && waiting.StreamFrom(ctx) == nil {
+		seat.hold(handle, func() {
+			sentFrom(ctx).body.waits(seat.waiting)
+			execute()
+		})
+		return
+	}
+	handle(execute)
 }
 
 // demand returns what a request needs of a queue with a capacity. While a tenant is alone,
@@ -125,11 +134,11 @@ func (c *Control) demand(ctx context.Context, key queueKey, capacity int) demand
 	alone := c.activity.alone(key.tenant, time.Now())
 	if key.class == write {
 		sent := sentFrom(ctx)
-		d.body = sent.body
+		d.body, d.seat = sent.body, sent.seat
 		d.costly = sent.hasLargeBody() || !alone && c.queues.costly(key)
 	}
 	if alone && !d.costly {
-		d.capacity *= aloneFactor
+		d.capacity = max(d.capacity, min(aloneFactor*d.capacity, mostAlone))
 	}
 	return d
 }
@@ -206,9 +215,12 @@ func (c *Control) statsOf(in tenant.Scope, resource string) (storage.Stats, erro
 	if err != nil || !one {
 		return stats, err
 	}
-	if count, ok := c.config.Counts.In(n, resource); ok {
-		stats.ObjectCount = count
-	} else if stats.EstimatedAverageObjectSizeBytes == 0 {
+	if own, ok := c.config.Counts.In(n, resource); ok {
+		// The size of other spaces' objects says nothing, and is theirs to choose.
+		own.EstimatedAverageObjectSizeBytes = cmp.Or(own.EstimatedAverageObjectSizeBytes, stats.EstimatedAverageObjectSizeBytes)
+		return own, nil
+	}
+	if stats.EstimatedAverageObjectSizeBytes == 0 {
 		stats.EstimatedAverageObjectSizeBytes = uncachedBytes
 	}
 	return stats, nil
@@ -221,6 +233,7 @@ type sent struct {
 	url       *url.URL
 	bodyBytes int64     // -1 if unknown
 	body      *incoming // nil without a body
+	seat      *levelSeat
 }
 
 // hasLargeBody reports whether a request has a large body, or one of unknown
@@ -236,15 +249,13 @@ func WithSent(handler http.Handler) http.Handler {
 		if writes {
 			req = req.WithContext(withWork(waiting.With(req.Context(), &waiting.Webhooks{})))
 		}
-		if req.URL.RawQuery != "" || req.ContentLength != 0 {
-			sent := sent{url: req.URL, bodyBytes: req.ContentLength}
-			if writes && req.Body != nil {
-				sent.body = &incoming{ReadCloser: req.Body}
-			}
-			req = req.WithContext(context.WithValue(req.Context(), sentKey{}, sent))
-			if sent.body != nil {
-				req.Body = sent.body
-			}
+		sent := sent{url: req.URL, bodyBytes: req.ContentLength, seat: &levelSeat{}}
+		if writes && req.Body != nil && req.ContentLength != 0 {
+			sent.body = &incoming{ReadCloser: req.Body}
+		}
+		req = req.WithContext(context.WithValue(req.Context(), sentKey{}, sent))
+		if sent.body != nil {
+			req.Body = sent.body
 		}
 		handler.ServeHTTP(w, req)
 	})

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ const (
 // machinery stands for upstream's: it classifies everything alike and executes
 // at once.
 type machinery struct {
-	upstream.Interface // what a test does not need
+	executing          atomic.Int64 // requests that have seats
+	upstream.Interface              // what a test does not need
 	upstream.WatchTracker
 	flow user.Info
 	work fcrequest.WorkEstimate
@@ -54,13 +56,22 @@ func (m *machinery) Handle(_ context.Context, digest upstream.RequestDigest,
 	m.flow = digest.User
 	note(&flowcontrolv1.FlowSchema{}, &flowcontrolv1.PriorityLevelConfiguration{}, m.flow.GetName())
 	m.work = estimate()
+	m.executing.Add(1)
+	defer m.executing.Add(-1)
 	execute()
 }
 
 type counts map[string]int64
 
-func (c counts) In(n tenant.Name, resource string) (int64, bool) {
-	return c[string(n)+"/"+resource], resource == "pods"
+func (c counts) In(n tenant.Name, resource string) (storage.Stats, bool) {
+	in := storage.Stats{ObjectCount: c[string(n)+"/"+resource]}
+	switch n {
+	case "heavy":
+		in.EstimatedAverageObjectSizeBytes = 100 * objectBytes
+	case "light":
+		in.EstimatedAverageObjectSizeBytes = objectBytes / 10
+	}
+	return in, resource == "pods"
 }
 
 // serve sends a request of authenticated to a space through the filters around
@@ -113,7 +124,7 @@ func newControl() (*Control, *machinery) {
 	}
 	return New(m, Config{
 		Stats:  stats,
-		Counts: counts{"big/pods": 10_000, "middle/pods": 300, "system/pods": 200},
+		Counts: counts{"big/pods": 10_000, "middle/pods": 300, "system/pods": 200, "heavy/pods": 20, "light/pods": 1000},
 		Limits: NewLimits(Allowance{}, func(tenant.Name) *v1alpha1.RateLimit { return nil }),
 	}), m
 }
@@ -131,6 +142,8 @@ func TestCostOfLists(t *testing.T) {
 		"big space, page":           {"big", "/api/v1/pods?limit=200", 2},
 		"big space, by the system":  {tenant.System, "/tenants/big/api/v1/pods", maxSeats},
 		"system space":              {tenant.System, "/api/v1/pods", 2},
+		"few large objects":         {"heavy", "/api/v1/pods", maxSeats},
+		"many small objects":        {"light", "/api/v1/pods", 1},
 		"all tenants":               {tenant.System, "/tenants/all/api/v1/pods", maxSeats},
 		"one object":                {"big", "/api/v1/namespaces/default/pods/p", 1},
 		"watch from now":            {"big", "/api/v1/pods?watch=true&resourceVersion=7", 1},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -69,7 +70,7 @@ func (l *largeEvents) filter(handler http.Handler) http.Handler {
 		defer cancel()
 		watch := &watchWriter{ResponseWriter: w, events: l, tenant: n, cancel: cancel, disconnect: func() { disconnect(ctx) }}
 		defer watch.finish()
-		req = req.WithContext(ctx)
+		req = req.WithContext(storage.WithWritten(ctx, &watch.written))
 		// Upstream compresses initial events piece by piece, so that their size would not be known.
 		req.Header.Del("Accept-Encoding")
 		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(watch), req)

@@ -14,6 +14,7 @@ type incoming struct {
 	mu       sync.Mutex
 	complete bool         // or failed
 	received func() error // called when complete; its error is that of the body
+	arrived  func()       // called when complete, before received
 }
 
 // Read implements io.Reader.
@@ -31,9 +32,12 @@ func (b *incoming) Read(p []byte) (int, error) {
 
 func (b *incoming) finish() error {
 	b.mu.Lock()
-	received := b.received
-	b.complete, b.received = true, nil
+	received, arrived := b.received, b.arrived
+	b.complete, b.received, b.arrived = true, nil, nil
 	b.mu.Unlock()
+	if arrived != nil {
+		arrived()
+	}
 	if received == nil {
 		return nil
 	}
@@ -52,6 +56,18 @@ func (b *incoming) notify(received func() error) bool {
 		b.received = received
 	}
 	return !b.complete
+}
+
+// waits calls begin if the body is still to come, and what that returns when it is complete.
+func (b *incoming) waits(begin func() (arrived func())) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.complete {
+		b.arrived = begin()
+	}
 }
 
 // forget unsets what notify has set.

@@ -33,7 +33,7 @@ type Allowance struct {
 }
 
 // Concurrency is how many requests of a tenant are executed at a time while others
-// are served, and eight times as many while no others are. Further requests of the
+// are served, and eight times as many, 32 at most, while no others are. Further requests of the
 // tenant wait. Zero is any number.
 type Concurrency struct {
 	// Reads are served from memory, and keep a core busy. The default leaves one core

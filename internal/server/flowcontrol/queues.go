@@ -66,6 +66,8 @@ type demand struct {
 	costly bool
 	// body is the body that the client of a write may still send, nil if none.
 	body *incoming
+	// seat is what a write has of the level's seats.
+	seat *levelSeat
 }
 
 // seats returns how many seats the request takes.
@@ -125,11 +127,14 @@ func (f *fairQueues) begin(ctx context.Context, d demand, q *fairQueue) leave {
 	if d.key.class == write {
 		e.receiving = d.body.notify(func() error { return e.received(ctx) })
 		e.startTimer()
+		answered := func() {}
 		waiting.Notify(ctx, func(waits bool) {
 			if waits {
 				e.move(&q.blocked)
+				answered = d.seat.waiting()
 			} else {
 				e.move(&q.running)
+				answered()
 			}
 		})
 	}

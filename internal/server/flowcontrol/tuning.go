@@ -13,11 +13,17 @@ const (
 	// cores to others.
 	aloneAfter  = 10 * time.Second
 	aloneFactor = 8
+	// mostAlone is how many seats aloneFactor gives at most: with three of the level "tenants" each, they are half of it.
+	mostAlone = 32
 
 	// Seats are held after a request for as long as it took, but not longer than such a
 	// request takes that waits for no core, etcd or client. After large responses, twice as
 	// much work is done outside of seats.
 	readHold, writeHold, largeReadHold = time.Millisecond, 5 * time.Millisecond, 100 * time.Millisecond
+
+	// levelPatience is for how long a request in all may wait for its client and webhooks while it has seats of its priority
+	// level, and levelTime for how long it may have them. The tenants of a server share them, whatever the machine.
+	levelPatience, levelTime = overdueAfter, 2 * time.Second
 
 	// maxQueued is how many requests of a tenant and class may wait.
 	maxQueued = 200

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -20,6 +21,7 @@ type watchWriter struct {
 	events     *largeEvents
 	tenant     tenant.Name
 	cancel     context.CancelFunc // of the watch
+	written    storage.WrittenEvents
 	disconnect func()
 
 	largest      int64        // event that was written; zero if none was large
@@ -43,6 +45,7 @@ func (w *watchWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *watchWriter) Write(p []byte) (int, error) { return w.write(w.ResponseWriter, p) }
 
 func (w *watchWriter) write(to io.Writer, p []byte) (int, error) {
+	defer w.written.Wrote()
 	if len(p) < largeEvent {
 		return to.Write(p)
 	}

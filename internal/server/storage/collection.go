@@ -132,12 +132,14 @@ func (s *Space) watch(ctx context.Context, c collection) (watch.Interface, error
 	if err != nil {
 		return errorWatch(err), nil
 	}
-	if (c.opts.Recursive || s.hasDefaults(c.space)) && wantsInitialEvents(c.opts) {
+	if wantsInitialEvents(c.opts) {
 		return s.watchFromList(ctx, c, ended)
 	}
 	source, err := s.Interface.Watch(ctx, c.key, c.opts)
 	if follow := s.restored(ctx, c); err == nil && (follow != nil || ended != nil) {
-		return newPrefixedWatch(nil, source, follow, ended, func() {}), nil
+		w := newPrefixedWatch(source, follow, ended)
+		go w.run(nil)
+		return w, nil
 	}
 	return source, err
 }

@@ -3,11 +3,15 @@ package storage
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 // sizing is a store whose keys upstream asks for.
@@ -36,7 +40,7 @@ func TestCounts(t *testing.T) {
 
 	counts := &Counts{}
 	store := &sizing{}
-	keys := &etcdKeys{Interface: store, resourcePrefix: "/pods/", counts: counts, counted: counted{resource: "pods"}}
+	keys := &etcdKeys{Interface: store, resourcePrefix: "/pods/", counts: counts, counted: counted{resource: "pods"}, cached: &atomic.Pointer[cacher.Cacher]{}}
 	if err := keys.EnableResourceSizeEstimation(func(context.Context) ([]string, error) { return cached, nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +54,8 @@ func TestCounts(t *testing.T) {
 	if got, want := mapped[20], "/pods/a-b/default/object-00000"; len(mapped) != len(cached) || got != want {
 		t.Errorf("%d keys, the first of a tenant %q, want %d and %q", len(mapped), got, len(cached), want)
 	}
-	counts.set(counted{resource: "widgets.example.com", only: "z"}, map[tenant.Name]int64{"z": 40})
-	counts.set(counted{resource: "gadgets.example.com", only: "z"}, map[tenant.Name]int64{"z": 50})
+	counts.set(counted{resource: "widgets.example.com", only: "z"}, map[tenant.Name]storage.Stats{"z": {ObjectCount: 40}})
+	counts.set(counted{resource: "gadgets.example.com", only: "z"}, map[tenant.Name]storage.Stats{"z": {ObjectCount: 50}})
 	counts.forget(counted{resource: "gadgets.example.com", only: "z"})
 
 	tests := map[string]struct {
@@ -74,9 +78,52 @@ func TestCounts(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, known := counts.In(tc.space, tc.resource)
-			if got != tc.want || known != tc.known {
-				t.Errorf("In(%q, %q) = %d, %v, want %d, %v", tc.space, tc.resource, got, known, tc.want, tc.known)
+			if got.ObjectCount != tc.want || known != tc.known {
+				t.Errorf("In(%q, %q) = %d, %v, want %d, %v", tc.space, tc.resource, got.ObjectCount, known, tc.want, tc.known)
 			}
 		})
+	}
+}
+
+// TestSizesBySpace checks that the objects of one space do not change what is known of another's.
+func TestSizesBySpace(t *testing.T) {
+	b := newBackend(t)
+	const large = 50_000
+	for name, s := range map[string]*store{"configmaps": b.configMaps(t, true), "widgets.example.com": b.widgets(t, "", true)} {
+		for _, n := range spaces[:2] {
+			for i := range fewObjects + 1 {
+				s.create(t, n, "foo", fmt.Sprint(i))
+			}
+		}
+		bytesIn := func(n tenant.Name) int64 {
+			if _, err := s.uncached.(*etcdKeys).Stats(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			in, _ := b.counts.In(n, name)
+			return in.EstimatedAverageObjectSizeBytes
+		}
+		until.True(t, "objects are measured", func() bool { return bytesIn(spaces[0]) > 0 && bytesIn(spaces[1]) > 0 })
+		small := bytesIn(spaces[1])
+		for i := range fewObjects + 1 {
+			s.label(t, spaces[0], "foo", fmt.Sprint(i), strings.Repeat("x", large))
+		}
+		until.True(t, "large objects are measured", func() bool { return bytesIn(spaces[0]) >= large })
+		if got := bytesIn(spaces[1]); got != small || got > 2000 {
+			t.Errorf("%s: an object of %q has %d bytes, before %d", name, spaces[1], got, small)
+		}
+		if got := bytesIn(spaces[0]); got > 2*large {
+			t.Errorf("%s: an object of %q has %d bytes", name, spaces[0], got)
+		}
+	}
+}
+
+// TestSizesFall checks that a few large objects are not forgotten as soon as none is measured.
+func TestSizesFall(t *testing.T) {
+	counts, what := &Counts{}, counted{resource: "pods"}
+	for _, step := range []struct{ measured, want int64 }{{1000, 1000}, {9000, 9000}, {0, 6750}, {6000, 6000}} {
+		counts.set(what, map[tenant.Name]storage.Stats{"a": {ObjectCount: 20, EstimatedAverageObjectSizeBytes: step.measured}})
+		if got, _ := counts.In("a", "pods"); got.EstimatedAverageObjectSizeBytes != step.want {
+			t.Errorf("%d bytes after %d were measured, want %d", got.EstimatedAverageObjectSizeBytes, step.measured, step.want)
+		}
 	}
 }

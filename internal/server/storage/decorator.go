@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"strings"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -196,6 +197,7 @@ func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (stor
 		h.forget()
 		return nil, nil, err
 	}
+	etcd.cached.Store(cached)
 	delegator := cacher.NewCacheDelegator(cached, etcd)
 	stop := func() {
 		delegator.Stop()
@@ -256,6 +258,8 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 		cacheKey:       func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) },
 		counts:         g.Counts,
 		counted:        counted{resource: resource.String(), only: g.Only},
+		cached:         &atomic.Pointer[cacher.Cacher]{},
+		newFunc:        newFunc,
 	}, destroy, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -29,6 +31,9 @@ type etcdKeys struct {
 	// counts gets the number of keys of each space in the watch cache counted.
 	counts  *Counts
 	counted counted
+	// cached is the watch cache, from which objects are measured, nil until there is one. newFunc makes an object.
+	cached  *atomic.Pointer[cacher.Cacher]
+	newFunc func() runtime.Object
 }
 
 var _ storage.Interface = &etcdKeys{}

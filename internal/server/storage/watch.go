@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -67,7 +68,11 @@ func (s *Space) watchFromList(ctx context.Context, c collection, ended <-chan st
 	if err != nil {
 		return nil, err
 	}
-	return newPrefixedWatch(initial, source, s.restored(ctx, c), ended, func() { upstream.WatchInitialized(ctx) }), nil
+	w := newPrefixedWatch(source, s.restored(ctx, c), ended)
+	w.initialized = func() { upstream.WatchInitialized(ctx) }
+	w.written = writtenFrom(ctx)
+	go w.run(initial)
+	return w, nil
 }
 
 // maxInitialSeat is for how long a watch has a seat whose client does not read the initial events.
@@ -94,15 +99,15 @@ type prefixedWatch struct {
 	follow func(watch.Event) (watch.Event, bool)
 	// ended, if set, is closed when clients have to start the watch anew.
 	ended <-chan struct{}
-	// initialized is called when the initial events have been taken.
+	// initialized, if set, is called when the initial events have been written, as far as written tells, which may be nil.
 	initialized func()
+	written     *WrittenEvents
 }
 
-func newPrefixedWatch(initial []watch.Event, source watch.Interface, follow func(watch.Event) (watch.Event, bool), ended <-chan struct{}, initialized func()) watch.Interface {
+// newPrefixedWatch returns a watch to run.
+func newPrefixedWatch(source watch.Interface, follow func(watch.Event) (watch.Event, bool), ended <-chan struct{}) *prefixedWatch {
 	// The buffer is that of upstream's smallest watcher.
-	w := &prefixedWatch{relay: newRelay(source, 10), follow: follow, ended: ended, initialized: initialized}
-	go w.run(initial)
-	return w
+	return &prefixedWatch{relay: newRelay(source, 10), follow: follow, ended: ended}
 }
 
 func (w *prefixedWatch) run(initial []watch.Event) {
@@ -130,17 +135,94 @@ func (w *prefixedWatch) run(initial []watch.Event) {
 	}
 }
 
-// begin sends the initial events. It returns false if the watch has been stopped.
+// begin sends the initial events, and waits until they have been encoded. It returns false if the watch has been stopped.
 func (w *prefixedWatch) begin(initial []watch.Event) bool {
-	defer time.AfterFunc(maxInitialSeat, w.initialized).Stop()
+	if w.initialized == nil {
+		return true
+	}
 	defer w.initialized()
-	for i := range initial {
+	if len(initial) == 0 {
+		return true
+	}
+	timeout := time.AfterFunc(maxInitialSeat, w.initialized)
+	defer timeout.Stop()
+	last := len(initial) - 1
+	for i := range initial[:last] {
 		if !w.send(initial[i]) {
 			return false
 		}
 		initial[i] = watch.Event{} // for the garbage collector
 	}
-	return true
+	if w.written == nil {
+		return w.send(initial[last])
+	}
+	return w.sendLast(initial[last])
+}
+
+// sendLast sends the last initial event, and waits until it has been written: an event is encoded after it has left the
+// buffer. It has been written when something has, after it was sent, and nothing is in the buffer, because what takes
+// events writes each before it takes the next one.
+func (w *prefixedWatch) sendLast(event watch.Event) bool {
+	var mu sync.Mutex
+	sent, over := false, false
+	wrote := make(chan struct{}, 1)
+	defer w.written.tell(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = sent && len(w.result) == 0
+		select {
+		case wrote <- struct{}{}:
+		default: // once is enough
+		}
+	})()
+	for {
+		mu.Lock()
+		if !sent {
+			select {
+			case w.result <- event:
+				sent = true
+			default: // there is room when something has been written
+			}
+		}
+		isOver := over
+		mu.Unlock()
+		if isOver {
+			return true
+		}
+		select {
+		case <-wrote:
+		case <-w.done:
+			return false
+		}
+	}
+}
+
+// WrittenEvents tells the storage when something has been written for a watch.
+type WrittenEvents struct{ told atomic.Pointer[func()] }
+
+type writtenKey struct{}
+
+// WithWritten returns a context in which a watch is told by w.
+func WithWritten(ctx context.Context, w *WrittenEvents) context.Context {
+	return context.WithValue(ctx, writtenKey{}, w)
+}
+
+func writtenFrom(ctx context.Context) *WrittenEvents {
+	w, _ := ctx.Value(writtenKey{}).(*WrittenEvents)
+	return w
+}
+
+// Wrote is called when an event has been written, by whatever writes the events.
+func (w *WrittenEvents) Wrote() {
+	if told := w.told.Load(); told != nil {
+		(*told)()
+	}
+}
+
+// tell has wrote called until stop is.
+func (w *WrittenEvents) tell(wrote func()) (stop func()) {
+	w.told.Store(&wrote)
+	return func() { w.told.Store(nil) }
 }
 
 // relay is a watch that passes on what a goroutine sends of its source.

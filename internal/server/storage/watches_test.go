@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	goruntime "runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -181,8 +182,8 @@ func (s signal) Signal() {
 
 func (s signal) Wait() { <-s }
 
-// TestWatchesHaveASeatAtFirst checks that a watch which begins with what there is keeps its seat until that has been taken, as a
-// list does.
+// TestWatchesHaveASeatAtFirst checks that a watch which begins with what there is keeps its seat until that has been written, as a
+// list does, however few objects there are.
 func TestWatchesHaveASeatAtFirst(t *testing.T) {
 	b := newBackend(t)
 	for _, cached := range []bool{true, false} {
@@ -190,23 +191,51 @@ func TestWatchesHaveASeatAtFirst(t *testing.T) {
 		const many = 40 // more than there is room for in buffers
 		for i := range many {
 			s.create(t, spaces[0], "foo", fmt.Sprintf("x%v-%d", cached, i))
+			s.create(t, spaces[1], "bar", fmt.Sprintf("x%v-%d", cached, i))
 		}
-		begun := make(signal, 1)
-		ctx := upstream.WithInitializationSignal(s.in(t, spaces[0].Scope(), "foo"), begun)
-		watcher, err := s.Watch(ctx, registry.NamespaceKeyRootFunc(ctx, s.prefix), listOptions())
-		if err != nil {
-			t.Fatal(err)
+		s.create(t, spaces[1], "foo", fmt.Sprintf("x%v", cached))
+		for name, tc := range map[string]struct {
+			space  tenant.Name
+			events int
+			change []func(*storage.ListOptions)
+		}{
+			"many":          {spaces[0], many, nil},
+			"one":           {spaces[1], 1, nil},
+			"one of a name": {spaces[0], 1, []func(*storage.ListOptions){named(fmt.Sprintf("x%v-7", cached))}},
+		} {
+			t.Run(fmt.Sprintf("%s, cached=%v", name, cached), func(t *testing.T) {
+				begun := make(signal, 1)
+				var written WrittenEvents
+				ctx := WithWritten(upstream.WithInitializationSignal(s.in(t, tc.space.Scope(), "foo"), begun), &written)
+				opts := listOptions(tc.change...)
+				key := registry.NamespaceKeyRootFunc(ctx, s.prefix)
+				if name, ok := opts.Predicate.MatchesSingle(); ok {
+					key, opts.Recursive = s.key("foo", name), false
+				}
+				watcher, err := s.Watch(ctx, key, opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer watcher.Stop()
+				for i := range tc.events {
+					if event := <-watcher.ResultChan(); event.Type != watch.Added {
+						t.Fatalf("%s is not an initial event", event.Type)
+					}
+					for range 1000 {
+						goruntime.Gosched() // to whatever may give the seat back
+					}
+					if len(begun) > 0 {
+						t.Fatalf("the seat is free when %d of %d events have been written", i, tc.events)
+					}
+					written.Wrote()
+				}
+				begun.Wait()
+			})
 		}
-		for range many / 2 {
-			<-watcher.ResultChan()
+		for i := range many { // for the other storage
+			s.remove(t, spaces[0], "foo", fmt.Sprintf("x%v-%d", cached, i))
+			s.remove(t, spaces[1], "bar", fmt.Sprintf("x%v-%d", cached, i))
 		}
-		if len(begun) > 0 {
-			t.Errorf("cached=%v: the seat is free before the first events have been taken", cached)
-		}
-		for range many / 2 {
-			<-watcher.ResultChan()
-		}
-		begun.Wait()
-		watcher.Stop()
+		s.remove(t, spaces[1], "foo", fmt.Sprintf("x%v", cached))
 	}
 }

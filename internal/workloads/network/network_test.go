@@ -501,7 +501,7 @@ func (r Ranges) own() []netip.Prefix {
 // TestNever checks that what is off limits is nobody's outside, whatever is configured.
 func TestNever(t *testing.T) {
 	addresses := map[string]string{
-		"metadata": "169.254.169.254", "AWS": "fd00:ec2::254", "EKS": "fd00:ec2::23", "Azure": "168.63.129.16", "Alibaba": "100.100.100.200", "Google": "fd20:ce::254",
+		"metadata": "169.254.169.254", "AWS": "fd00:ec2::254", "EKS": "fd00:ec2::23", "Azure": "168.63.129.16", "Alibaba": "100.100.100.200", "Google": "fd20:ce::254", "Oracle6": "fd00:c1::a9fe:a9fe", "Scaleway": "fd00:42::42",
 		"Oracle": "192.0.0.192", "loopback": "127.0.0.1", "loopback of IPv6": "::1", "this": "0.0.0.0", "multicast": "224.0.0.1", "multicast of IPv6": "ff02::1",
 		"metadata by NAT64": "64:ff9b::a9fe:a9fe", "the cluster by NAT64": "64:ff9b::a00:1", "another NAT64": "64:ff9b:1::1", "6to4": "2002:a00:1::1", "compatible": "::10.0.0.1",
 	}

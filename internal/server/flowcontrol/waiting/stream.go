@@ -38,5 +38,15 @@ func GoesOn(ctx context.Context) {
 // GoesOn is that of the request, or its end. It may be called again.
 func (s *Stream) GoesOn() { s.once.Do(func() { close(s.on) }) }
 
+// HasGoneOn reports whether it has.
+func (s *Stream) HasGoneOn() bool {
+	select {
+	case <-s.on:
+		return true
+	default:
+		return false
+	}
+}
+
 // On returns what is closed by GoesOn.
 func (s *Stream) On() <-chan struct{} { return s.on }
