@@ -388,7 +388,7 @@ func TestBudget(t *testing.T) {
 			return err
 		},
 		"values": func(ctx context.Context, s *Snapshot) error {
-			_, err := s.Values(ctx, scope, query.Query{}, "much", 1)
+			_, err := s.Values(ctx, []Scope{scope}, query.Query{}, "much", 1)
 			return err
 		},
 		"related objects": func(ctx context.Context, s *Snapshot) error {
@@ -419,7 +419,7 @@ func TestBudget(t *testing.T) {
 		t.Error(err)
 	}
 	view(t, x, func(ctx context.Context, s *Snapshot) error {
-		if values, err := s.Values(ctx, scope, query.Query{}, "much", 10); !errors.Is(err, ErrTooMuch) {
+		if values, err := s.Values(ctx, []Scope{scope}, query.Query{}, "much", 10); !errors.Is(err, ErrTooMuch) {
 			t.Errorf("%d values, %v", len(values), err)
 		}
 		found, err := s.Select(ctx, Selection{Space: "acme", Visible: everything, Limit: 10, Bytes: 1})

@@ -36,23 +36,28 @@ const maxGroups = rights.ListedGroups
 
 // find returns what may be seen by the rights of a selection, and what of it the filters of places leave.
 func (x *Index) find(ctx context.Context, tx *sql.Tx, s Selection) (*visible, error) {
-	f := &finder{Index: x, tx: tx, s: s}
-	if err := f.all(ctx, s.Space); err != nil {
-		return nil, err
-	}
-	if s.Shared {
-		if err := f.all(ctx, Shared); err != nil {
+	all := &visible{}
+	for _, scope := range s.scopes() {
+		f := &finder{Index: x, tx: tx, s: scope, query: s.Query}
+		if err := f.all(ctx, scope.Space); err != nil {
 			return nil, err
 		}
+		if scope.Shared {
+			if err := f.all(ctx, Shared); err != nil {
+				return nil, err
+			}
+		}
+		f.addTo(all)
 	}
-	return f.visible(), nil
+	return all, nil
 }
 
-// finder collects what may be seen.
+// finder collects what may be seen of one space.
 type finder struct {
 	*Index
 	tx    *sql.Tx
-	s     Selection
+	s     Scope
+	query query.Query
 	found []seen
 }
 
@@ -165,8 +170,8 @@ func (f *finder) addObjects(ctx context.Context, space tenant.Name, from string,
 	})
 }
 
-// visible puts what was found in order, each once.
-func (f *finder) visible() *visible {
+// addTo adds what was found to what may be seen of earlier spaces, in order, each once.
+func (f *finder) addTo(v *visible) {
 	whole := map[int64]bool{}
 	kept := f.found[:0]
 	for _, s := range f.found {
@@ -181,9 +186,9 @@ func (f *finder) visible() *visible {
 		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.id, b.id), cmp.Compare(a.object, b.object))
 	})
 	kept = slices.CompactFunc(kept, func(a, b seen) bool { return a.id == b.id && a.object == b.object })
-	v := &visible{}
+	begin := len(v.places)
 	for _, s := range kept {
-		if last := len(v.places) - 1; last < 0 || v.places[last].resource != s.resource || v.places[last].namespace != s.namespace {
+		if last := len(v.places) - 1; last < begin || v.places[last].resource != s.resource || v.places[last].namespace != s.namespace {
 			v.places = append(v.places, place{space: f.s.Space, resource: s.resource, namespace: s.namespace})
 		}
 		at := int64(len(v.places) - 1)
@@ -193,24 +198,26 @@ func (f *finder) visible() *visible {
 			v.objects, v.objectAt = append(v.objects, s.object), append(v.objectAt, at)
 		}
 	}
-	return v
 }
 
 // matches reports whether a place is as the filters of places say.
 func (f *finder) matches(p place) bool {
-	return !slices.ContainsFunc(f.s.Query.Filters, func(filter query.Filter) bool {
+	return !slices.ContainsFunc(f.query.Filters, func(filter query.Filter) bool {
 		value, about := placeValue[filter.Property]
 		return about && !filter.Matches(value(f.s.Space, p))
 	})
 }
 
+// propertySpace is the property that is the space.
+const propertySpace = "space"
+
 // placeValue are the properties that all objects of a place have in common.
 var placeValue = map[string]func(space tenant.Name, p place) string{
-	"space":     func(space tenant.Name, _ place) string { return string(space) },
-	"kind":      func(_ tenant.Name, p place) string { return p.kind },
-	"apigroup":  func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Group },
-	"resource":  func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Resource },
-	"namespace": func(_ tenant.Name, p place) string { return p.namespace },
+	propertySpace: func(space tenant.Name, _ place) string { return string(space) },
+	"kind":        func(_ tenant.Name, p place) string { return p.kind },
+	"apigroup":    func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Group },
+	"resource":    func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Resource },
+	"namespace":   func(_ tenant.Name, p place) string { return p.namespace },
 }
 
 // count returns how many objects are visible.
@@ -220,6 +227,22 @@ func (v *visible) count() int64 {
 		n += size
 	}
 	return n
+}
+
+// part returns what is at some places.
+func (v *visible) part(wanted func(p *place) bool) *visible {
+	part := &visible{places: v.places}
+	for i, id := range v.ranges {
+		if wanted(&v.places[v.rangeAt[i]]) {
+			part.ranges, part.rangeAt, part.sizes = append(part.ranges, id), append(part.rangeAt, v.rangeAt[i]), append(part.sizes, v.sizes[i])
+		}
+	}
+	for i, id := range v.objects {
+		if wanted(&v.places[v.objectAt[i]]) {
+			part.objects, part.objectAt = append(part.objects, id), append(part.objectAt, v.objectAt[i])
+		}
+	}
+	return part
 }
 
 // between returns what is at positions from one to before another.
