@@ -150,6 +150,7 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 		"Run the syncer in this process. Without it, \"tenantry syncer\" is needed as well, and the credentials of the host cluster are those of the ServiceAccount connect.")
 	u.Workloads.AddFlags(fs)
 	fs.Var(&u.search.Properties, "search-property", searchPropertyHelp)
+	fs.Int64Var(&u.search.Objects, "search-max-objects", search.DefaultObjects, searchObjectsHelp)
 	u.Server.AddSearchFlags(fs)
 	u.Server.AddHostFlags(fs)
 	u.Server.AddCacheFlags(fs)

@@ -190,9 +190,16 @@ func (c *session) view(ctx context.Context, v *view, needed int64, read reading)
 	return failed
 }
 
+// errOmitted is the answer where it would not be whole. Who may list nothing of what is left out does not get it.
+var errOmitted = apierrors.NewGenericServerResponse(http.StatusInsufficientStorage, "search", schema.GroupResource{Resource: "search"}, "",
+	"the space has more objects than searches take (--search-max-objects), and some that you may list are not in the index: use filters by kind and namespace that leave them out, or delete objects", 0, true)
+
 func unreadable(err error) error {
-	if errors.Is(err, index.ErrTooMuch) {
+	switch {
+	case errors.Is(err, index.ErrTooMuch):
 		return errTooMuch
+	case errors.Is(err, index.ErrOmitted):
+		return errOmitted
 	}
 	if refused := graphql.RefusedBy(err); refused != nil {
 		return err

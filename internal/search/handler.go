@@ -93,7 +93,7 @@ func (s *Service) serve(req *http.Request) (json.RawMessage, error) {
 		return nil, badRequest(err)
 	}
 	asked.limit = min(asked.limit, s.config.Limits.Rows)
-	spaces, err := spacesOf(asked.query, a.space)
+	spaces, err := searchedBy(asked.query, a.space)
 	if err != nil {
 		return nil, badRequest(fmt.Errorf("%s: %w", ParameterQuery, err))
 	}

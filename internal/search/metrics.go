@@ -32,9 +32,10 @@ var (
 		Help:    "How long searches took, with what they waited for, by the kind of query: all, filter, keyword, both, graphql, or watch.",
 		Buckets: []float64{.005, .01, .025, .05, .1, .2, .5, 1, 2, 5, 10},
 	}, []string{"query"})
-	readyDesc  = prometheus.NewDesc("tenantry_search_ready", "1 if the index has everything, and searches are answered.", nil, nil)
-	rowsDesc   = prometheus.NewDesc("tenantry_search_rows", "How many objects are in the index.", nil, nil)
-	behindDesc = prometheus.NewDesc("tenantry_search_behind_revisions", "By how many revisions of etcd the index is behind what its process has been told of, in the space that is the farthest behind.", nil, nil)
+	readyDesc   = prometheus.NewDesc("tenantry_search_ready", "1 if the index has everything, and searches are answered.", nil, nil)
+	rowsDesc    = prometheus.NewDesc("tenantry_search_rows", "How many objects are in the index.", nil, nil)
+	missingDesc = prometheus.NewDesc("tenantry_search_omitted_objects", "How many objects are not in the index, because their tenant has more than --search-max-objects. Searches that would show them are refused.", nil, nil)
+	behindDesc  = prometheus.NewDesc("tenantry_search_behind_revisions", "By how many revisions of etcd the index is behind what its process has been told of, in the space that is the farthest behind.", nil, nil)
 )
 
 // observe notes how long a search of a kind took.
@@ -78,7 +79,7 @@ type collector struct{ *Service }
 
 // Describe implements prometheus.Collector.
 func (collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{readyDesc, rowsDesc, behindDesc} {
+	for _, desc := range []*prometheus.Desc{readyDesc, rowsDesc, missingDesc, behindDesc} {
 		descs <- desc
 	}
 }
@@ -104,6 +105,9 @@ func (c collector) Collect(shown chan<- prometheus.Metric) {
 		return
 	}
 	shown <- prometheus.MustNewConstMetric(rowsDesc, prometheus.GaugeValue, float64(rows))
+	if missing, err := current.index.Missing(ctx); err == nil {
+		shown <- prometheus.MustNewConstMetric(missingDesc, prometheus.GaugeValue, float64(missing))
+	}
 	if p, err := current.index.Progress(ctx); err == nil {
 		behind := 0.0
 		if !current.queue.isEmpty() {

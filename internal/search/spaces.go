@@ -22,8 +22,8 @@ import (
 // maxSpaces is how many spaces a request is about at most. Each of them lets it in by a request of its own.
 const maxSpaces = 50
 
-// spacesOf returns the spaces that a query is about: of its own one and those that it names, the ones that its filters take.
-func spacesOf(q query.Query, own tenant.Name) ([]tenant.Name, error) {
+// searchedBy returns the spaces that a query is about: of its own one and those that it names, the ones that its filters take.
+func searchedBy(q query.Query, own tenant.Name) ([]tenant.Name, error) {
 	named := []tenant.Name{own}
 	isSpace := func(f query.Filter) bool { return f.Property == "space" }
 	for _, f := range q.Filters {
@@ -195,7 +195,7 @@ func (n *naming) note(input *graphql.Input) error {
 	if err != nil {
 		return err
 	}
-	spaces, err := spacesOf(asked.query, n.own)
+	spaces, err := searchedBy(asked.query, n.own)
 	if err != nil {
 		return graphql.Refuse(err)
 	}

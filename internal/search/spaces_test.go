@@ -25,7 +25,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-func TestSpacesOf(t *testing.T) {
+func TestSearchedBy(t *testing.T) {
 	for text, want := range map[string][]tenant.Name{
 		"":                                  {"acme"},
 		"kind:pod globex":                   {"acme"},
@@ -54,7 +54,7 @@ func TestSpacesOf(t *testing.T) {
 			}
 			continue
 		}
-		got, err := spacesOf(q, "acme")
+		got, err := searchedBy(q, "acme")
 		if diff := cmp.Diff(want, got); diff != "" || (err != nil) != (want == nil) {
 			t.Errorf("%q: %v, %s", text, err, diff)
 		}

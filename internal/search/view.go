@@ -67,7 +67,7 @@ func (v *view) find(ctx context.Context, asked *question) (index.Found, []Relate
 
 // scopesOf returns what may be seen of the spaces that a query is about.
 func (v *view) scopesOf(q query.Query) ([]index.Scope, error) {
-	spaces, err := spacesOf(q, v.own)
+	spaces, err := searchedBy(q, v.own)
 	if err != nil {
 		return nil, badRequest(err)
 	}

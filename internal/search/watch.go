@@ -105,7 +105,7 @@ func (s *Service) watch(ctx context.Context, a *asker, op *operation, request *g
 	if err != nil {
 		return err
 	}
-	if spaces, err := spacesOf(asked.query, a.space); err != nil || len(spaces) != 1 || spaces[0] != a.space {
+	if spaces, err := searchedBy(asked.query, a.space); err != nil || len(spaces) != 1 || spaces[0] != a.space {
 		return graphql.Refuse(cmp.Or(err, errOneSpace))
 	}
 	asked.limit, asked.items, asked.order, asked.offset, asked.bytes = maxWatched, true, query.Order{}, 0, maxWatchedBytes

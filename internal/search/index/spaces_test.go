@@ -21,8 +21,8 @@ import (
 func TestSpaces(t *testing.T) { onEach(t, testSpaces) }
 
 func testSpaces(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
-	x, rows := open(t), manyRows(newRandom())
-	for i := range rows[:3000] {
+	x, rows := open(t), manyRows(newRandom())[:1500]
+	for i := range rows {
 		rows[i].Space = []tenant.Name{"acme", "globex", "initech", "initrode"}[i%4]
 	}
 	rows = append(rows, row(Shared, clusterRoles, "ClusterRole", "", "view"), row(Shared, clusterRoles, "ClusterRole", "", "edit"), row("globex", clusterRoles, "Own", "", "view"))
@@ -112,7 +112,7 @@ func compareSpaces(ctx context.Context, t *testing.T, s *Snapshot, scopes []Scop
 	var got []Row
 	var after *After
 	for more := true; more; {
-		page := selected(scopes, 700, 0, after)
+		page := selected(scopes, 300, 0, after)
 		if page.Count != int64(len(wanted)) {
 			t.Fatalf("%q by %+v: counted %d of %d", text, order, page.Count, len(wanted))
 		}

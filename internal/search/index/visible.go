@@ -28,6 +28,8 @@ type visible struct {
 type seen struct {
 	place
 	id, object, size int64
+	// omitted is how many objects of the range are left out.
+	omitted int64
 }
 
 // maxGroups is how many groups of namespaces are looked up each by a statement. The pairs of resource and namespace of all
@@ -47,7 +49,12 @@ func (x *Index) find(ctx context.Context, tx *sql.Tx, s Selection) (*visible, er
 				return nil, err
 			}
 		}
-		f.addTo(all)
+		if err := f.misses(ctx); err != nil {
+			return nil, err
+		}
+		if err := f.addTo(all); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }
@@ -86,7 +93,7 @@ func (f *finder) all(ctx context.Context, space tenant.Name) error {
 	return f.named(ctx, space)
 }
 
-const seenColumns = `g.id, g.resource, g.namespace, g.kind, g.objects`
+const seenColumns = `g.id, g.resource, g.namespace, g.kind, g.objects, g.omitted`
 
 // inRanges finds the ranges of resources, or of pairs of a resource and a namespace.
 func (f *finder) inRanges(ctx context.Context, space tenant.Name, columns ...column) error {
@@ -118,7 +125,7 @@ func (f *finder) add(ctx context.Context, space tenant.Name, from string, args [
 	}
 	return queryEach(ctx, f.tx, f.bind(`SELECT `+seenColumns+` FROM `+from), args, func(rows *sql.Rows) error {
 		s := seen{place: place{space: space}}
-		err := rows.Scan(&s.id, &s.resource, &s.namespace, &s.kind, &s.size)
+		err := rows.Scan(&s.id, &s.resource, &s.namespace, &s.kind, &s.size, &s.omitted)
 		f.found = append(f.found, s)
 		return err
 	})
@@ -164,19 +171,22 @@ func (f *finder) addObjects(ctx context.Context, space tenant.Name, from string,
 	}
 	return queryEach(ctx, f.tx, f.bind(`SELECT `+seenColumns+`, o.id FROM `+from+where), args, func(rows *sql.Rows) error {
 		s := seen{place: place{space: space}}
-		err := rows.Scan(&s.id, &s.resource, &s.namespace, &s.kind, &s.size, &s.object)
+		err := rows.Scan(&s.id, &s.resource, &s.namespace, &s.kind, &s.size, &s.omitted, &s.object)
 		f.found = append(f.found, s)
 		return err
 	})
 }
 
-// addTo adds what was found to what may be seen of earlier spaces, in order, each once.
-func (f *finder) addTo(v *visible) {
+// addTo adds what was found to what may be seen of earlier spaces, in order, each once. It is an error if the index has not all of that.
+func (f *finder) addTo(v *visible) error {
 	whole := map[int64]bool{}
 	kept := f.found[:0]
 	for _, s := range f.found {
-		if f.s.Visible.Denied.Has(s.namespace) && s.namespace != "" || !f.matches(s.place) {
+		if f.excludes(s.place) {
 			continue
+		}
+		if s.object == 0 && s.omitted > 0 {
+			return ErrOmitted
 		}
 		whole[s.id] = whole[s.id] || s.object == 0
 		kept = append(kept, s)
@@ -198,6 +208,12 @@ func (f *finder) addTo(v *visible) {
 			v.objects, v.objectAt = append(v.objects, s.object), append(v.objectAt, at)
 		}
 	}
+	return nil
+}
+
+// excludes reports whether nothing at a place may be seen, or match.
+func (f *finder) excludes(p place) bool {
+	return f.s.Visible.Denied.Has(p.namespace) && p.namespace != "" || !f.matches(p)
 }
 
 // matches reports whether a place is as the filters of places say.
