@@ -301,7 +301,7 @@ func TestNothingIsConfirmedForNobody(t *testing.T) {
 		return authorizer.DecisionAllow, nil
 	}
 	rows := []index.Row{{Space: "acme", Resource: secrets, Namespace: "a"}, {Space: "acme", Resource: secrets, Namespace: "b"}}
-	if f.service.confirm(ctx, f.session.rights.Served, &asker{user: &user.DefaultInfo{}}, rows) || asked != 1 {
+	if f.service.confirm(ctx, f.session.rights.Served, &asker{user: &user.DefaultInfo{}, space: "acme"}, rows) || asked != 1 {
 		t.Errorf("the authorizer was asked %d times", asked)
 	}
 }

@@ -164,7 +164,7 @@ func TestSeveralSpaces(t *testing.T) {
 		f.lives[tenant.Name(many[i])] = types.UID(many[i])
 	}
 	body := func(spaces ...string) string {
-		encoded, _ := json.Marshal(map[string]any{"query": "query q($s: [String]) { search(input: [{filters: [{property: \"space\", values: $s}]}, {}]) { count } }", "variables": map[string]any{"s": spaces}})
+		encoded, _ := json.Marshal(map[string]any{"query": "query q($s: [String]!) { search(input: [{filters: [{property: \"space\", values: $s}]}, {}]) { count } }", "variables": map[string]any{"s": spaces}})
 		return string(encoded)
 	}
 	if got := f.ask(http.MethodPost, GraphQLPath, body("acme", "globex")); got != `{"data":{"search":[{"count":3},{"count":0}]}}` || strings.Join(f.asked, " ") != "system acme globex system" {

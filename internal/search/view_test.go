@@ -19,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/internal/search/properties"
 	"github.com/tenantry/tenantry/internal/search/query"
 	"github.com/tenantry/tenantry/internal/search/rights"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // TestRelations has a Deployment with a ReplicaSet and a pod, a Service of the pod, and users who see some of them.

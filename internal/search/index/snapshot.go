@@ -91,30 +91,26 @@ func (s *Snapshot) values(ctx context.Context, scopes []Scope, q query.Query, pr
 		return chosen.placeValues(ctx, v, value)
 	}
 	column, join, args := `o.name`, ``, []any(nil)
+	some := ` >= ' '` // others stand for names that are no text
 	switch property {
 	case name:
 	case query.Created:
-		column = `o.created`
+		column, some = `o.created`, ` <> 0`
 	default:
 		column = wholeValue
 		join, args = s.join()+`properties p ON p.object = o.id AND p.name = ?`, []any{property}
 	}
 	var values []string
-	err = chosen.each(ctx, chosen.parts(v, false), `SELECT DISTINCT `+column+` AS value`, join, args, ` ORDER BY value LIMIT ?`, []any{limit}, func(rows *sql.Rows) error {
+	err = chosen.each(ctx, chosen.parts(v, false), `SELECT DISTINCT `+column+` AS value`, join, args, ` AND `+column+some+` ORDER BY value LIMIT ?`, []any{limit}, func(rows *sql.Rows) error {
 		var value string
 		err := rows.Scan(&value)
 		if seconds, isTime := strconv.ParseInt(value, 10, 64); property == query.Created && isTime == nil {
-			value = ``
-			if seconds != 0 {
-				value = time.Unix(seconds, 0).UTC().Format(time.RFC3339)
-			}
+			value = time.Unix(seconds, 0).UTC().Format(time.RFC3339)
 		}
 		if err != nil {
 			return err
 		}
-		if value != `` && !strings.HasPrefix(value, "\n") { // which stands for a name that is no text
-			values = append(values, value)
-		}
+		values = append(values, value)
 		return chosen.budget.take(len(value))
 	})
 	slices.Sort(values)
