@@ -482,16 +482,18 @@ func testPagesWhileRowsChange(t *testing.T, open func(t testing.TB, rows ...Row)
 		}
 		return Write{Key: keyOf(r), Rows: []Row{r}}
 	}
-	for i := range 200 {
-		apply(t, x, write(i, true))
+	var all []Write
+	for i := range 60 {
+		all = append(all, write(i, true))
 	}
+	apply(t, x, all...)
 	for _, order := range []query.Order{{}, {Property: "name"}, {Property: "name", Descending: true}, {Property: "status"}, {Property: "status", Descending: true}, {Property: "namespace"}, {Property: "created"}} {
 		seen := map[string]int{}
 		var after *After
 		for more := true; more; {
 			var writes []Write
 			for range 20 {
-				writes = append(writes, write(random.IntN(200), false))
+				writes = append(writes, write(random.IntN(60), false))
 			}
 			apply(t, x, writes...)
 			found, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Order: order, Limit: 7, After: after})
@@ -506,7 +508,7 @@ func testPagesWhileRowsChange(t *testing.T, open func(t testing.TB, rows ...Row)
 				after = &place
 			}
 		}
-		for i := range 200 {
+		for i := range 60 {
 			if name := fmt.Sprintf("p%03d", i); seen[name] != 1 {
 				t.Errorf("by %+v: %s is on %d pages", order, name, seen[name])
 			}
