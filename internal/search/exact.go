@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
@@ -191,8 +192,10 @@ func (c *session) view(ctx context.Context, v *view, needed int64, read reading)
 }
 
 // errOmitted is the answer where it would not be whole. Who may list nothing of what is left out does not get it.
-var errOmitted = apierrors.NewGenericServerResponse(http.StatusInsufficientStorage, "search", schema.GroupResource{Resource: "search"}, "",
-	"the space has more objects than searches take (--search-max-objects), and some that you may list are not in the index: use filters by kind and namespace that leave them out, or delete objects", 0, true)
+var errOmitted = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: "InsufficientStorage",
+	Message: "a space has more objects than searches take (--search-max-objects), and some that you may list are not in the index: use filters of kind and namespace that leave them out, or delete objects",
+}}
 
 func unreadable(err error) error {
 	switch {
