@@ -68,7 +68,8 @@ var _ = Describe("a search of several spaces", func() {
 		namespaces = map[tenant.Name]string{}
 		for _, n := range []tenant.Name{acme, globex, initech} {
 			namespaces[n] = namespaceIn(ctx, n, "several")
-			secretIn(ctx, n, namespaces[n], "of-"+n.String())
+			created := secretIn(ctx, n, namespaces[n], "of-"+n.String())
+			Expect(find(ctx, tenantry.Config(n), "kind:secret name:of-* namespace:"+namespaces[n], created.ResourceVersion)).To(HaveLen(1))
 		}
 	})
 	// in is a query of what the spec has made, in some spaces.
