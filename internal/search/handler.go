@@ -138,11 +138,17 @@ func (s *Service) inTurn(parent context.Context, a *asker, kind string, do func(
 	defer cancel()
 	release, err := s.turns.take(ctx, a)
 	if err != nil {
+		limited.WithLabelValues("concurrency").Inc()
 		return unavailable(fmt.Sprintf("other searches of tenant %q take too long; try again", a.userTenant))
 	}
 	defer release()
 	defer observe(kind, time.Now())
-	if err = do(ctx); err != nil && parent.Err() == nil && ctx.Err() != nil && !errors.Is(err, errStillChanging) {
+	err = do(ctx)
+	if errors.Is(err, errOmitted) {
+		limited.WithLabelValues("objects").Inc()
+	}
+	if err != nil && parent.Err() == nil && ctx.Err() != nil && !errors.Is(err, errStillChanging) {
+		limited.WithLabelValues("time").Inc()
 		return unavailable(fmt.Sprintf("the search has taken %s, and is ended; use more filters", s.config.Limits.Time))
 	}
 	return err

@@ -27,6 +27,10 @@ var (
 		Name: "tenantry_search_refused_objects_total", StabilityLevel: metrics.ALPHA,
 		Help: "How many versions of objects the database of the index has refused. They are found by kind, namespace and name alone, and answers say so to who may list them.",
 	})
+	limited = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name: "tenantry_search_limited_total", StabilityLevel: metrics.ALPHA,
+		Help: "How many searches were not answered because of a limit: concurrency (--search-concurrency, others of the tenant took too long), time (--search-timeout) or objects (--search-max-objects).",
+	}, []string{"limit"})
 	durations = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name: "tenantry_search_duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "How long searches took, with what they waited for, by the kind of query: all, filter, keyword, both, graphql, or watch.",
@@ -69,7 +73,7 @@ func (s *Service) ServeMetrics() {
 	shown.Show(collector{s})
 }
 
-var register = sync.OnceFunc(func() { legacyregistry.MustRegister(lag, rebuilds, refused, durations) })
+var register = sync.OnceFunc(func() { legacyregistry.MustRegister(lag, rebuilds, refused, limited, durations) })
 
 // shown is the place of what is computed when metrics are read: one process may have several services, one after the other.
 var shown bounds.Replaceable
