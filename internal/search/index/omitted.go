@@ -136,7 +136,7 @@ func (w *writer) leaveOut(ctx context.Context, left []omission) error {
 }
 
 // Omitted returns keys of objects that are not in the index although there is room for them: some of each of some spaces, of all if there
-// are none. The process that writes the index asks.
+// are none. The process that writes the index asks, by its own connection: it waits for no query.
 func (x *Index) Omitted(ctx context.Context, limit int, spaces ...tenant.Name) (map[tenant.Name][]string, error) {
 	with, err := x.omitting(ctx, spaces)
 	if err != nil {
@@ -170,7 +170,7 @@ func (x *Index) omitting(ctx context.Context, spaces []tenant.Name) (map[tenant.
 		some, args = `(SELECT DISTINCT g.space AS space FROM ranges g`+x.by(`ranges_omitted`)+` WHERE g.omitted > 0) s`, nil
 	}
 	sizes := map[tenant.Name]int64{}
-	rows, err := x.read.QueryContext(ctx, x.bind(`SELECT s.space, CAST((SELECT sum(g.objects) FROM ranges g WHERE g.space = s.space) AS BIGINT) FROM `+some), args...)
+	rows, err := x.write.QueryContext(ctx, x.bind(`SELECT s.space, CAST((SELECT sum(g.objects) FROM ranges g WHERE g.space = s.space) AS BIGINT) FROM `+some), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (x *Index) omitting(ctx context.Context, spaces []tenant.Name) (map[tenant.
 }
 
 func (x *Index) omittedIn(ctx context.Context, space tenant.Name, limit int) ([]string, error) {
-	rows, err := x.read.QueryContext(ctx, x.bind(`SELECT o.key, o.whole FROM ranges g`+x.by(`ranges_omitted`)+x.join()+`omitted o`+x.by(`omitted_home`)+
+	rows, err := x.write.QueryContext(ctx, x.bind(`SELECT o.key, o.whole FROM ranges g`+x.by(`ranges_omitted`)+x.join()+`omitted o`+x.by(`omitted_home`)+
 		` ON o.home = g.id WHERE g.space = ? AND g.omitted > 0 LIMIT ?`), string(space), limit)
 	if err != nil {
 		return nil, err
