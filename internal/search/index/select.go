@@ -100,30 +100,26 @@ func (x *Index) selectFrom(ctx context.Context, tx *sql.Tx, s Selection, found *
 	if err := q.choose(ctx, v); err != nil {
 		return err
 	}
-	if !s.NoCount && !s.NoRows {
-		if few, err := q.few(ctx, v); err != nil {
-			return err
-		} else if few != nil {
-			v = q.only(few)
+	if !s.NoRows {
+		read := q.page
+		if s.Order != (query.Order{}) || s.Offset > 0 {
+			read = q.sorted
 		}
-	}
-	if !s.NoCount {
-		if found.Count, err = q.count(ctx, v); err != nil || found.Count == 0 {
+		if found.Rows, err = read(ctx, v, s.Limit+1); err != nil {
 			return err
 		}
+		if found.More = len(found.Rows) > s.Limit || q.full; len(found.Rows) > s.Limit {
+			found.Rows = found.Rows[:s.Limit]
+		}
 	}
-	if s.NoRows {
-		return nil
-	}
-	read := q.page
-	if s.Order != (query.Order{}) || s.Offset > 0 {
-		read = q.sorted
-	}
-	if found.Rows, err = read(ctx, v, s.Limit+1); err != nil {
-		return err
-	}
-	if found.More = len(found.Rows) > s.Limit || q.full; len(found.Rows) > s.Limit {
-		found.Rows = found.Rows[:s.Limit]
+	switch {
+	case s.NoCount:
+	case !s.NoRows && s.After == nil && s.Offset == 0 && !found.More: // the page has all: what matches little is looked for once
+		found.Count = int64(len(found.Rows))
+	default:
+		if found.Count, err = q.count(ctx, v); err != nil {
+			return err
+		}
 	}
 	found.Full = q.full
 	return nil
@@ -227,41 +223,6 @@ func (q *selection) waysOf(scopes []Scope) []way {
 		ways[at[key]].spaces.Insert(space)
 	}
 	return ways
-}
-
-// few returns what matches a query with keywords, nil if that is much. All that may be seen is looked at for it, and would be once more for a page.
-func (q *selection) few(ctx context.Context, v *visible) (*visible, error) {
-	if len(q.s.Query.Keywords) == 0 || v.count() <= small {
-		return nil, nil //nolint:nilnil // it is looked at often enough
-	}
-	type match struct{ id, at int64 }
-	var all []match
-	for _, part := range q.parts(v, true) {
-		if err := queryEach(ctx, q.tx, q.bind(`SELECT o.id, r.pos`+part.text+` LIMIT ?`), append(part.args, small+1-len(all)), func(rows *sql.Rows) error {
-			var m match
-			err := rows.Scan(&m.id, &m.at)
-			all = append(all, m)
-			return err
-		}); err != nil {
-			return nil, err
-		}
-		if len(all) > small {
-			return nil, nil //nolint:nilnil // it is much
-		}
-	}
-	slices.SortFunc(all, func(a, b match) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
-	few := &visible{places: v.places}
-	for _, m := range all {
-		few.objects, few.objectAt = append(few.objects, m.id), append(few.objectAt, m.at)
-	}
-	return few, nil
-}
-
-// only has the selection take what is known to match.
-func (q *selection) only(matches *visible) *visible {
-	q.found, q.finds = nil, -1
-	q.ways = []way{{in: q.conditions(query.Query{}, nil), of: q.conditions(query.Query{}, nil)}}
-	return matches
 }
 
 // isFinding reports whether objects can be found by a filter: it has one value of a property that stands in the table of
