@@ -38,8 +38,8 @@ func newFindCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "find QUERY",
 		Short: "Find objects of all resources in a space",
-		Long: `Finds the objects of all resources in a space that its user may list, and no
-others. The server needs "tenantry up --search".
+		Long: `Finds the objects of all resources in a space, or in those that the filter space
+names, that its user may list, and no others. The server needs "tenantry up --search".
 
 A query has words: NAME:VALUE is a filter, anything else a keyword that some text
 of the object must have, whatever its case. All of them must match. A filter is
@@ -53,13 +53,14 @@ double quotes, spaces and commas are text.
 
 The shell completes names and values, of what the user may list, after the script that
 the subcommand completion writes. As kubectl-tenantry in the PATH, tenantry is a plugin
-of kubectl.`,
+of kubectl, which completes it with kubectl_complete-tenantry beside that.`,
 		Example: `  tenantry find --kubeconfig acme.kubeconfig kind:pod 'status:!Running'
   tenantry find --kubeconfig acme.kubeconfig -o name label:app=web namespace:team-*
   tenantry find --kubeconfig acme.kubeconfig created:hour
   tenantry find --kubeconfig acme.kubeconfig 'restarts:>5' --order-by 'restarts desc'
   tenantry find --kubeconfig acme.kubeconfig kind:deployment name:web --related pod,service
-  tenantry find --kubeconfig acme.kubeconfig -o json 'kind:!Event' postgres`,
+  tenantry find --kubeconfig acme.kubeconfig -o json 'kind:!Event' postgres
+  tenantry find --kubeconfig admin.kubeconfig space:acme,globex status:CrashLoopBackOff`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), strings.Join(args, " "), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -214,7 +215,8 @@ func resourceOf(item *search.Item) string {
 
 // showTable shows what was found and, below it, what is related to it.
 func showTable(out io.Writer, a *search.Answer, wide bool) error {
-	if err := showItems(out, a.Items, wide, false); err != nil {
+	spaces := wide || slices.ContainsFunc(a.Items, func(item search.Item) bool { return item.Space != a.Items[0].Space })
+	if err := showItems(out, a.Items, wide, spaces, false); err != nil {
 		return err
 	}
 	related := slices.Concat(relatedItems(a)...)
@@ -222,17 +224,20 @@ func showTable(out io.Writer, a *search.Answer, wide bool) error {
 		return nil
 	}
 	fmt.Fprintln(out)
-	return showItems(out, related, wide, true)
+	return showItems(out, related, wide, spaces, true)
 }
 
-func showItems(out io.Writer, items []search.Item, wide, related bool) error {
+func showItems(out io.Writer, items []search.Item, wide, spaces, related bool) error {
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	columns := []string{"NAMESPACE", "KIND", "NAME", "STATUS", "AGE"}
 	if related {
 		columns = append([]string{"RELATION"}, columns...)
 	}
 	if wide {
-		columns = append([]string{"SPACE"}, append(columns, "APIGROUP", "LABELS")...)
+		columns = append(columns, "APIGROUP", "LABELS")
+	}
+	if spaces {
+		columns = append([]string{"SPACE"}, columns...)
 	}
 	fmt.Fprintln(table, strings.Join(columns, "\t"))
 	for i := range items {
@@ -246,7 +251,10 @@ func showItems(out io.Writer, items []search.Item, wide, related bool) error {
 			row = append([]string{strings.Join(item.Relations, ",")}, row...)
 		}
 		if wide {
-			row = append([]string{item.Space}, append(row, item.APIGroup, labelsOf(item))...)
+			row = append(row, item.APIGroup, labelsOf(item))
+		}
+		if spaces {
+			row = append([]string{item.Space}, row...)
 		}
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}

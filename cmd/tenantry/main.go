@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,9 +29,27 @@ func main() {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	ctx := genericapiserver.SetupSignalContext()
 	// Who is asked to end while it starts has not failed.
-	if err := newCommand().ExecuteContext(ctx); err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
+	cmd := newCommand()
+	asPlugin(cmd, os.Args)
+	if err := cmd.ExecuteContext(ctx); err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
 		fmt.Fprintf(os.Stderr, "tenantry: %v\n", err)
 		os.Exit(canary.ExitCode(err))
+	}
+}
+
+// The names by which kubectl runs a plugin, and what completes its arguments, see the guide of searches.
+const (
+	pluginName     = "kubectl-tenantry"
+	completionName = "kubectl_complete-tenantry"
+)
+
+// asPlugin has the command do what kubectl wants of a program of the name by which it was run.
+func asPlugin(cmd *cobra.Command, args []string) {
+	switch filepath.Base(args[0]) {
+	case pluginName:
+		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tenantry"}
+	case completionName:
+		cmd.SetArgs(append([]string{cobra.ShellCompRequestCmd}, args[1:]...))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // partners are the flags that have no effect without another: without it, or one of several.
 var partners = []struct{ flags, need []string }{
 	{
-		[]string{"search-annotations", "search-property", "search-max-items", "search-timeout", "search-concurrency"},
+		[]string{"search-annotations", "search-property", "search-max-objects", "search-max-items", "search-timeout", "search-concurrency"},
 		[]string{"search"},
 	},
 	{

@@ -84,6 +84,7 @@ func (s *searchService) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&s.search.Dir, "dir", "", "Directory of an index of this process alone, instead of --postgres-file. An index that is there is continued if it can be, and made anew otherwise. Nothing else may be in it.")
 	fs.StringSliceVar(&s.search.Annotations, "search-annotations", nil, "Annotations that are searched and shown, by their keys. By default there are none: many hold copies of whole objects.")
 	fs.Var(&s.search.Properties, "search-property", searchPropertyHelp)
+	fs.Int64Var(&s.search.Objects, "search-max-objects", search.DefaultObjects, searchObjectsHelp)
 	fs.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "Address of the metrics, 0 for none.")
 	s.server.AddSearchFlags(fs)
 	s.tuning.AddFlags(fs)
@@ -128,5 +129,7 @@ func serveMetrics(address string) (stop func(), err error) {
 	go func() { _ = metrics.Serve(listener) }() // until it is closed
 	return func() { _ = metrics.Close() }, nil
 }
+
+const searchObjectsHelp = "How many objects of a tenant are in the index of searches at most, 0 for any number. Of others it has the keys; searches that would show them are answered with 507."
 
 const searchPropertyHelp = "Property of the objects of a resource that is searched and shown besides what kubectl prints, such as issuer=certificates.cert-manager.io:.spec.issuerRef.name. May be given several times."

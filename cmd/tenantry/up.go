@@ -142,7 +142,7 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&kube.Audit.WebhookOptions.ConfigFile, "audit-webhook-config-file", "",
 		"Kubeconfig of a webhook that audit events are sent to, in batches.")
 	fs.BoolVar(&u.searches, "search", false,
-		"Answer searches over all resources of a space (tenantry find), by an index of the metadata of all objects in DIR/search, which is built at every start.")
+		"Answer searches over all resources of a space (tenantry find), by an index of the metadata of all objects in DIR/search. A start goes on with it, or compares it with what there is.")
 	fs.StringSliceVar(&u.search.Annotations, "search-annotations", nil, "Annotations that are searched and shown, by their keys. By default there are none: many hold copies of whole objects.")
 	u.Server.Host.AddFlags(fs,
 		"Kubeconfig of a host cluster that runs the pods of spaces, for its ServiceAccount syncer (config/workloads). Without it, or --host-in-cluster, pods do not run, and stay pending.")
@@ -150,6 +150,7 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 		"Run the syncer in this process. Without it, \"tenantry syncer\" is needed as well; give this process the ServiceAccount connect then.")
 	u.Workloads.AddFlags(fs)
 	fs.Var(&u.search.Properties, "search-property", searchPropertyHelp)
+	fs.Int64Var(&u.search.Objects, "search-max-objects", search.DefaultObjects, searchObjectsHelp)
 	u.Server.AddSearchFlags(fs)
 	u.Server.AddHostFlags(fs)
 	u.Server.AddCacheFlags(fs)

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -71,7 +72,7 @@ func encoded(answer any) (json.RawMessage, error) {
 type Answer struct {
 	// Count is how many objects there are in all, on whatever page.
 	Count int64 `json:"count"`
-	// Items are in the order that was asked for, and then in that of resource, namespace and name.
+	// Items are in the order that was asked for, and then in that of space, resource, namespace and name.
 	Items []Item `json:"items"`
 	// Related are the objects related to those of Items, by their kind, if somebody has asked for them.
 	Related []Related `json:"related,omitempty"`
@@ -137,7 +138,7 @@ func pairs(of map[string]string) []string {
 	return all
 }
 
-func sortedKeys[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }
+func sortedKeys[K cmp.Ordered, V any](of map[K]V) []K { return slices.Sorted(maps.Keys(of)) }
 
 // joined returns several values as the console has them.
 func joined(values []string) string { return strings.Join(values, "; ") }

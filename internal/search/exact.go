@@ -1,14 +1,17 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
@@ -29,7 +32,9 @@ var errRefused = fmt.Errorf("the authorizer refuses an object: %w", errChanged)
 // view is one state of the rights with one of the database, in which something is read.
 type view struct {
 	snapshot *index.Snapshot
-	scope    index.Scope
+	// own is the space that was asked, and scopes are what may be seen of each that is searched.
+	own    tenant.Name
+	scopes map[tenant.Name]index.Scope
 	// shown are the places of the rows that somebody is shown, and nothing else of them.
 	shown []index.Row
 	// revision is the one as of which all that holds, or a later one.
@@ -59,7 +64,7 @@ func (s *Service) answer(ctx context.Context, current *session, a *asker, read r
 	if err := current.follow(ctx, revision); err != nil {
 		return unavailable("the rights that hold now are not known yet; try again")
 	}
-	if err := current.catchUp(ctx, a.space, max(revision, a.minRevision)); err != nil {
+	if err := current.catchUp(ctx, a.all(), max(revision, a.minRevision)); err != nil {
 		return err
 	}
 	lag.Observe(time.Since(began).Seconds())
@@ -83,64 +88,93 @@ func (s *Service) answer(ctx context.Context, current *session, a *asker, read r
 var errStillChanging = unavailable(errChanged.Error())
 
 // again waits until an answer can be made anew: the rights are other ones than those of a version, or some time has passed, after which
-// the authorizer or the database may have caught up with them.
+// the authorizer or the database may have caught up with them. Of several spaces, it looks at the first.
 func again(ctx context.Context, current *session, a *asker, version rights.Version, pause time.Duration) {
 	short, cancel := context.WithTimeout(ctx, pause)
 	defer cancel()
-	_ = current.rights.Await(short, a.space, a.userTenant, version)
+	first := a.all()[0]
+	_ = current.rights.Await(short, first.space, first.userTenant, version)
 }
 
 // catchUp waits for the index, for a while: objects may lag behind, but not behind the last change of rights,
 // and not behind a revision that the caller has seen.
-func (c *session) catchUp(ctx context.Context, space tenant.Name, revision int64) error {
+func (c *session) catchUp(ctx context.Context, places []*asker, revision int64) error {
 	short, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
-	if err := c.wait(short, space, revision); err != nil && short.Err() == nil {
-		return unreadable(err)
+	for _, a := range places {
+		if err := c.wait(short, a.space, revision); err != nil && short.Err() == nil {
+			return unreadable(err)
+		}
 	}
 	return ctx.Err()
 }
 
-// try has something read in one view, of a version of the rights.
+// try has something read in one view, of one version of the rights in each space. It returns that of the first.
 func (s *Service) try(ctx context.Context, current *session, a *asker, read reading) (rights.Version, error) {
-	version, stable := current.rights.Version(a.space, a.userTenant)
+	all := a.all()
+	versions, stable := current.versions(all)
+	first := versions[0]
 	if !stable {
-		return version, errChanged
+		return first, errChanged
 	}
-	if err := current.admits(ctx, a); err != nil {
-		return version, err
+	v, needed := &view{own: a.space, scopes: map[tenant.Name]index.Scope{}}, a.minRevision
+	for i, in := range all {
+		if err := current.enter(ctx, v, in); err != nil {
+			return first, err
+		}
+		needed = max(needed, versions[i].Revision)
 	}
-	visible, err := current.rights.Compile(ctx, a.user, a.space)
-	if err != nil {
-		return version, compileError(err)
-	}
-	needed := max(version.Revision, a.minRevision)
-	if err := current.wait(ctx, a.space, needed); err != nil {
-		return version, unavailable("the search index has not got far enough yet; try again")
-	}
-	v := &view{
-		scope:      index.Scope{Space: a.space, Shared: a.space.IsSpace() && !current.rights.Terminating(a.space), Visible: visible},
-		incomplete: visible.Incomplete,
+	for _, in := range all {
+		if err := current.wait(ctx, in.space, needed); err != nil {
+			return first, unavailable("the search index has not got far enough yet; try again")
+		}
 	}
 	if err := current.view(ctx, v, needed, read); err != nil {
-		return version, err
+		return first, err
 	}
 	// A server that asks confirms what it is told with its own authorizer: see remotely.
 	allowed := isForServer(ctx) || s.confirm(ctx, current.rights.Served, a, v.shown)
-	if now, stable := current.rights.Version(a.space, a.userTenant); !stable || now != version {
-		return version, errChanged
+	if now, stable := current.versions(all); !stable || !slices.Equal(now, versions) {
+		return first, errChanged
 	}
 	if !allowed {
-		return version, errRefused
+		return first, errRefused
 	}
-	return version, nil
+	return first, nil
+}
+
+// versions returns those of the rights in each space, and false while some are being changed.
+func (c *session) versions(places []*asker) ([]rights.Version, bool) {
+	versions, all := make([]rights.Version, len(places)), true
+	for i, a := range places {
+		version, stable := c.rights.Version(a.space, a.userTenant)
+		versions[i], all = version, all && stable
+	}
+	return versions, all
+}
+
+// enter adds to a view what somebody may see of a space.
+func (c *session) enter(ctx context.Context, v *view, a *asker) error {
+	if err := c.admits(a); err != nil {
+		return err
+	}
+	visible, err := c.rights.Compile(a.in(ctx), a.user, a.space)
+	if err != nil {
+		return compileError(err)
+	}
+	v.scopes[a.space] = index.Scope{Space: a.space, Shared: a.space.IsSpace() && !c.rights.Terminating(a.space), Visible: visible}
+	v.incomplete = cmp.Or(v.incomplete, visible.Incomplete)
+	return nil
 }
 
 // view has something read in a view of a database that is not older than a revision.
 func (c *session) view(ctx context.Context, v *view, needed int64, read reading) error {
 	var failed error
 	err := c.index.View(ctx, func(snapshot *index.Snapshot) error {
-		v.snapshot, v.revision = snapshot, c.covered(&snapshot.Progress, v.scope.Space)
+		v.snapshot, v.revision = snapshot, math.MaxInt64
+		for space := range v.scopes {
+			v.revision = min(v.revision, c.covered(&snapshot.Progress, space))
+		}
 		if v.revision < needed { // the database may have come back in an earlier state
 			failed = errChanged
 		} else {
@@ -157,9 +191,18 @@ func (c *session) view(ctx context.Context, v *view, needed int64, read reading)
 	return failed
 }
 
+// errOmitted is the answer where it would not be whole. Who may list nothing of what is left out does not get it.
+var errOmitted = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: "InsufficientStorage",
+	Message: "a space has more objects than searches take (--search-max-objects), and some that you may list are not in the index: use filters of kind and namespace that leave them out, or delete objects",
+}}
+
 func unreadable(err error) error {
-	if errors.Is(err, index.ErrTooMuch) {
+	switch {
+	case errors.Is(err, index.ErrTooMuch):
 		return errTooMuch
+	case errors.Is(err, index.ErrOmitted):
+		return errOmitted
 	}
 	if refused := graphql.RefusedBy(err); refused != nil {
 		return err
@@ -176,12 +219,12 @@ func compileError(err error) error {
 
 // admits returns an error if the space does not take the request as of the revision of the rights. The
 // filters in front have looked at it a moment ago.
-func (c *session) admits(ctx context.Context, a *asker) error {
+func (c *session) admits(a *asker) error {
 	if !a.space.IsSpace() {
 		return nil
 	}
-	uid, known := tenant.UIDFrom(ctx, a.space)
-	if !known || uid != c.rights.UID(a.space) || a.userTenant != tenant.System && c.rights.Suspended(a.space) {
+	uid := a.life
+	if uid == "" || uid != c.rights.UID(a.space) || a.userTenant != tenant.System && c.rights.Suspended(a.space) {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "tenants"}, string(a.space),
 			fmt.Errorf("tenant %q has been suspended or deleted meanwhile", a.space))
 	}
@@ -190,12 +233,15 @@ func (c *session) admits(ctx context.Context, a *asker) error {
 
 // confirm reports whether the server's authorizer allows every row, too. It is a second line of defense.
 func (s *Service) confirm(ctx context.Context, served func(schema.GroupResource) []schema.GroupResource, a *asker, rows []index.Row) bool {
-	own := *tenant.RequestFrom(ctx) // it notes what it decides
-	ctx = tenant.WithRequest(ctx, &own)
+	contexts, askers := map[tenant.Name]context.Context{}, map[tenant.Name]*asker{}
+	for _, in := range a.all() {
+		contexts[in.space], askers[in.space] = in.in(ctx), in
+	}
 	return !slices.ContainsFunc(rows, func(row index.Row) bool {
-		return ctx.Err() != nil || !slices.ContainsFunc(served(row.Resource), func(served schema.GroupResource) bool {
-			decision, _, err := s.config.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
-				User: a.user, Verb: "list", APIGroup: served.Group, APIVersion: "*", Resource: served.Resource,
+		in := askers[row.Space]
+		return ctx.Err() != nil || in == nil || !slices.ContainsFunc(served(row.Resource), func(served schema.GroupResource) bool {
+			decision, _, err := s.config.Authorizer.Authorize(contexts[row.Space], authorizer.AttributesRecord{
+				User: in.user, Verb: "list", APIGroup: served.Group, APIVersion: "*", Resource: served.Resource,
 				Namespace: row.Namespace, Name: row.Name, ResourceRequest: true,
 			})
 			return err == nil && decision == authorizer.DecisionAllow

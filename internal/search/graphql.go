@@ -41,14 +41,33 @@ func (s *Service) serveGraphQL(req *http.Request) (json.RawMessage, error) {
 	if errs != nil {
 		return encoded(response{Errors: errs})
 	}
+	if v := visitFrom(req.Context()); v != nil {
+		v.body = body
+	}
 	if operation.IsSubscription() {
 		return encoded(response{Errors: graphql.Refused("subscriptions need a web socket of the protocol graphql-transport-ws")})
 	}
 	return s.query(req.Context(), a, operation, body)
 }
 
+// enter has a request in GraphQL ask in the spaces that it is about.
+func (s *Service) enter(ctx context.Context, a *asker, operation *graphql.Operation) error {
+	named, err := namedBy(ctx, operation, root{now: time.Now()}, a.space)
+	if err != nil {
+		return err
+	}
+	return a.enter(ctx, named)
+}
+
 // query answers a query, body, which operation has been read of. The answer is encoded in its turn.
 func (s *Service) query(ctx context.Context, a *asker, operation *graphql.Operation, body []byte) (answer json.RawMessage, err error) {
+	err = s.enter(ctx, a, operation)
+	if refused := graphql.RefusedBy(err); refused != nil {
+		return encoded(response{Errors: refused})
+	}
+	if err != nil {
+		return nil, err
+	}
 	if s.remote != nil {
 		err = s.inTurn(ctx, a, ofGraphQL, func(ctx context.Context) error {
 			found, err := s.queryRemotely(ctx, operation, body, a)

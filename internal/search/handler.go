@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -42,15 +43,20 @@ const (
 // that decide whether the user may act in the space.
 func (s *Service) WithSearch(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		var answer json.RawMessage
-		var err error
-		switch req.URL.Path {
-		case Path:
-			answer, err = s.serve(req)
-		case GraphQLPath:
-			answer, err = s.serveGraphQL(req)
-		default:
+		if !IsPath(req.URL.Path) {
 			handler.ServeHTTP(w, req)
+			return
+		}
+		var answer json.RawMessage
+		looks, err := look(req.Context())
+		switch {
+		case looks:
+		case req.URL.Path == Path:
+			answer, err = s.serve(req)
+		default:
+			answer, err = s.serveGraphQL(req)
+		}
+		if errors.Is(err, errNotLetIn) || looks && err == nil { // others answer
 			return
 		}
 		if refused := graphql.RefusedBy(err); refused != nil {
@@ -87,6 +93,13 @@ func (s *Service) serve(req *http.Request) (json.RawMessage, error) {
 		return nil, badRequest(err)
 	}
 	asked.limit = min(asked.limit, s.config.Limits.Rows)
+	spaces, err := searchedBy(asked.query, a.space)
+	if err != nil {
+		return nil, badRequest(fmt.Errorf("%s: %w", ParameterQuery, err))
+	}
+	if err := a.enter(req.Context(), spaces); err != nil {
+		return nil, err
+	}
 	var answer json.RawMessage
 	if s.remote != nil {
 		err = s.inTurn(req.Context(), a, kindOf(asked.query), func(ctx context.Context) error {
@@ -125,11 +138,17 @@ func (s *Service) inTurn(parent context.Context, a *asker, kind string, do func(
 	defer cancel()
 	release, err := s.turns.take(ctx, a)
 	if err != nil {
+		limited.WithLabelValues("concurrency").Inc()
 		return unavailable(fmt.Sprintf("other searches of tenant %q take too long; try again", a.userTenant))
 	}
 	defer release()
 	defer observe(kind, time.Now())
-	if err = do(ctx); err != nil && parent.Err() == nil && ctx.Err() != nil && !errors.Is(err, errStillChanging) {
+	err = do(ctx)
+	if errors.Is(err, errOmitted) {
+		limited.WithLabelValues("objects").Inc()
+	}
+	if err != nil && parent.Err() == nil && ctx.Err() != nil && !errors.Is(err, errStillChanging) {
+		limited.WithLabelValues("time").Inc()
 		return unavailable(fmt.Sprintf("the search has taken %s, and is ended; use more filters", s.config.Limits.Time))
 	}
 	return err
@@ -137,14 +156,24 @@ func (s *Service) inTurn(parent context.Context, a *asker, kind string, do func(
 
 // asker is who searches, and where.
 type asker struct {
-	user        user.Info
-	userTenant  tenant.Name
-	space       tenant.Name
+	user       user.Info
+	userTenant tenant.Name
+	space      tenant.Name
+	// request is what the request says about tenants, and life the UID of the tenant to whose space it was admitted.
+	request tenant.Request
+	life    types.UID
+	// minRevision is what the answer must not be older than.
 	minRevision int64
+	// places are who asks in each of the spaces that are searched, itself among them if its own space is. Nil is itself alone.
+	places []*asker
 }
 
 func newAsker(ctx context.Context) (*asker, error) {
-	a := &asker{}
+	r := tenant.RequestFrom(ctx)
+	if r == nil {
+		return nil, badRequest(tenant.ErrNoTenant)
+	}
+	a := &asker{request: *r}
 	var err error
 	if a.space, err = tenant.SpaceFrom(ctx); err != nil {
 		return nil, badRequest(err)
@@ -156,7 +185,26 @@ func newAsker(ctx context.Context) (*asker, error) {
 	if a.user == nil || slices.Contains(a.user.GetGroups(), user.AllUnauthenticated) {
 		return nil, apierrors.NewUnauthorized("log in to search")
 	}
+	a.life, _ = tenant.UIDFrom(ctx, a.space)
 	return a, nil
+}
+
+// all returns who asks in each of the spaces that are searched.
+func (a *asker) all() []*asker {
+	if len(a.places) == 0 {
+		return []*asker{a}
+	}
+	return a.places
+}
+
+// in returns the context of a request to the space of the asker alone, which notes nothing for others.
+func (a *asker) in(ctx context.Context) context.Context {
+	own := a.request
+	ctx = tenant.WithRequest(request.WithUser(ctx, a.user), &own)
+	if a.life != "" {
+		ctx = tenant.WithUID(ctx, a.space, a.life)
+	}
+	return ctx
 }
 
 // question is what somebody searches for.

@@ -27,14 +27,19 @@ var (
 		Name: "tenantry_search_refused_objects_total", StabilityLevel: metrics.ALPHA,
 		Help: "How many versions of objects the database of the index has refused. They are found by kind, namespace and name alone, and answers say so to who may list them.",
 	})
+	limited = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name: "tenantry_search_limited_total", StabilityLevel: metrics.ALPHA,
+		Help: "How many searches were not answered because of a limit: concurrency (--search-concurrency, others of the tenant took too long), time (--search-timeout) or objects (--search-max-objects).",
+	}, []string{"limit"})
 	durations = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name: "tenantry_search_duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "How long searches took, with what they waited for, by the kind of query: all, filter, keyword, both, graphql, or watch.",
 		Buckets: []float64{.005, .01, .025, .05, .1, .2, .5, 1, 2, 5, 10},
 	}, []string{"query"})
-	readyDesc  = prometheus.NewDesc("tenantry_search_ready", "1 if the index has everything, and searches are answered.", nil, nil)
-	rowsDesc   = prometheus.NewDesc("tenantry_search_rows", "How many objects are in the index.", nil, nil)
-	behindDesc = prometheus.NewDesc("tenantry_search_behind_revisions", "By how many revisions of etcd the index is behind what its process has been told of, in the space that is the farthest behind.", nil, nil)
+	readyDesc   = prometheus.NewDesc("tenantry_search_ready", "1 if the index has everything, and searches are answered.", nil, nil)
+	rowsDesc    = prometheus.NewDesc("tenantry_search_rows", "How many objects are in the index.", nil, nil)
+	missingDesc = prometheus.NewDesc("tenantry_search_omitted_objects", "How many objects are not in the index, because their tenant has more than --search-max-objects. Searches that would show them are refused.", nil, nil)
+	behindDesc  = prometheus.NewDesc("tenantry_search_behind_revisions", "By how many revisions of etcd the index is behind what its process has been told of, in the space that is the farthest behind.", nil, nil)
 )
 
 // observe notes how long a search of a kind took.
@@ -68,7 +73,7 @@ func (s *Service) ServeMetrics() {
 	shown.Show(collector{s})
 }
 
-var register = sync.OnceFunc(func() { legacyregistry.MustRegister(lag, rebuilds, refused, durations) })
+var register = sync.OnceFunc(func() { legacyregistry.MustRegister(lag, rebuilds, refused, limited, durations) })
 
 // shown is the place of what is computed when metrics are read: one process may have several services, one after the other.
 var shown bounds.Replaceable
@@ -78,7 +83,7 @@ type collector struct{ *Service }
 
 // Describe implements prometheus.Collector.
 func (collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{readyDesc, rowsDesc, behindDesc} {
+	for _, desc := range []*prometheus.Desc{readyDesc, rowsDesc, missingDesc, behindDesc} {
 		descs <- desc
 	}
 }
@@ -104,6 +109,9 @@ func (c collector) Collect(shown chan<- prometheus.Metric) {
 		return
 	}
 	shown <- prometheus.MustNewConstMetric(rowsDesc, prometheus.GaugeValue, float64(rows))
+	if missing, err := current.index.Missing(ctx); err == nil {
+		shown <- prometheus.MustNewConstMetric(missingDesc, prometheus.GaugeValue, float64(missing))
+	}
 	if p, err := current.index.Progress(ctx); err == nil {
 		behind := 0.0
 		if !current.queue.isEmpty() {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -66,6 +67,9 @@ func (b *buffered) message() string {
 	}
 	if json.Unmarshal(b.body.Bytes(), &status) == nil && status.Message != "" {
 		return status.Message
+	}
+	if strings.HasPrefix(b.header.Get("Content-Type"), "text/plain") {
+		return strings.TrimSpace(b.body.String())
 	}
 	return http.StatusText(b.status)
 }

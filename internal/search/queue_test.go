@@ -47,6 +47,17 @@ func (s *stored) Read(_ context.Context, change *storage.StoredChange) (int64, e
 
 func (s *stored) Revision(context.Context) (int64, error) { return s.revision, nil }
 
+// At knows keys as secretIn makes them.
+func (s *stored) At(key string, revision int64) (storage.StoredChange, bool, error) {
+	parts := strings.Split(key, "/")
+	if len(parts) != 6 {
+		return storage.StoredChange{}, false, nil
+	}
+	change := secretIn(tenant.Name(parts[3]), parts[5], revision)
+	change.Drop()
+	return change, true, nil
+}
+
 // secretIn returns a change of a Secret in a space.
 func secretIn(space tenant.Name, name string, revision int64) storage.StoredChange {
 	return storage.StoredChange{

@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/properties"
 	"github.com/tenantry/tenantry/internal/search/query"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 const (
@@ -34,14 +35,18 @@ var (
 // visible object to the next, so that nothing tells of others that stand between them.
 func (v *view) related(ctx context.Context, rows []index.Row, kinds []string) ([]Related, error) {
 	r := &relations{view: v, found: map[index.After]*relative{}, known: map[index.After]bool{}}
+	in := map[tenant.Name][]index.Row{}
 	for i := range rows {
 		r.known[placeOf(&rows[i])] = true
+		in[rows[i].Space] = append(in[rows[i].Space], rows[i])
 	}
-	if err := r.follow(ctx, rows); err != nil {
-		return nil, err
+	for _, space := range sortedKeys(in) { // no relation leaves a space
+		r.scope = v.scopes[space]
+		if err := r.follow(ctx, in[space]); err != nil {
+			return nil, err
+		}
 	}
-	all := r.byKind(kinds)
-	return all, nil
+	return r.byKind(kinds), nil
 }
 
 // placeOf returns the place of a row, whatever it was ordered by.
@@ -60,6 +65,8 @@ type relative struct {
 // relations collects related objects.
 type relations struct {
 	*view
+	// scope is the space in which they are looked for.
+	scope index.Scope
 	// known are the places of those whose relatives are looked for.
 	known map[index.After]bool
 	found map[index.After]*relative

@@ -77,6 +77,8 @@ type identity struct {
 	Tenant tenant.Name `json:"tenant"`
 	Space  tenant.Name `json:"space"`
 	Life   types.UID   `json:"life,omitempty"`
+	// Elsewhere are who asks in other spaces that are searched.
+	Elsewhere []identity `json:"elsewhere,omitempty"`
 }
 
 // maxAnswerSize is how many bytes of an answer of the service are read: what its client may have, and the places of what is shown, which
@@ -214,6 +216,10 @@ func (s *Service) remotely(ctx context.Context, a *asker, ask func() ([]place, e
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("reading which resources there are: %w", err))
 	}
+	searched := map[string]bool{}
+	for _, in := range a.all() {
+		searched[in.space.String()] = true
+	}
 	for pause := attemptPause; ; pause = min(2*pause, maxAttemptPause) {
 		shown, err := ask()
 		if err != nil {
@@ -221,10 +227,10 @@ func (s *Service) remotely(ctx context.Context, a *asker, ask func() ([]place, e
 		}
 		rows := make([]index.Row, len(shown))
 		for i, p := range shown {
-			if p.Space != a.space.String() {
+			if !searched[p.Space] {
 				return apierrors.NewInternalError(fmt.Errorf("the search service answers for space %q", p.Space))
 			}
-			rows[i] = index.Row{Resource: schema.GroupResource{Group: p.APIGroup, Resource: p.Resource}, Namespace: string(p.Namespace), Name: string(p.Name)}
+			rows[i] = index.Row{Space: tenant.Name(p.Space), Resource: schema.GroupResource{Group: p.APIGroup, Resource: p.Resource}, Namespace: string(p.Namespace), Name: string(p.Name)}
 		}
 		if s.confirm(ctx, func(stored schema.GroupResource) []schema.GroupResource { return rights.ServedOf(served, stored) }, a, rows) {
 			return nil
@@ -257,7 +263,7 @@ func (r *remote) askOne(ctx context.Context, method, url string, body []byte, a 
 	if err != nil {
 		return false, apierrors.NewInternalError(err)
 	}
-	if err := a.write(ctx, req); err != nil {
+	if err := a.write(req); err != nil {
 		return false, apierrors.NewInternalError(err)
 	}
 	if len(body) > 0 {
@@ -311,12 +317,21 @@ func withoutAddress(err error) error {
 	return errors.New("no connection")
 }
 
-// write says who asks, and where.
-func (a *asker) write(ctx context.Context, req *http.Request) error {
-	who := identity{
-		Name: a.user.GetName(), UID: a.user.GetUID(), Groups: a.user.GetGroups(), Extra: a.user.GetExtra(), Tenant: a.userTenant, Space: a.space,
+// identity returns who asks, and where.
+func (a *asker) identity() identity {
+	return identity{
+		Name: a.user.GetName(), UID: a.user.GetUID(), Groups: a.user.GetGroups(), Extra: a.user.GetExtra(), Tenant: a.userTenant, Space: a.space, Life: a.life,
 	}
-	who.Life, _ = tenant.UIDFrom(ctx, a.space)
+}
+
+// write says who asks, and where.
+func (a *asker) write(req *http.Request) error {
+	who := a.identity()
+	for _, in := range a.all() {
+		if in != a {
+			who.Elsewhere = append(who.Elsewhere, in.identity())
+		}
+	}
 	encoded, err := json.Marshal(who)
 	if err != nil {
 		return fmt.Errorf("encoding who asks: %w", err)
@@ -363,6 +378,25 @@ func askedBy(req *http.Request, servers authenticator.Request) (context.Context,
 	if err := json.Unmarshal(decoded, &who); err != nil {
 		return nil, fmt.Errorf("header %s: %w", askerHeader, err)
 	}
+	ctx, err := who.in(context.WithValue(req.Context(), forServerKey{}, true))
+	if err != nil {
+		return nil, err
+	}
+	v := &visit{admitted: map[tenant.Name]*asker{}, final: true}
+	for i := range who.Elsewhere {
+		in, err := who.Elsewhere[i].in(req.Context())
+		if err != nil {
+			return nil, err
+		}
+		if v.admitted[who.Elsewhere[i].Space], err = newAsker(in); err != nil {
+			return nil, err
+		}
+	}
+	return withVisit(ctx, v), nil
+}
+
+// in returns the context of a request as the server has had it in one space.
+func (who *identity) in(ctx context.Context) (context.Context, error) {
 	for _, n := range []tenant.Name{who.Tenant, who.Space} { // none is never the system space
 		if _, err := tenant.Parse(string(n)); err != nil {
 			return nil, fmt.Errorf("header %s: %w", askerHeader, err)
@@ -373,7 +407,7 @@ func askedBy(req *http.Request, servers authenticator.Request) (context.Context,
 		r.Admit(who.Tenant) // as the server has
 	}
 	u := &user.DefaultInfo{Name: who.Name, UID: who.UID, Groups: who.Groups, Extra: who.Extra}
-	ctx := tenant.WithRequest(request.WithUser(context.WithValue(req.Context(), forServerKey{}, true), u), r)
+	ctx = tenant.WithRequest(request.WithUser(ctx, u), r)
 	if who.Space.IsSpace() {
 		ctx = tenant.WithUID(ctx, who.Space, who.Life)
 	}

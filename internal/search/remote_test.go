@@ -47,9 +47,9 @@ func TestWhoAsks(t *testing.T) {
 		"the system":           {user: &user.DefaultInfo{Name: "jane"}, userTenant: tenant.System, space: "globex"},
 		"in the system space":  {user: &user.DefaultInfo{Name: "jane"}, userTenant: tenant.System, space: tenant.System},
 	} {
-		ctx := tenant.WithUID(t.Context(), a.space, "life")
+		a.life = "life"
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, Path, http.NoBody)
-		if err := a.write(ctx, req); err != nil {
+		if err := a.write(req); err != nil {
 			t.Fatal(err)
 		}
 		got, err := askedBy(req, anyServer)
@@ -86,7 +86,7 @@ func TestWhoMayAsk(t *testing.T) {
 		return w.Code
 	}
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, Path, http.NoBody)
-	if err := (&asker{user: &user.DefaultInfo{Name: "jane"}, userTenant: "acme", space: "acme"}).write(t.Context(), req); err != nil {
+	if err := (&asker{user: &user.DefaultInfo{Name: "jane"}, userTenant: "acme", space: "acme"}).write(req); err != nil {
 		t.Fatal(err)
 	}
 	good := req.Header.Get(askerHeader)
@@ -162,7 +162,7 @@ func TestRemoteAnswersAreConfirmed(t *testing.T) {
 		"another space": {authorizer.DecisionAllow, "globex", "InternalError"},
 	} {
 		answer.Items[0].Space = tc.space
-		f := &fixture{T: t, service: newRemote(t, answers(t, answer), func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		f := &fixture{TB: t, service: newRemote(t, answers(t, answer), func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 			return tc.decision, "", nil
 		})}
 		f.service.config.Limits.Time = 200 * time.Millisecond
@@ -200,7 +200,7 @@ func TestRemoteGraphQLIsConfirmed(t *testing.T) {
 			return authorizer.DecisionAllow, "", nil
 		})
 		s.config.Limits.Time = 200 * time.Millisecond
-		if got := (&fixture{T: t, service: s}).graphql(query); got != tc.want {
+		if got := (&fixture{TB: t, service: s}).graphql(query); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}
@@ -253,7 +253,7 @@ func TestRemoteFailures(t *testing.T) {
 			_, _ = w.Write([]byte(`{"kind":"Status","status":"Failure","reason":"Forbidden","code":403}`))
 		}, "Forbidden"},
 	} {
-		if got := (&fixture{T: t, service: newRemote(t, tc.answer, allow)}).search(""); got != tc.want {
+		if got := (&fixture{TB: t, service: newRemote(t, tc.answer, allow)}).search(""); got != tc.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -268,12 +268,12 @@ func TestRemoteFailures(t *testing.T) {
 			answer(w)
 		}), allow)
 		s.remote.servers = append(s.remote.servers, s.remote.servers...)
-		if got := (&fixture{T: t, service: s}).search(""); got != want || asked.Load() != 1 {
+		if got := (&fixture{TB: t, service: s}).search(""); got != want || asked.Load() != 1 {
 			t.Errorf("one that %s: %q, and %d were asked", name, got, asked.Load())
 		}
 	}
 	// Another one is asked if one is not there.
-	f := &fixture{T: t, service: newRemote(t, answers(t, &Answer{Items: []Item{}}), allow, "https://127.0.0.1:1", "https://127.0.0.1:2")}
+	f := &fixture{TB: t, service: newRemote(t, answers(t, &Answer{Items: []Item{}}), allow, "https://127.0.0.1:1", "https://127.0.0.1:2")}
 	if got := f.search(""); got != "" {
 		t.Errorf("of several: %q", got)
 	}

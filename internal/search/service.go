@@ -33,6 +33,8 @@ type Options struct {
 	Limits Limits
 	// Annotations are those that are searched and shown. None by default: annotations hold copies of whole objects.
 	Annotations []string
+	// Objects is how many objects of a tenant's space are in the index at most, zero for any number. A search that would show others is refused.
+	Objects int64
 	// Properties are those that objects have besides what kubectl prints of them.
 	Properties properties.List
 }
@@ -43,6 +45,9 @@ func (o Options) Validate() []error {
 	if slices.Contains(o.Annotations, lastApplied) {
 		errs = append(errs, fmt.Errorf("--search-annotations: annotation %s has a copy of the whole object, with the data of Secrets, and cannot be searched; leave it out", lastApplied))
 	}
+	if o.Objects < 0 {
+		errs = append(errs, fmt.Errorf("--search-max-objects is %d, and must not be negative; 0 is for any number", o.Objects))
+	}
 	for _, err := range []error{o.Remote.Validate(), o.Limits.Validate()} {
 		if err != nil {
 			errs = append(errs, err)
@@ -50,6 +55,9 @@ func (o Options) Validate() []error {
 	}
 	return errs
 }
+
+// DefaultObjects is how many objects of a tenant's space are in the index without a flag.
+const DefaultObjects = 1_000_000
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -147,6 +155,7 @@ func (s *Service) open(ctx context.Context, keep bool) (database *index.Index, l
 	if err != nil {
 		return nil, false, err
 	}
+	database.SetMost(s.config.Objects)
 	if leads, err = database.Lead(ctx); err != nil {
 		return nil, false, errors.Join(err, database.Close())
 	}
@@ -167,7 +176,8 @@ func (s *Service) resumable(ctx context.Context, stream *storage.Stream, p *inde
 	return min(p.All(), last.Revision), nil
 }
 
-// begin opens the database and makes a session of it: one that goes on with what is there, if it is kept and can be.
+// begin opens the database and makes a session of it: one that goes on with what is there, if it is kept and can be, or compares that with what
+// there is.
 func (s *Service) begin(ctx context.Context, stream *storage.Stream, keep bool) (*session, error) {
 	config := s.config.Rights
 	var err error
@@ -183,7 +193,7 @@ func (s *Service) begin(ctx context.Context, stream *storage.Stream, keep bool) 
 	if err != nil {
 		return nil, err
 	}
-	p, since := index.Progress{}, int64(0)
+	p, since, compares := index.Progress{}, int64(0), false
 	if keep {
 		if p, err = database.Progress(ctx); err == nil {
 			since, err = s.resumable(ctx, stream, &p, identity)
@@ -191,7 +201,8 @@ func (s *Service) begin(ctx context.Context, stream *storage.Stream, keep bool) 
 		if err != nil {
 			return nil, errors.Join(err, database.Close())
 		}
-		if since == 0 && !database.Shared() { // a new file is made sooner than one is emptied
+		compares = since == 0 && p.Complete && p.Identity == identity
+		if since == 0 && !compares && !database.Shared() { // a new file is made sooner than one is emptied
 			if err := database.Close(); err != nil {
 				return nil, err
 			}
@@ -203,6 +214,10 @@ func (s *Service) begin(ctx context.Context, stream *storage.Stream, keep bool) 
 	current := newSession(stream, rights.NewState(config), database, &s.config.Options, leads)
 	current.changed, current.rightsChanged = s.watches.changed, s.watches.rightsChanged
 	current.identity = identity
+	if compares && leads {
+		current.compared = &index.Keys{}
+		klog.InfoS("Search: the index is compared with what there is, because nobody knows all that has become of that since", "revision", p.All())
+	}
 	if since > 0 {
 		current.since, current.base, current.noted = since, p, p
 		current.mark.decode(p.Mark)

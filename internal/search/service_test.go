@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -37,7 +38,7 @@ var secrets = schema.GroupResource{Resource: "secrets"}
 // fixture is a service in which jane of acme may list the Secrets in namespace a. There is one in a and one
 // in b. Everything is known up to revision 10.
 type fixture struct {
-	*testing.T
+	testing.TB
 	// dir is that of the index.
 	dir     string
 	service *Service
@@ -48,9 +49,9 @@ type fixture struct {
 	revision atomic.Int64
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	f := &fixture{T: t, authorize: func() (authorizer.Decision, error) { return authorizer.DecisionAllow, nil }}
+	f := &fixture{TB: t, authorize: func() (authorizer.Decision, error) { return authorizer.DecisionAllow, nil }}
 	state := rights.NewState(rights.Config{
 		Order:   func() []authzconfig.AuthorizerType { return []authzconfig.AuthorizerType{"RBAC"} },
 		Builtin: []rights.Resource{{Stored: secrets, Served: []schema.GroupResource{secrets}}},
@@ -87,7 +88,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // lead has this process write a database.
-func lead(t *testing.T, database *index.Index) {
+func lead(t testing.TB, database *index.Index) {
 	t.Helper()
 	if leads, err := database.Lead(t.Context()); err != nil || !leads {
 		t.Fatal(leads, err)
@@ -300,7 +301,7 @@ func TestNothingIsConfirmedForNobody(t *testing.T) {
 		return authorizer.DecisionAllow, nil
 	}
 	rows := []index.Row{{Space: "acme", Resource: secrets, Namespace: "a"}, {Space: "acme", Resource: secrets, Namespace: "b"}}
-	if f.service.confirm(ctx, f.session.rights.Served, &asker{user: &user.DefaultInfo{}}, rows) || asked != 1 {
+	if f.service.confirm(ctx, f.session.rights.Served, &asker{user: &user.DefaultInfo{}, space: "acme"}, rows) || asked != 1 {
 		t.Errorf("the authorizer was asked %d times", asked)
 	}
 }
@@ -413,5 +414,59 @@ func TestRightsThatChangeOften(t *testing.T) {
 	}
 	if got := f.search(""); got != "a" || changes != 30 {
 		t.Errorf("got %q after %d", got, changes)
+	}
+}
+
+// BenchmarkAfterChange measures the first search after a right has been given or taken away, of a user who is bound in many namespaces as well.
+func BenchmarkAfterChange(b *testing.B) {
+	for _, namespaces := range []int{1, 1000, 10_000} {
+		for _, changes := range []bool{true, false} {
+			b.Run(fmt.Sprintf("namespaces=%d/after=%v", namespaces, changes), func(b *testing.B) {
+				f := newFixture(b)
+				revision := int64(10)
+				f.bindIn(namespaces)
+				for b.Loop() {
+					if changes {
+						b.StopTimer()
+						revision++
+						f.bind(revision%2 == 0, revision)
+						b.StartTimer()
+					}
+					f.revision.Store(revision)
+					f.session.noted.Revision = revision
+					f.session.Reached(revision)
+					if got := f.search(""); got != "a" && got != "" {
+						b.Fatal(got)
+					}
+				}
+			})
+		}
+	}
+}
+
+// bindIn has jane bound in so many namespaces, n0 and so on, beside a.
+func (f *fixture) bindIn(namespaces int) {
+	f.Helper()
+	for i := range namespaces {
+		place := storage.Place{Space: "acme", Namespace: fmt.Sprint("n", i), Name: "r"}
+		f.tell(schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}, place,
+			&rbacv1.Role{Rules: []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"secrets"}}}}, 5)
+		f.tell(schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}, place,
+			&rbacv1.RoleBinding{Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "jane"}}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"}}, 5)
+	}
+}
+
+// TestBoundInManyNamespaces has a user who is bound in 10,000 namespaces find what there is in these.
+func TestBoundInManyNamespaces(t *testing.T) {
+	f := newFixture(t)
+	f.bindIn(10_000)
+	for _, namespace := range []string{"n0", "n5000", "n9999", "n10000"} {
+		row := index.Row{Space: "acme", Resource: secrets, Namespace: namespace, Name: "s", Kind: "Secret"}
+		if _, err := f.session.index.Apply(t.Context(), []index.Write{{Key: namespace, Rows: []index.Row{row}}}, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := f.search("?q=kind:secret"); got != "a,n0,n5000,n9999" {
+		t.Errorf("got %s", got)
 	}
 }

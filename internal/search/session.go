@@ -46,6 +46,9 @@ type session struct {
 	noted         index.Progress
 	mark          mark
 	newest, wrote int64
+	// compared has the keys of all that there is, until the index, which was of an earlier time, has nothing else. It is nil if it was empty, or
+	// goes on.
+	compared *index.Keys
 
 	mu sync.Mutex
 	// leads is whether this process writes the index. If it does not, the queue has what another one has not written.
@@ -62,6 +65,7 @@ type session struct {
 type source interface {
 	Decode(ctx context.Context, change *storage.StoredChange) (runtime.Object, storage.Place, error)
 	Read(ctx context.Context, change *storage.StoredChange) (int64, error)
+	At(key string, revision int64) (storage.StoredChange, bool, error)
 	Revision(ctx context.Context) (int64, error)
 }
 

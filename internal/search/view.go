@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/query"
 )
@@ -38,8 +40,14 @@ func (v *view) aside() string {
 
 // find returns what matches, and what is related to it.
 func (v *view) find(ctx context.Context, asked *question) (index.Found, []Related, error) {
+	scopes, err := v.scopesOf(asked.query)
+	if err != nil {
+		return index.Found{}, nil, err
+	}
+	first := scopes[0]
 	found, err := v.snapshot.Select(ctx, index.Selection{
-		Space: v.scope.Space, Shared: v.scope.Shared, Visible: v.scope.Visible, Query: asked.query, Order: asked.order, Limit: asked.limit, Offset: asked.offset, After: asked.after, Bytes: asked.bytes,
+		Space: first.Space, Shared: first.Shared, Visible: first.Visible, Others: scopes[1:],
+		Query: asked.query, Order: asked.order, Limit: asked.limit, Offset: asked.offset, After: asked.after, Bytes: asked.bytes,
 		NoCount: !asked.count, NoRows: !asked.items && !asked.related,
 	})
 	if err != nil {
@@ -57,9 +65,29 @@ func (v *view) find(ctx context.Context, asked *question) (index.Found, []Relate
 	return found, related, err
 }
 
+// scopesOf returns what may be seen of the spaces that a query is about.
+func (v *view) scopesOf(q query.Query) ([]index.Scope, error) {
+	spaces, err := searchedBy(q, v.own)
+	if err != nil {
+		return nil, badRequest(err)
+	}
+	scopes := make([]index.Scope, len(spaces))
+	for i, n := range spaces {
+		known := false
+		if scopes[i], known = v.scopes[n]; !known {
+			return nil, apierrors.NewInternalError(fmt.Errorf("nobody has let the search into %q", n))
+		}
+	}
+	return scopes, nil
+}
+
 // complete returns the values of a property among what matches.
 func (v *view) complete(ctx context.Context, q query.Query, property string, limit int) ([]string, error) {
-	values, err := v.snapshot.Values(ctx, v.scope, q, property, limit)
+	scopes, err := v.scopesOf(q)
+	if err != nil {
+		return nil, err
+	}
+	values, err := v.snapshot.Values(ctx, scopes, q, property, limit)
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -68,7 +96,11 @@ func (v *view) complete(ctx context.Context, q query.Query, property string, lim
 
 // properties returns the names of the properties that what matches has.
 func (v *view) properties(ctx context.Context, q query.Query) ([]string, error) {
-	names, err := v.snapshot.Names(ctx, v.scope, q)
+	scopes, err := v.scopesOf(q)
+	if err != nil {
+		return nil, err
+	}
+	names, err := v.snapshot.Names(ctx, scopes, q)
 	if err != nil {
 		return nil, unreadable(err)
 	}

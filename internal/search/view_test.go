@@ -19,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/internal/search/properties"
 	"github.com/tenantry/tenantry/internal/search/query"
 	"github.com/tenantry/tenantry/internal/search/rights"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // TestRelations has a Deployment with a ReplicaSet and a pod, a Service of the pod, and users who see some of them.
@@ -64,7 +65,7 @@ func TestRelations(t *testing.T) {
 		}
 		var got []string
 		if err := f.session.index.View(t.Context(), func(s *index.Snapshot) error {
-			v := &view{snapshot: s, scope: index.Scope{Space: "acme", Visible: &rights.Set{Whole: tc.visible}}}
+			v := &view{snapshot: s, own: "acme", scopes: map[tenant.Name]index.Scope{"acme": {Space: "acme", Visible: &rights.Set{Whole: tc.visible}}}}
 			found, related, err := v.find(t.Context(), &question{query: q, limit: 10, items: true, related: true, kinds: tc.kinds})
 			shown := len(found.Rows)
 			for _, of := range related {

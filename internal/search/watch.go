@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,6 +80,9 @@ func (s *Service) serveOperation(ctx context.Context, op *operation) error {
 
 // queryOnce sends the answer to a query, for which there is room before it is made.
 func (s *Service) queryOnce(ctx context.Context, a *asker, op *operation, request *graphql.Operation) error {
+	if err := s.enter(ctx, a, request); err != nil { // before there is room for the answer, because it may come again
+		return err
+	}
 	waiting, cancel := context.WithTimeout(ctx, s.config.Limits.Time)
 	defer cancel()
 	if op.reserve(waiting) != nil {
@@ -101,6 +105,9 @@ func (s *Service) watch(ctx context.Context, a *asker, op *operation, request *g
 	if err != nil {
 		return err
 	}
+	if spaces, err := searchedBy(asked.query, a.space); err != nil || len(spaces) != 1 || spaces[0] != a.space {
+		return graphql.Refuse(cmp.Or(err, errOneSpace))
+	}
 	asked.limit, asked.items, asked.order, asked.offset, asked.bytes = maxWatched, true, query.Order{}, 0, maxWatchedBytes
 	own, release, err := s.watches.begin(a)
 	if err != nil {
@@ -121,6 +128,8 @@ func (s *Service) watch(ctx context.Context, a *asker, op *operation, request *g
 	}}
 	return w.run(ctx)
 }
+
+var errOneSpace = errors.New("a subscription is about one space: subscribe below the root of each")
 
 // watching is one subscription.
 type watching struct {

@@ -47,11 +47,14 @@ func (s *session) write(ctx context.Context) error {
 			return err
 		}
 	} else if s.since == 0 {
-		if err := s.index.Reset(ctx, s.identity); err != nil {
+		if err := s.empty(ctx); err != nil {
 			return err
 		}
 	}
 	if _, err := s.apply(ctx, s.defaultWrites()); err != nil {
+		return err
+	}
+	if err := s.refill(ctx); err != nil { // there may be room for more than there was
 		return err
 	}
 	renew := time.NewTicker(renewal)
@@ -63,8 +66,22 @@ func (s *session) write(ctx context.Context) error {
 	}
 }
 
+// empty begins an index anew, or has it compared.
+func (s *session) empty(ctx context.Context) error {
+	if s.compared != nil {
+		return s.index.Recheck(ctx)
+	}
+	return s.index.Reset(ctx, s.identity)
+}
+
 // writeNext writes what is in the queue, or waits for something.
 func (s *session) writeNext(ctx context.Context, renew <-chan time.Time) error {
+	if s.compared != nil && s.told.get() > 0 && !s.isBuilding(s.queue.behind()) {
+		if err := s.index.Keep(ctx, s.compared); err != nil {
+			return err
+		}
+		s.compared = nil
+	}
 	turn := s.queue.take()
 	// Most progress is that nothing has happened. Whoever reads knows that from the stream.
 	if len(turn) == 0 && !s.finishes() {
@@ -93,7 +110,42 @@ func (s *session) writeTurn(ctx context.Context, turn []*lane) error {
 	s.wrote = max(s.wrote, w.last)
 	s.queue.done(turn, w.share(time.Since(began)), w.weights)
 	s.move()
-	s.changed(w.spaces.Union(spaces))
+	concerned := w.spaces.Union(spaces)
+	s.changed(concerned)
+	return s.refill(ctx, concerned.UnsortedList()...)
+}
+
+// refillBatch is how many objects of a space that were left out are read at once when there is room for them.
+const refillBatch = 500
+
+// refill has objects written that were left out of the index, if there is room for them now: of some spaces in which something has changed, of
+// all if there are none. What is being written of a space already comes first.
+func (s *session) refill(ctx context.Context, spaces ...tenant.Name) error {
+	keys, err := s.index.Omitted(ctx, refillBatch, spaces...)
+	if err != nil && s.index.Passing(err) {
+		return nil // it is tried again when something of the space is written
+	}
+	if err != nil {
+		return err
+	}
+	for space, of := range keys {
+		if s.queue.missing(space) > 0 {
+			continue
+		}
+		for _, key := range of {
+			change, known, err := s.stream.At(key, max(s.told.get(), listedAt+1))
+			switch {
+			case err != nil:
+				return err
+			case known:
+				s.queue.add(&change, nil, change.Revision)
+			default: // of a definition that has gone
+				if _, err := s.apply(ctx, []index.Write{{Key: key}}); err != nil {
+					return err
+				}
+			}
+		}
+	}
 	return nil
 }
 
@@ -126,13 +178,18 @@ func (s *session) state() index.Progress {
 		return s.base
 	}
 	behind := s.queue.behind()
-	if len(behind) > 0 && behind[0].Revision < listedAt {
+	if s.compared != nil || s.isBuilding(behind) {
 		return index.Progress{Revision: index.Building}
 	}
 	if len(behind) > maxBehind { // those stand for all others
 		told, behind = behind[maxBehind].Revision, behind[:maxBehind]
 	}
 	return index.Progress{Revision: told, Behind: behind}
+}
+
+// isBuilding reports whether something is missing of what there was when the stream began.
+func (*session) isBuilding(behind []index.Behind) bool {
+	return len(behind) > 0 && behind[0].Revision < listedAt
 }
 
 // renew says that this process still writes, and how far it is.
@@ -153,6 +210,11 @@ func (s *session) renew(ctx context.Context) error {
 // apply writes, and returns the spaces in which that changes something, index.Shared for all of them. If the database cannot be reached
 // it waits, and the queue and those who search with it.
 func (s *session) apply(ctx context.Context, writes []index.Write) (sets.Set[tenant.Name], error) {
+	if s.compared != nil {
+		for i := range writes {
+			s.compared.Add(writes[i].Key)
+		}
+	}
 	state := s.state()
 	s.index.SetMark(s.mark.encode())
 	spaces, err := s.applyTo(ctx, writes, &state)

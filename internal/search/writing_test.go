@@ -162,6 +162,47 @@ func TestWoken(t *testing.T) {
 	told("when one goes beside one that is refused", "acme", "globex")
 }
 
+// TestRefill has objects come into the index when there is room for them: those that were left out are read again, without anybody's doing.
+func TestRefill(t *testing.T) {
+	f := newFixture(t)
+	f.session.index.SetMost(4) // of which two are there
+	source := &stored{revision: 12}
+	f.session.stream = source
+	write := func() {
+		t.Helper()
+		for turn := f.session.queue.take(); len(turn) > 0; turn = f.session.queue.take() {
+			if err := f.session.writeTurn(t.Context(), turn); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	expect := func(what, want string, omitted int64) {
+		t.Helper()
+		missing, err := f.session.index.Missing(t.Context())
+		if got := f.search("?q=namespace:a"); got != want || err != nil || missing != omitted {
+			t.Errorf("%s: %s, and %d are left out, %v", what, got, missing, err)
+		}
+	}
+	gone := func(name string) {
+		change := secretIn("acme", name, 12)
+		change.Deleted = true
+		f.session.queue.addAll(change)
+		write()
+	}
+	f.revision.Store(12)
+	f.session.Reached(12)
+	f.session.queue.addAll(secretIn("acme", "x1", 11), secretIn("acme", "x2", 11), secretIn("acme", "x3", 12), secretIn("acme", "x4", 12))
+	write()
+	expect("with two too many", "InsufficientStorage", 2)
+	gone("x1")
+	expect("with one too many", "InsufficientStorage", 1)
+	gone("x2")
+	expect("with room for all", "a,a,a", 0)
+	if len(source.read) != 2 {
+		t.Errorf("read again: %q", source.read)
+	}
+}
+
 // widgets are custom resources.
 var widgets = schema.GroupResource{Group: "example.com", Resource: "widgets"}
 

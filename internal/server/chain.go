@@ -22,6 +22,7 @@ import (
 //
 //	WithTenant         which space the URL names
 //	WithSockets        subscriptions, if the server has searches: each as a request to what follows
+//	WithSpaces         searches of several spaces: a request to what follows in each
 //	WithAnswers        count the answers, by tenant
 //	WithSent           which bytes of a watch its client has been sent
 //	withEnd            end what a server waits for that is ended before it is ready
@@ -89,7 +90,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, f
 	handler = a.start.withEnd(withRights(handler, func() bool { return a.rbac.HasSynced() && a.users.HasSynced() }, generic.Serializer))
 	handler = usage.WithAnswers(flowcontrol.WithSent(handler), a.usage, a.recorder)
 	if finder != nil {
-		handler = finder.WithSockets(handler)
+		handler = finder.WithSockets(finder.WithSpaces(handler))
 	}
 	return filters.WithTenant(handler, generic.Serializer)
 }

@@ -38,14 +38,18 @@ func (w *Write) Identity() Write {
 	return bare
 }
 
-// setAside returns how many of the visible objects of a space have nothing but their identity.
+// setAside returns how many of the visible objects have nothing but their identity.
 func (x *Index) setAside(ctx context.Context, tx *sql.Tx, s Selection, v *visible) (int, error) {
-	shared := s.Space
-	if s.Shared {
-		shared = Shared
+	var spaces []string
+	for _, scope := range s.scopes() {
+		if spaces = append(spaces, string(scope.Space)); scope.Shared && !slices.Contains(spaces, string(Shared)) {
+			spaces = append(spaces, string(Shared))
+		}
 	}
 	all := map[int64]int64{} // the homes of objects
-	err := queryEach(ctx, tx, x.bind(`SELECT a.object, a.home FROM aside a WHERE a.space IN (?, ?)`), []any{string(s.Space), string(shared)}, func(rows *sql.Rows) error {
+	list, args := x.list(`l`, column{`space`, spaces})
+	text := `SELECT a.object, a.home FROM ` + list + x.join() + `aside a` + x.by(`aside_space`) + ` ON a.space = l.space`
+	err := queryEach(ctx, tx, x.bind(text), args, func(rows *sql.Rows) error {
 		var object, home int64
 		err := rows.Scan(&object, &home)
 		all[object] = home
@@ -58,8 +62,13 @@ func (x *Index) setAside(ctx context.Context, tx *sql.Tx, s Selection, v *visibl
 	for _, id := range v.ranges {
 		visibleRanges[id] = true
 	}
-	for object, home := range all {
-		if visibleRanges[home] || slices.Contains(v.objects, object) {
+	for _, home := range all {
+		if visibleRanges[home] {
+			n++
+		}
+	}
+	for _, object := range v.objects { // what all spaces see is there once for each
+		if _, is := all[object]; is {
 			n++
 		}
 	}

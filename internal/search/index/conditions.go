@@ -31,20 +31,23 @@ type condition struct {
 	args []any
 }
 
-// conditions returns what a query demands, each part led by AND. It is not possible if nothing can
-// match, such as a filter of a property that no object has. The filter found, if there is one, is left out: objects are found by it.
-func (d dialect) conditions(s Selection, found *query.Filter) (c *condition, possible bool) {
-	c = &condition{dialect: d}
-	for i := range s.Query.Filters {
-		f := &s.Query.Filters[i]
+// isPossible reports whether something can match: no object has a property of some names.
+func isPossible(q query.Query) bool {
+	return !slices.ContainsFunc(q.Filters, func(f query.Filter) bool { return strings.HasSuffix(f.Property, orderedSuffix) })
+}
+
+// conditions returns what a possible query demands, each part led by AND. The filter found, if there is one, is left out: objects are
+// found by it.
+func (d dialect) conditions(q query.Query, found *query.Filter) *condition {
+	c := &condition{dialect: d}
+	for i := range q.Filters {
+		f := &q.Filters[i]
 		switch {
 		case placeValue[f.Property] != nil || f == found:
 		case f.Property == name:
 			c.filter(*f, func(v query.Value) { c.name(v) })
 		case f.Property == query.Created:
 			c.filter(*f, func(v query.Value) { c.add(`o.created <> 0 AND o.created`+orders[v.Is], v.Time.Unix()) })
-		case strings.HasSuffix(f.Property, orderedSuffix):
-			return nil, false
 		default:
 			c.filter(*f, func(v query.Value) { c.property(f.Property, v) })
 			if !slices.Contains(others, f.Property) { // what has nothing of it has not something else, either
@@ -52,12 +55,10 @@ func (d dialect) conditions(s Selection, found *query.Filter) (c *condition, pos
 			}
 		}
 	}
-	for _, keyword := range s.Query.Keywords {
-		if !strings.Contains(query.Fold(string(s.Space)), keyword) { // the space is a property of all its objects
-			c.keyword(keyword)
-		}
+	for _, keyword := range q.Keywords {
+		c.keyword(keyword)
 	}
-	return c, true
+	return c
 }
 
 func (c *condition) add(text string, args ...any) {

@@ -39,6 +39,9 @@ type Index struct {
 	// it was not possible.
 	reading    *semaphore.Weighted
 	log, tried int64
+	// most is how many objects of a tenant's space are in it at most, zero for any number, and sizes how many some spaces have.
+	most  int64
+	sizes map[tenant.Name]int64
 	// broken is set when the database has said that it is no longer what was written.
 	broken atomic.Bool
 }
@@ -240,7 +243,7 @@ func (x *Index) view(ctx context.Context, read func(tx *sql.Tx, p Progress) erro
 	defer tx.Rollback() //nolint:errcheck // nothing is written
 	if x.postgres {
 		// Who empties the tables waits for this. Without it, they could be empty in a state in which they are complete.
-		if _, err := tx.ExecContext(ctx, `LOCK TABLE ranges, objects, bodies, properties, aside IN ACCESS SHARE MODE`); err != nil {
+		if _, err := tx.ExecContext(ctx, `LOCK TABLE ranges, objects, bodies, properties, aside, omitted IN ACCESS SHARE MODE`); err != nil {
 			return x.failed("reading the search index", err)
 		}
 	}

@@ -388,7 +388,7 @@ func TestBudget(t *testing.T) {
 			return err
 		},
 		"values": func(ctx context.Context, s *Snapshot) error {
-			_, err := s.Values(ctx, scope, query.Query{}, "much", 1)
+			_, err := s.Values(ctx, []Scope{scope}, query.Query{}, "much", 1)
 			return err
 		},
 		"related objects": func(ctx context.Context, s *Snapshot) error {
@@ -419,7 +419,7 @@ func TestBudget(t *testing.T) {
 		t.Error(err)
 	}
 	view(t, x, func(ctx context.Context, s *Snapshot) error {
-		if values, err := s.Values(ctx, scope, query.Query{}, "much", 10); !errors.Is(err, ErrTooMuch) {
+		if values, err := s.Values(ctx, []Scope{scope}, query.Query{}, "much", 10); !errors.Is(err, ErrTooMuch) {
 			t.Errorf("%d values, %v", len(values), err)
 		}
 		found, err := s.Select(ctx, Selection{Space: "acme", Visible: everything, Limit: 10, Bytes: 1})
@@ -464,4 +464,54 @@ func testOddLinks(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		}
 		return err
 	})
+}
+
+// TestPagesWhileRowsChange reads pages while others are written: what is there all the time is on one page, whatever the order.
+func TestPagesWhileRowsChange(t *testing.T) { onEach(t, testPagesWhileRowsChange) }
+
+func testPagesWhileRowsChange(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
+	x, random := open(t), newRandom()
+	write := func(i int, stays bool) Write {
+		name := fmt.Sprintf("p%03d", i)
+		r := row("acme", pods, "Pod", fmt.Sprint("n", i%3), name)
+		if r.Status = fmt.Sprint(i % 5); !stays {
+			r.Name, r.Status = name+"-comes-and-goes", fmt.Sprint(random.IntN(6))
+			if random.IntN(2) == 0 {
+				return Write{Key: keyOf(r)}
+			}
+		}
+		return Write{Key: keyOf(r), Rows: []Row{r}}
+	}
+	var all []Write
+	for i := range 60 {
+		all = append(all, write(i, true))
+	}
+	apply(t, x, all...)
+	for _, order := range []query.Order{{}, {Property: "name"}, {Property: "name", Descending: true}, {Property: "status"}, {Property: "status", Descending: true}, {Property: "namespace"}, {Property: "created"}} {
+		seen := map[string]int{}
+		var after *After
+		for more := true; more; {
+			var writes []Write
+			for range 20 {
+				writes = append(writes, write(random.IntN(60), false))
+			}
+			apply(t, x, writes...)
+			found, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Order: order, Limit: 7, After: after})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range found.Rows {
+				seen[found.Rows[i].Name]++
+			}
+			if more = found.More; more {
+				place := found.Rows[len(found.Rows)-1].Place()
+				after = &place
+			}
+		}
+		for i := range 60 {
+			if name := fmt.Sprintf("p%03d", i); seen[name] != 1 {
+				t.Errorf("by %+v: %s is on %d pages", order, name, seen[name])
+			}
+		}
+	}
 }

@@ -59,7 +59,7 @@ type Ends struct {
 // Related calls each with the objects that are some ends, of those that are visible. An object may come several times. What each keeps is
 // counted as read for the answer: it returns whether it does. There is none behind its first error.
 func (s *Snapshot) Related(ctx context.Context, scope Scope, ends Ends, each func(row *Row) (kept bool, err error)) error {
-	chosen, v, _, err := s.chosen(ctx, scope, query.Query{})
+	chosen, v, _, err := s.chosen(ctx, []Scope{scope}, query.Query{})
 	if err == nil {
 		r := &relating{selection: chosen, visible: v, keep: each}
 		err = r.all(ctx, ends)
@@ -99,22 +99,6 @@ func (r *relating) all(ctx context.Context, ends Ends) error {
 		}
 	}
 	return nil
-}
-
-// part returns what of the visible is at some places.
-func (r *relating) part(wanted func(p *place) bool) *visible {
-	part := &visible{places: r.places}
-	for i, id := range r.ranges {
-		if wanted(&r.places[r.rangeAt[i]]) {
-			part.ranges, part.rangeAt = append(part.ranges, id), append(part.rangeAt, r.rangeAt[i])
-		}
-	}
-	for i, id := range r.objects {
-		if wanted(&r.places[r.objectAt[i]]) {
-			part.objects, part.objectAt = append(part.objects, id), append(part.objectAt, r.objectAt[i])
-		}
-	}
-	return part
 }
 
 const relatedColumns = `SELECT '' AS k, r.pos AS pos, g.kind, o.name, o.created, b.details FROM `

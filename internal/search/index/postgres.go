@@ -133,6 +133,7 @@ func (x *Index) Lead(ctx context.Context) (leads bool, err error) {
 	case x.epoch != 0:
 		return false, ErrOvertaken
 	}
+	x.sizes = nil // others have written
 	err = x.write.QueryRowContext(ctx, `SELECT coalesce((SELECT max(id) FROM objects), 0), coalesce((SELECT max(id) FROM ranges), 0)`).Scan(&x.object, &x.area)
 	if err != nil {
 		return false, x.failed("electing who writes the search index", err)
@@ -180,7 +181,7 @@ func (x *Index) Reset(ctx context.Context, identity string) error {
 	if err := tx.Commit(); err != nil {
 		return x.failed("emptying the search index", err)
 	}
-	x.last = Building
+	x.last, x.sizes = Building, nil
 	return nil
 }
 

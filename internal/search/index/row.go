@@ -162,8 +162,9 @@ type storedProperty struct{ name, value, whole string }
 // stored is a row as the database has it.
 type stored struct {
 	Row
-	key, details string
-	sum          int64
+	// raw is the key in etcd.
+	key, raw, details string
+	sum               int64
 }
 
 // store returns the row of a key as it is stored.
@@ -177,7 +178,7 @@ func (r Row) store(key string) (stored, error) {
 		return stored{}, fmt.Errorf("encoding %s %q: %w", r.Resource, r.Name, err)
 	}
 	sum := digest("%s\n%s\n%s\n%q\n%s\n%d\n%s", r.Space, r.Resource, r.Namespace, r.Name, r.Kind, r.Created, details)
-	return stored{r, key, string(details), sum}, nil
+	return stored{Row: r, key: key, details: string(details), sum: sum}, nil
 }
 
 func (s *stored) place() place {

@@ -3,24 +3,28 @@ package index
 import "strings"
 
 // version is that of the tables and of what stands in them. An index of another one is built anew.
-const version = 2
+const version = 3
 
 // tables returns what makes the tables. Each way to objects leads with what a user may see: a range, or the name of
 // an object in an area. So no query visits what its user may not see, or what is in another space.
 //
-//   - A range has the objects of one kind, resource, namespace and space, and counts them.
+//   - A range has the objects of one kind, resource, namespace and space, and counts them, and those of it that are left out.
 //   - An area is all of one resource in a space.
 //   - Objects have what is looked at often, bodies the rest. home is the range of an object, and g0 to g3 its signature.
 //   - Properties are found by their object, to compare them, and by their value, to find objects. whole is the value if that is
 //     too long for an index, and empty otherwise.
+//   - Omitted are the keys of objects that are left out, because their space has too many. whole is the key if it is stored in another form.
 //   - Aside are the objects of which no more than the identity is there, because the database has refused the rest.
 func (d dialect) tables() []string {
 	types := strings.NewReplacer(`ID`, d.either(`INTEGER`, `BIGINT`)+` PRIMARY KEY`, `INT`, `BIGINT NOT NULL`, `TXT`, d.text()+` NOT NULL`,
 		`UNROWED`, d.either(`WITHOUT ROWID`, ``))
 	statements := []string{
 		`CREATE TABLE state (one ID, identity TXT, epoch INT, revision INT, behind TXT, mark TXT, complete INT, holder TXT, renewed INT)`,
-		`CREATE TABLE ranges (id ID, area INT, space TXT, resource TXT, namespace TXT, kind TXT, objects INT)`,
+		`CREATE TABLE ranges (id ID, area INT, space TXT, resource TXT, namespace TXT, kind TXT, objects INT, omitted INT)`,
 		`CREATE UNIQUE INDEX ranges_place ON ranges (space, resource, namespace, kind)`,
+		`CREATE INDEX ranges_omitted ON ranges (space) WHERE omitted > 0`,
+		`CREATE TABLE omitted (key TXT, whole TXT, home INT, name TXT, PRIMARY KEY (key)) UNROWED`,
+		`CREATE INDEX omitted_home ON omitted (home, name)`,
 		`CREATE TABLE objects (id ID, key TXT, sum INT, home INT, area INT, name TXT, created INT, g0 INT, g1 INT, g2 INT, g3 INT)`,
 		`CREATE INDEX objects_key ON objects (key)`,
 		`CREATE INDEX objects_name ON objects (area, name)`,
@@ -41,7 +45,7 @@ func (d dialect) tables() []string {
 }
 
 // filled are the tables that are emptied before an index is built anew.
-var filled = []string{`ranges`, `objects`, `bodies`, `properties`, `aside`}
+var filled = []string{`ranges`, `objects`, `bodies`, `properties`, `aside`, `omitted`}
 
 // emptyState is the state of an index in which nothing is.
 const emptyState = `INSERT INTO state (one, identity, epoch, revision, behind, mark, complete, holder, renewed) VALUES (1, '', 0, 0, '', '', 0, '', 0)`

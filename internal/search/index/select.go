@@ -18,14 +18,16 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Selection is what is asked of the objects of one space.
+// Selection is what is asked of the objects of one space, or of several.
 type Selection struct {
 	Space tenant.Name
 	// Shared is whether the space also has what every tenant's space has without storing it.
 	Shared bool
 	// Visible is what may be seen.
 	Visible *rights.Set
-	Query   query.Query
+	// Others are more spaces. None is there twice.
+	Others []Scope
+	Query  query.Query
 	// Order is what rows are ordered by before their place.
 	Order query.Order
 	// Limit is how many rows are returned at most, and After the place behind which they begin. Offset is how many are left out
@@ -38,9 +40,26 @@ type Selection struct {
 	NoCount, NoRows bool
 }
 
-// After is a place in the order of rows: by what they are ordered by, resource, namespace and name.
+// scopes are all spaces of a selection, in the order of rows.
+func (s *Selection) scopes() []Scope {
+	all := append([]Scope{{Space: s.Space, Shared: s.Shared, Visible: s.Visible}}, s.Others...)
+	slices.SortFunc(all, func(a, b Scope) int { return s.compare(place{space: a.Space}, place{space: b.Space}) })
+	return all
+}
+
+// compare orders places as rows are.
+func (s *Selection) compare(a, b place) int {
+	spaces := strings.Compare(string(a.space), string(b.space))
+	if s.Order.Property == propertySpace && s.Order.Descending {
+		spaces = -spaces
+	}
+	return cmp.Or(spaces, strings.Compare(a.resource, b.resource), strings.Compare(a.namespace, b.namespace))
+}
+
+// After is a place in the order of rows: by what they are ordered by, space, resource, namespace and name.
 type After struct {
-	Key                       string `json:",omitempty"`
+	Key                       string      `json:",omitempty"`
+	Space                     tenant.Name `json:",omitempty"`
 	Resource, Namespace, Name string
 }
 
@@ -67,7 +86,7 @@ func (x *Index) Select(ctx context.Context, s Selection) (Found, error) {
 }
 
 func (x *Index) selectFrom(ctx context.Context, tx *sql.Tx, s Selection, found *Found, b *budget) error {
-	if _, possible := x.conditions(s, nil); !possible {
+	if !isPossible(s.Query) {
 		return nil
 	}
 	v, err := x.find(ctx, tx, s)
@@ -81,23 +100,26 @@ func (x *Index) selectFrom(ctx context.Context, tx *sql.Tx, s Selection, found *
 	if err := q.choose(ctx, v); err != nil {
 		return err
 	}
-	if !s.NoCount {
-		if found.Count, err = q.count(ctx, v); err != nil || found.Count == 0 {
+	if !s.NoRows {
+		read := q.page
+		if s.Order != (query.Order{}) || s.Offset > 0 {
+			read = q.sorted
+		}
+		if found.Rows, err = read(ctx, v, s.Limit+1); err != nil {
 			return err
 		}
+		if found.More = len(found.Rows) > s.Limit || q.full; len(found.Rows) > s.Limit {
+			found.Rows = found.Rows[:s.Limit]
+		}
 	}
-	if s.NoRows {
-		return nil
-	}
-	read := q.page
-	if s.Order != (query.Order{}) || s.Offset > 0 {
-		read = q.sorted
-	}
-	if found.Rows, err = read(ctx, v, s.Limit+1); err != nil {
-		return err
-	}
-	if found.More = len(found.Rows) > s.Limit || q.full; len(found.Rows) > s.Limit {
-		found.Rows = found.Rows[:s.Limit]
+	switch {
+	case s.NoCount:
+	case !s.NoRows && s.After == nil && s.Offset == 0 && !found.More: // the page has all: what matches little is looked for once
+		found.Count = int64(len(found.Rows))
+	default:
+		if found.Count, err = q.count(ctx, v); err != nil {
+			return err
+		}
 	}
 	found.Full = q.full
 	return nil
@@ -112,13 +134,20 @@ type selection struct {
 	// that is not known.
 	found *query.Filter
 	finds int64
-	// in is what is demanded of objects that were found so, and of are those of single objects.
-	in, of *condition
+	// ways are how what is visible is looked at.
+	ways []way
 	// size is how many bytes its rows show, and full whether they show as much as a page may.
 	size int
 	full bool
 	// budget is that of the answer.
 	budget *budget
+}
+
+// way is what is demanded of the objects of some spaces: a keyword in the name of a space is in all of its objects.
+type way struct {
+	spaces sets.Set[tenant.Name]
+	// in is what is demanded of objects that were found by a filter, and of are those of single objects.
+	in, of *condition
 }
 
 const (
@@ -174,9 +203,26 @@ func (q *selection) choose(ctx context.Context, v *visible) error {
 			}
 		}
 	}
-	q.in, _ = q.conditions(q.s, q.found)
-	q.of, _ = q.conditions(q.s, nil)
+	q.ways = q.waysOf(q.s.scopes())
 	return nil
+}
+
+// waysOf returns the ways of spaces: one, unless the names of some have keywords.
+func (q *selection) waysOf(scopes []Scope) []way {
+	var ways []way
+	at := map[string]int{}
+	for i := range scopes {
+		space := scopes[i].Space
+		keywords := slices.DeleteFunc(slices.Clone(q.s.Query.Keywords), func(keyword string) bool { return strings.Contains(query.Fold(string(space)), keyword) })
+		key := strings.Join(keywords, "\n") // which is in no keyword
+		if _, known := at[key]; !known {
+			at[key] = len(ways)
+			demanded := query.Query{Filters: q.s.Query.Filters, Keywords: keywords}
+			ways = append(ways, way{spaces: sets.New[tenant.Name](), in: q.conditions(demanded, q.found), of: q.conditions(demanded, nil)})
+		}
+		ways[at[key]].spaces.Insert(space)
+	}
+	return ways
 }
 
 // isFinding reports whether objects can be found by a filter: it has one value of a property that stands in the table of
@@ -207,32 +253,36 @@ func ordered(ids, positions []int64, order bool) []column {
 }
 
 // inRanges returns the part of a statement behind columns that finds objects o in ranges r.
-func (q *selection) inRanges(v *visible, order bool) (string, []any) {
+func (q *selection) inRanges(v *visible, in *condition, order bool) (string, []any) {
 	list, args := q.list(`r`, ordered(v.ranges, v.rangeAt, order)...)
 	if q.found == nil {
-		return ` FROM ` + list + q.join() + `objects o` + q.by(`objects_scan`) + ` ON o.home = r.id WHERE true` + q.in.text.String(), append(args, q.in.args...)
+		return ` FROM ` + list + q.join() + `objects o` + q.by(`objects_scan`) + ` ON o.home = r.id WHERE true` + in.text.String(), append(args, in.args...)
 	}
 	args = append(args, q.found.Property, short(q.found.Any[0].Text))
 	return ` FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) + ` ON d.home = r.id AND d.name = ? AND d.value = ?` +
-		q.join() + `objects o ON o.id = d.object WHERE true` + q.in.text.String(), append(args, q.in.args...)
+		q.join() + `objects o ON o.id = d.object WHERE true` + in.text.String(), append(args, in.args...)
 }
 
 // single is inRanges for single objects.
-func (q *selection) single(v *visible, order bool) (string, []any) {
+func (q *selection) single(v *visible, of *condition, order bool) (string, []any) {
 	list, args := q.list(`r`, ordered(v.objects, v.objectAt, order)...)
-	return ` FROM ` + list + q.join() + `objects o ON o.id = r.id WHERE true` + q.of.text.String(), append(args, q.of.args...)
+	return ` FROM ` + list + q.join() + `objects o ON o.id = r.id WHERE true` + of.text.String(), append(args, of.args...)
 }
 
 // count returns how many objects match.
 func (q *selection) count(ctx context.Context, v *visible) (int64, error) {
-	if q.of.text.Len() == 0 {
-		return v.count(), nil
+	total, parts := int64(0), []part(nil)
+	if q.found != nil && !slices.ContainsFunc(q.ways, func(w way) bool { return w.in.text.Len() > 0 }) { // it is known already
+		total, v = q.finds, &visible{places: v.places, objects: v.objects, objectAt: v.objectAt}
 	}
-	total := int64(0)
-	if q.found != nil && q.in.text.Len() == 0 { // it is known already
-		total, v = q.finds, &visible{objects: v.objects, objectAt: v.objectAt}
+	for i := range q.ways {
+		if q.ways[i].of.text.Len() == 0 {
+			total += q.lookedAt(v, i).count()
+		} else {
+			parts = append(parts, q.partsBy(v, i, false)...)
+		}
 	}
-	for _, part := range q.parts(v, false) {
+	for _, part := range parts {
 		var count int64
 		if err := q.tx.QueryRowContext(ctx, q.bind(`SELECT count(*)`+part.text), part.args...).Scan(&count); err != nil {
 			return 0, err
@@ -251,15 +301,34 @@ type part struct {
 // parts returns the ways to what is visible, none if nothing is.
 func (q *selection) parts(v *visible, order bool) []part {
 	var parts []part
+	for i := range q.ways {
+		parts = append(parts, q.partsBy(v, i, order)...)
+	}
+	return parts
+}
+
+// partsBy returns those by one way.
+func (q *selection) partsBy(v *visible, i int, order bool) []part {
+	var parts []part
+	w := &q.ways[i]
+	v = q.lookedAt(v, i)
 	if len(v.ranges) > 0 {
-		text, args := q.inRanges(v, order)
+		text, args := q.inRanges(v, w.in, order)
 		parts = append(parts, part{text, args})
 	}
 	if len(v.objects) > 0 {
-		text, args := q.single(v, order)
+		text, args := q.single(v, w.of, order)
 		parts = append(parts, part{text, args})
 	}
 	return parts
+}
+
+// lookedAt returns what is looked at by one way.
+func (q *selection) lookedAt(v *visible, i int) *visible {
+	if len(q.ways) == 1 {
+		return v
+	}
+	return v.part(func(p *place) bool { return q.ways[i].spaces.Has(p.space) })
 }
 
 // page returns rows behind a place, in order. It looks at a part of what is visible, and at ever more of it while rows are missing.
@@ -282,10 +351,8 @@ func (q *selection) begin(v *visible) (int64, *string) {
 	if q.s.After == nil {
 		return 0, nil
 	}
-	after := place{resource: q.s.After.Resource, namespace: q.s.After.Namespace}
-	at, here := slices.BinarySearchFunc(v.places, after, func(a, b place) int {
-		return strings.Compare(a.resource+"\x00"+a.namespace, b.resource+"\x00"+b.namespace)
-	})
+	after := place{space: cmp.Or(q.s.After.Space, q.s.Space), resource: q.s.After.Resource, namespace: q.s.After.Namespace}
+	at, here := slices.BinarySearchFunc(v.places, after, q.s.compare)
 	if !here {
 		return int64(at), nil
 	}
@@ -354,14 +421,14 @@ func (q *selection) scan(ctx context.Context, v *visible, text string, args []an
 
 // row reads one row of a statement, and returns how many bytes it shows.
 func (q *selection) row(v *visible, rows *sql.Rows) (*Row, int, error) {
-	row := &Row{Space: q.s.Space}
+	row := &Row{}
 	var at int64
 	var details string
 	if err := rows.Scan(&row.Key, &at, &row.Kind, &row.Name, &row.Created, &details); err != nil {
 		return nil, 0, err
 	}
 	of := &v.places[at]
-	row.Resource, row.Namespace = schema.ParseGroupResource(of.resource), of.namespace
+	row.Space, row.Resource, row.Namespace = of.space, schema.ParseGroupResource(of.resource), of.namespace
 	size := rowBytes + len(details) + len(row.Key) + len(row.Kind) + len(row.Name) + len(row.Space) + len(of.resource) + len(of.namespace)
 	return row, size, row.restore(details)
 }

@@ -53,9 +53,10 @@ func (s *Snapshot) Select(ctx context.Context, selected Selection) (Found, error
 }
 
 // chosen returns how what matches is found among what is visible. It is not possible if nothing can match.
-func (s *Snapshot) chosen(ctx context.Context, scope Scope, q query.Query) (*selection, *visible, bool, error) {
-	selected := Selection{Space: scope.Space, Shared: scope.Shared, Visible: scope.Visible, Query: q}
-	if _, possible := s.conditions(selected, nil); !possible {
+func (s *Snapshot) chosen(ctx context.Context, scopes []Scope, q query.Query) (*selection, *visible, bool, error) {
+	first := scopes[0]
+	selected := Selection{Space: first.Space, Shared: first.Shared, Visible: first.Visible, Others: scopes[1:], Query: q}
+	if !isPossible(q) {
 		return nil, nil, false, nil
 	}
 	v, err := s.find(ctx, s.tx, selected)
@@ -73,47 +74,43 @@ func (s *Snapshot) chosen(ctx context.Context, scope Scope, q query.Query) (*sel
 
 // Values returns the values that a property has among the objects that match, each once, in the order of their
 // bytes or, of times, in that of time.
-func (s *Snapshot) Values(ctx context.Context, scope Scope, q query.Query, property string, limit int) ([]string, error) {
-	values, err := s.values(ctx, scope, q, property, limit)
+func (s *Snapshot) Values(ctx context.Context, scopes []Scope, q query.Query, property string, limit int) ([]string, error) {
+	values, err := s.values(ctx, scopes, q, property, limit)
 	if err != nil {
 		return nil, s.failed("reading values from the search index", err)
 	}
 	return values[:min(len(values), limit)], nil
 }
 
-func (s *Snapshot) values(ctx context.Context, scope Scope, q query.Query, property string, limit int) ([]string, error) {
-	chosen, v, possible, err := s.chosen(ctx, scope, q)
+func (s *Snapshot) values(ctx context.Context, scopes []Scope, q query.Query, property string, limit int) ([]string, error) {
+	chosen, v, possible, err := s.chosen(ctx, scopes, q)
 	if err != nil || !possible || !isAskedFor(property) {
 		return []string{}, err
 	}
 	if value, about := placeValue[property]; about {
-		return chosen.placeValues(ctx, v, func(p place) string { return value(scope.Space, p) })
+		return chosen.placeValues(ctx, v, value)
 	}
 	column, join, args := `o.name`, ``, []any(nil)
+	some := ` >= ' '` // others stand for names that are no text
 	switch property {
 	case name:
 	case query.Created:
-		column = `o.created`
+		column, some = `o.created`, ` <> 0`
 	default:
 		column = wholeValue
 		join, args = s.join()+`properties p ON p.object = o.id AND p.name = ?`, []any{property}
 	}
 	var values []string
-	err = chosen.each(ctx, chosen.parts(v, false), `SELECT DISTINCT `+column+` AS value`, join, args, ` ORDER BY value LIMIT ?`, []any{limit}, func(rows *sql.Rows) error {
+	err = chosen.each(ctx, chosen.parts(v, false), `SELECT DISTINCT `+column+` AS value`, join, args, ` AND `+column+some+` ORDER BY value LIMIT ?`, []any{limit}, func(rows *sql.Rows) error {
 		var value string
 		err := rows.Scan(&value)
 		if seconds, isTime := strconv.ParseInt(value, 10, 64); property == query.Created && isTime == nil {
-			value = ``
-			if seconds != 0 {
-				value = time.Unix(seconds, 0).UTC().Format(time.RFC3339)
-			}
+			value = time.Unix(seconds, 0).UTC().Format(time.RFC3339)
 		}
 		if err != nil {
 			return err
 		}
-		if value != `` && !strings.HasPrefix(value, "\n") { // which stands for a name that is no text
-			values = append(values, value)
-		}
+		values = append(values, value)
 		return chosen.budget.take(len(value))
 	})
 	slices.Sort(values)
@@ -134,34 +131,46 @@ func (q *selection) each(ctx context.Context, parts []part, columns, join string
 }
 
 // placeValues returns the values of the ranges that have objects that match.
-func (q *selection) placeValues(ctx context.Context, v *visible, value func(p place) string) ([]string, error) {
+func (q *selection) placeValues(ctx context.Context, v *visible, value func(space tenant.Name, p place) string) ([]string, error) {
 	values := []string{}
+	for _, scope := range q.s.scopes() { // what all spaces see is in each of them
+		more, err := q.placeValuesIn(ctx, scope.Space, v.part(func(p *place) bool { return p.space == scope.Space }), value)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, more...)
+	}
+	slices.Sort(values)
+	return slices.Compact(values), nil
+}
+
+func (q *selection) placeValuesIn(ctx context.Context, space tenant.Name, v *visible, value func(space tenant.Name, p place) string) ([]string, error) {
+	var values []string
 	err := q.each(ctx, q.parts(v, false), `SELECT DISTINCT g.resource, g.namespace, g.kind`, q.join()+`ranges g ON g.id = o.home`, nil, ``, nil, func(rows *sql.Rows) error {
 		var p place
 		err := rows.Scan(&p.resource, &p.namespace, &p.kind)
 		if err != nil {
 			return err
 		}
-		if text := value(p); text != "" {
+		if text := value(space, p); text != "" {
 			values = append(values, text)
 		}
 		return q.budget.take(len(p.resource) + len(p.namespace) + len(p.kind))
 	})
-	slices.Sort(values)
-	return slices.Compact(values), err
+	return values, err
 }
 
 // Names returns the names of the properties that the objects that match have, in their order.
-func (s *Snapshot) Names(ctx context.Context, scope Scope, q query.Query) ([]string, error) {
-	names, err := s.names(ctx, scope, q)
+func (s *Snapshot) Names(ctx context.Context, scopes []Scope, q query.Query) ([]string, error) {
+	names, err := s.names(ctx, scopes, q)
 	if err != nil {
 		return nil, s.failed("reading properties from the search index", err)
 	}
 	return names, nil
 }
 
-func (s *Snapshot) names(ctx context.Context, scope Scope, q query.Query) ([]string, error) {
-	chosen, v, possible, err := s.chosen(ctx, scope, q)
+func (s *Snapshot) names(ctx context.Context, scopes []Scope, q query.Query) ([]string, error) {
+	chosen, v, possible, err := s.chosen(ctx, scopes, q)
 	if err != nil || !possible {
 		return []string{}, err
 	}
@@ -220,7 +229,7 @@ func (q *selection) sorted(ctx context.Context, v *visible, limit int) ([]Row, e
 // for it, and what an object has not is less than everything.
 func (q *selection) key() (string, []any) {
 	switch property := q.s.Order.Property; property {
-	case "", "space":
+	case "", propertySpace: // which positions are ordered by
 		return `''`, nil
 	case name:
 		return `o.name`, nil
@@ -257,10 +266,10 @@ func (q *selection) behind(v *visible) (string, []any) {
 
 // Place returns what tells the place of a row in the order in which it was selected.
 func (r *Row) Place() After {
-	return After{Key: r.Key, Resource: r.Resource.String(), Namespace: r.Namespace, Name: r.Name}
+	return After{Key: r.Key, Space: r.Space, Resource: r.Resource.String(), Namespace: r.Namespace, Name: r.Name}
 }
 
 // Compare orders places as rows are ordered without another order.
 func (a After) Compare(b After) int {
-	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	return cmp.Or(strings.Compare(string(a.Space), string(b.Space)), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }

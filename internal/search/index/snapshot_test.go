@@ -140,7 +140,7 @@ func testValues(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		"of what has a filter": {everything, "status:Failed", "restarts", "9"},
 	} {
 		view(t, x, func(ctx context.Context, s *Snapshot) error {
-			got, err := s.Values(ctx, Scope{Space: "acme", Visible: tc.visible}, parse(t, tc.text), tc.property, 100)
+			got, err := s.Values(ctx, []Scope{{Space: "acme", Visible: tc.visible}}, parse(t, tc.text), tc.property, 100)
 			if strings.Join(got, ",") != tc.want || got == nil {
 				t.Errorf("%s: %v, want %s", name, got, tc.want)
 			}
@@ -148,7 +148,7 @@ func testValues(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		})
 	}
 	view(t, x, func(ctx context.Context, s *Snapshot) error {
-		got, err := s.Values(ctx, Scope{Space: "acme", Visible: everything}, query.Query{}, "name", 2)
+		got, err := s.Values(ctx, []Scope{{Space: "acme", Visible: everything}}, query.Query{}, "name", 2)
 		if len(got) != 2 {
 			t.Errorf("%v of two", got)
 		}
@@ -164,7 +164,7 @@ func testValues(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		{&rights.Set{}, "", ""},
 	} {
 		view(t, x, func(ctx context.Context, s *Snapshot) error {
-			got, err := s.Names(ctx, Scope{Space: "acme", Visible: tc.visible}, parse(t, tc.text))
+			got, err := s.Names(ctx, []Scope{{Space: "acme", Visible: tc.visible}}, parse(t, tc.text))
 			if strings.Join(got, ",") != tc.want || got == nil {
 				t.Errorf("%q: %v, want %s", tc.text, got, tc.want)
 			}
@@ -352,7 +352,7 @@ func testExactValues(t *testing.T, open func(t testing.TB, rows ...Row) *Index) 
 				}
 				want.Delete("")
 				view(t, x, func(ctx context.Context, s *Snapshot) error {
-					got, err := s.Values(ctx, Scope{Space: "acme", Visible: visible}, q, property, 10_000)
+					got, err := s.Values(ctx, []Scope{{Space: "acme", Visible: visible}}, q, property, 10_000)
 					if diff := gocmp.Diff(sets.List(want), got); diff != "" {
 						t.Errorf("%q, %s: %s", text, property, diff)
 					}

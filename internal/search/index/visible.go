@@ -28,6 +28,8 @@ type visible struct {
 type seen struct {
 	place
 	id, object, size int64
+	// omitted is how many objects of the range are left out.
+	omitted int64
 }
 
 // maxGroups is how many groups of namespaces are looked up each by a statement. The pairs of resource and namespace of all
@@ -36,23 +38,33 @@ const maxGroups = rights.ListedGroups
 
 // find returns what may be seen by the rights of a selection, and what of it the filters of places leave.
 func (x *Index) find(ctx context.Context, tx *sql.Tx, s Selection) (*visible, error) {
-	f := &finder{Index: x, tx: tx, s: s}
-	if err := f.all(ctx, s.Space); err != nil {
-		return nil, err
-	}
-	if s.Shared {
-		if err := f.all(ctx, Shared); err != nil {
+	all := &visible{}
+	for _, scope := range s.scopes() {
+		f := &finder{Index: x, tx: tx, s: scope, query: s.Query}
+		if err := f.all(ctx, scope.Space); err != nil {
+			return nil, err
+		}
+		if scope.Shared {
+			if err := f.all(ctx, Shared); err != nil {
+				return nil, err
+			}
+		}
+		if err := f.misses(ctx); err != nil {
+			return nil, err
+		}
+		if err := f.addTo(all); err != nil {
 			return nil, err
 		}
 	}
-	return f.visible(), nil
+	return all, nil
 }
 
-// finder collects what may be seen.
+// finder collects what may be seen of one space.
 type finder struct {
 	*Index
 	tx    *sql.Tx
-	s     Selection
+	s     Scope
+	query query.Query
 	found []seen
 }
 
@@ -81,7 +93,7 @@ func (f *finder) all(ctx context.Context, space tenant.Name) error {
 	return f.named(ctx, space)
 }
 
-const seenColumns = `g.id, g.resource, g.namespace, g.kind, g.objects`
+const seenColumns = `g.id, g.resource, g.namespace, g.kind, g.objects, g.omitted`
 
 // inRanges finds the ranges of resources, or of pairs of a resource and a namespace.
 func (f *finder) inRanges(ctx context.Context, space tenant.Name, columns ...column) error {
@@ -113,7 +125,7 @@ func (f *finder) add(ctx context.Context, space tenant.Name, from string, args [
 	}
 	return queryEach(ctx, f.tx, f.bind(`SELECT `+seenColumns+` FROM `+from), args, func(rows *sql.Rows) error {
 		s := seen{place: place{space: space}}
-		err := rows.Scan(&s.id, &s.resource, &s.namespace, &s.kind, &s.size)
+		err := rows.Scan(&s.id, &s.resource, &s.namespace, &s.kind, &s.size, &s.omitted)
 		f.found = append(f.found, s)
 		return err
 	})
@@ -159,19 +171,22 @@ func (f *finder) addObjects(ctx context.Context, space tenant.Name, from string,
 	}
 	return queryEach(ctx, f.tx, f.bind(`SELECT `+seenColumns+`, o.id FROM `+from+where), args, func(rows *sql.Rows) error {
 		s := seen{place: place{space: space}}
-		err := rows.Scan(&s.id, &s.resource, &s.namespace, &s.kind, &s.size, &s.object)
+		err := rows.Scan(&s.id, &s.resource, &s.namespace, &s.kind, &s.size, &s.omitted, &s.object)
 		f.found = append(f.found, s)
 		return err
 	})
 }
 
-// visible puts what was found in order, each once.
-func (f *finder) visible() *visible {
+// addTo adds what was found to what may be seen of earlier spaces, in order, each once. It is an error if the index has not all of that.
+func (f *finder) addTo(v *visible) error {
 	whole := map[int64]bool{}
 	kept := f.found[:0]
 	for _, s := range f.found {
-		if f.s.Visible.Denied.Has(s.namespace) && s.namespace != "" || !f.matches(s.place) {
+		if f.excludes(s.place) {
 			continue
+		}
+		if s.object == 0 && s.omitted > 0 {
+			return ErrOmitted
 		}
 		whole[s.id] = whole[s.id] || s.object == 0
 		kept = append(kept, s)
@@ -181,9 +196,9 @@ func (f *finder) visible() *visible {
 		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.id, b.id), cmp.Compare(a.object, b.object))
 	})
 	kept = slices.CompactFunc(kept, func(a, b seen) bool { return a.id == b.id && a.object == b.object })
-	v := &visible{}
+	begin := len(v.places)
 	for _, s := range kept {
-		if last := len(v.places) - 1; last < 0 || v.places[last].resource != s.resource || v.places[last].namespace != s.namespace {
+		if last := len(v.places) - 1; last < begin || v.places[last].resource != s.resource || v.places[last].namespace != s.namespace {
 			v.places = append(v.places, place{space: f.s.Space, resource: s.resource, namespace: s.namespace})
 		}
 		at := int64(len(v.places) - 1)
@@ -193,24 +208,32 @@ func (f *finder) visible() *visible {
 			v.objects, v.objectAt = append(v.objects, s.object), append(v.objectAt, at)
 		}
 	}
-	return v
+	return nil
+}
+
+// excludes reports whether nothing at a place may be seen, or match.
+func (f *finder) excludes(p place) bool {
+	return f.s.Visible.Denied.Has(p.namespace) && p.namespace != "" || !f.matches(p)
 }
 
 // matches reports whether a place is as the filters of places say.
 func (f *finder) matches(p place) bool {
-	return !slices.ContainsFunc(f.s.Query.Filters, func(filter query.Filter) bool {
+	return !slices.ContainsFunc(f.query.Filters, func(filter query.Filter) bool {
 		value, about := placeValue[filter.Property]
 		return about && !filter.Matches(value(f.s.Space, p))
 	})
 }
 
+// propertySpace is the property that is the space.
+const propertySpace = "space"
+
 // placeValue are the properties that all objects of a place have in common.
 var placeValue = map[string]func(space tenant.Name, p place) string{
-	"space":     func(space tenant.Name, _ place) string { return string(space) },
-	"kind":      func(_ tenant.Name, p place) string { return p.kind },
-	"apigroup":  func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Group },
-	"resource":  func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Resource },
-	"namespace": func(_ tenant.Name, p place) string { return p.namespace },
+	propertySpace: func(space tenant.Name, _ place) string { return string(space) },
+	"kind":        func(_ tenant.Name, p place) string { return p.kind },
+	"apigroup":    func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Group },
+	"resource":    func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Resource },
+	"namespace":   func(_ tenant.Name, p place) string { return p.namespace },
 }
 
 // count returns how many objects are visible.
@@ -220,6 +243,22 @@ func (v *visible) count() int64 {
 		n += size
 	}
 	return n
+}
+
+// part returns what is at some places.
+func (v *visible) part(wanted func(p *place) bool) *visible {
+	part := &visible{places: v.places}
+	for i, id := range v.ranges {
+		if wanted(&v.places[v.rangeAt[i]]) {
+			part.ranges, part.rangeAt, part.sizes = append(part.ranges, id), append(part.rangeAt, v.rangeAt[i]), append(part.sizes, v.sizes[i])
+		}
+	}
+	for i, id := range v.objects {
+		if wanted(&v.places[v.objectAt[i]]) {
+			part.objects, part.objectAt = append(part.objects, id), append(part.objectAt, v.objectAt[i])
+		}
+	}
+	return part
 }
 
 // between returns what is at positions from one to before another.

@@ -44,15 +44,17 @@ func (x *Index) Apply(ctx context.Context, writes []Write, reached int64, behind
 		return nil, x.failed("writing the search index", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // is no error after Commit
-	w := &writer{Index: x, tx: tx, deltas: map[int64]int64{}, spaces: sets.New[tenant.Name]()}
+	w := &writer{Index: x, tx: tx, deltas: map[int64]int64{}, omitted: map[int64]int64{}, sizes: map[tenant.Name]int64{}, spaces: sets.New[tenant.Name]()}
 	if err := w.apply(ctx, writes, reached, behind); err != nil {
 		return nil, x.failed("writing the search index", err)
 	}
 	x.pending = reached // nobody may say whether it was done
 	if err := tx.Commit(); err != nil {
+		x.sizes = nil
 		return nil, x.failed("writing the search index", err)
 	}
 	x.last = reached
+	x.remember(w.sizes)
 	if err := x.trim(ctx); err != nil {
 		return nil, x.failed("writing the search index", err)
 	}
@@ -65,7 +67,10 @@ type writer struct {
 	tx *sql.Tx
 	// deltas are by how many objects ranges grow. Each range of which an object comes or goes is among them.
 	deltas map[int64]int64
-	// spaces are those of the ranges of deltas.
+	// omitted are by how many more of them are left out, and sizes how many objects spaces have then.
+	omitted map[int64]int64
+	sizes   map[tenant.Name]int64
+	// spaces are those of the ranges of deltas and omitted.
 	spaces sets.Set[tenant.Name]
 }
 
@@ -73,14 +78,21 @@ type writer struct {
 type before struct{ id, sum, home int64 }
 
 func (w *writer) apply(ctx context.Context, writes []Write, reached int64, behind []Behind) error {
-	removed, added, err := w.changes(ctx, writes)
+	keys, removed, added, err := w.changes(ctx, writes)
+	if err != nil {
+		return err
+	}
+	if err := w.forget(ctx, keys); err != nil {
+		return err
+	}
+	taken, left, err := w.fit(ctx, removed, added)
 	if err != nil {
 		return err
 	}
 	if err := w.remove(ctx, removed); err != nil {
 		return err
 	}
-	if err := w.add(ctx, added); err != nil {
+	if err := w.add(ctx, taken, left); err != nil {
 		return err
 	}
 	if err := w.concern(ctx); err != nil {
@@ -121,10 +133,10 @@ func queryEach(ctx context.Context, tx *sql.Tx, text string, args []any, each fu
 }
 
 // changes returns what is to be removed and what is to be added. Most changes of objects, such as renewed leases,
-// concern nothing that is searched.
-func (w *writer) changes(ctx context.Context, writes []Write) (removed []before, added []stored, err error) {
+// concern nothing that is searched. keys are those of all writes, as stored.
+func (w *writer) changes(ctx context.Context, writes []Write) (keys []string, removed []before, added []stored, err error) {
 	last := make(map[string]int, len(writes))
-	keys := make([]string, 0, len(writes))
+	keys = make([]string, 0, len(writes))
 	for i := range writes {
 		key := storedName(writes[i].Key)
 		if _, twice := last[key]; !twice {
@@ -140,16 +152,20 @@ func (w *writer) changes(ctx context.Context, writes []Write) (removed []before,
 		there[key] = append(there[key], b)
 		return err
 	}, column{`key`, keys}); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for _, key := range keys {
-		more, err := difference(key, writes[last[key]].Rows, there[key], &removed)
+		write := &writes[last[key]]
+		more, err := difference(key, write.Rows, there[key], &removed)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%q: %w", key, err)
+			return nil, nil, nil, fmt.Errorf("%q: %w", key, err)
+		}
+		for i := range more {
+			more[i].raw = write.Key
 		}
 		added = append(added, more...)
 	}
-	return removed, added, nil
+	return keys, removed, added, nil
 }
 
 // difference returns the rows of a key that are not there, and adds those that are to go to removed.
@@ -206,13 +222,20 @@ type place struct {
 // home is the range of a place.
 type home struct{ id, area int64 }
 
-// add adds objects with all that is theirs.
-func (w *writer) add(ctx context.Context, added []stored) error {
-	if len(added) == 0 {
+// add adds objects with all that is theirs, and notes which are left out.
+func (w *writer) add(ctx context.Context, added, left []stored) error {
+	if len(added)+len(left) == 0 {
 		return nil
 	}
-	homes, err := w.homes(ctx, added)
+	homes, err := w.homes(ctx, slices.Concat(added, left))
 	if err != nil {
+		return err
+	}
+	omissions := make([]omission, len(left))
+	for i := range left {
+		omissions[i] = omission{left[i], homes[left[i].place()].id}
+	}
+	if err := w.leaveOut(ctx, omissions); err != nil {
 		return err
 	}
 	objects, bodies, properties := newBatch(objectColumns, len(added)), newBatch(bodyColumns, len(added)), newBatch(propertyColumns, 8*len(added))
@@ -298,7 +321,7 @@ func (w *writer) addRanges(ctx context.Context, made []place, homes map[place]ho
 			areas[a] = w.area
 		}
 		homes[at] = home{w.area, areas[a]}
-		added.add(w.area, areas[a], string(at.space), at.resource, at.namespace, at.kind, int64(0))
+		added.add(w.area, areas[a], string(at.space), at.resource, at.namespace, at.kind, int64(0), int64(0))
 	}
 	return added.insert(ctx, w.tx, w.dialect, `ranges`)
 }
@@ -313,7 +336,8 @@ func placeColumns(places []place) []column {
 
 // concern notes in which spaces something changes. Of what goes, nobody else may know it.
 func (w *writer) concern(ctx context.Context) error {
-	if len(w.deltas) == 0 {
+	homes := slices.AppendSeq(slices.Collect(maps.Keys(w.deltas)), maps.Keys(w.omitted))
+	if len(homes) == 0 {
 		return nil
 	}
 	return w.query(ctx, `SELECT DISTINCT g.space FROM `, w.join()+`ranges g ON g.id = l.id`, func(rows *sql.Rows) error {
@@ -321,31 +345,35 @@ func (w *writer) concern(ctx context.Context) error {
 		err := rows.Scan(&space)
 		w.spaces.Insert(space)
 		return err
-	}, column{`id`, slices.Collect(maps.Keys(w.deltas))})
+	}, column{`id`, homes})
 }
 
-// count notes how many objects ranges have. Those that have none go.
+// count notes how many objects ranges have, and how many are left out. Those that have none go.
 func (w *writer) count(ctx context.Context) error {
-	if len(w.deltas) == 0 {
-		return nil
-	}
-	grown := map[int64][]int64{} // few numbers are different
-	for id, delta := range w.deltas {
-		grown[delta] = append(grown[delta], id)
-	}
-	for delta, ids := range grown {
-		list, args := w.list(`l`, column{`id`, ids})
-		text := `UPDATE ranges SET objects = objects + ? WHERE id IN (SELECT l.id FROM ` + list + `)`
-		if _, err := w.tx.ExecContext(ctx, w.bind(text), append([]any{delta}, args...)...); err != nil {
-			return err
+	var less []int64
+	for _, of := range []struct {
+		column string
+		deltas map[int64]int64
+	}{{`objects`, w.deltas}, {`omitted`, w.omitted}} {
+		grown := map[int64][]int64{} // few numbers are different
+		for id, delta := range of.deltas {
+			grown[delta] = append(grown[delta], id)
 		}
-		if delta < 0 {
-			if err := w.exec(ctx, `DELETE FROM ranges WHERE objects = 0 AND id IN (SELECT l.id FROM `, `)`, column{`id`, ids}); err != nil {
+		for delta, ids := range grown {
+			list, args := w.list(`l`, column{`id`, ids})
+			text := `UPDATE ranges SET ` + of.column + ` = ` + of.column + ` + ? WHERE id IN (SELECT l.id FROM ` + list + `)`
+			if _, err := w.tx.ExecContext(ctx, w.bind(text), append([]any{delta}, args...)...); err != nil {
 				return err
+			}
+			if delta < 0 {
+				less = append(less, ids...)
 			}
 		}
 	}
-	return nil
+	if len(less) == 0 {
+		return nil
+	}
+	return w.exec(ctx, `DELETE FROM ranges WHERE objects = 0 AND omitted = 0 AND id IN (SELECT l.id FROM `, `)`, column{`id`, less})
 }
 
 // note notes how far the index is. It is an error if another process writes it meanwhile, or if the database is not as
@@ -378,10 +406,11 @@ func (w *writer) note(ctx context.Context, reached int64, behind []Behind) error
 type batch struct{ columns []column }
 
 var (
-	rangeColumns    = []column{{`id`, []int64{}}, {`area`, []int64{}}, {`space`, []string{}}, {`resource`, []string{}}, {`namespace`, []string{}}, {`kind`, []string{}}, {`objects`, []int64{}}}
+	rangeColumns    = []column{{`id`, []int64{}}, {`area`, []int64{}}, {`space`, []string{}}, {`resource`, []string{}}, {`namespace`, []string{}}, {`kind`, []string{}}, {`objects`, []int64{}}, {`omitted`, []int64{}}}
 	objectColumns   = []column{{`id`, []int64{}}, {`key`, []string{}}, {`sum`, []int64{}}, {`home`, []int64{}}, {`area`, []int64{}}, {`name`, []string{}}, {`created`, []int64{}}, {`g0`, []int64{}}, {`g1`, []int64{}}, {`g2`, []int64{}}, {`g3`, []int64{}}}
 	bodyColumns     = []column{{`id`, []int64{}}, {`text`, []string{}}, {`details`, []string{}}}
 	asideColumns    = []column{{`object`, []int64{}}, {`space`, []string{}}, {`home`, []int64{}}}
+	omittedColumns  = []column{{`key`, []string{}}, {`whole`, []string{}}, {`home`, []int64{}}, {`name`, []string{}}}
 	propertyColumns = []column{{`object`, []int64{}}, {`home`, []int64{}}, {`name`, []string{}}, {`value`, []string{}}, {`whole`, []string{}}}
 )
 

@@ -282,6 +282,13 @@ func (s *Stream) Had(ctx context.Context, key string, revision int64, sum string
 	return (&StoredChange{stored: response.Kvs[0].Value}).Sum() == sum, nil
 }
 
+// At returns a change of the object at a key, which has to be read, as of a revision. It is false for what is no object.
+func (s *Stream) At(key string, revision int64) (StoredChange, bool, error) {
+	change, ok, err := s.change(key, nil, revision)
+	change.Drop()
+	return change, ok, err
+}
+
 // Read reads the object of a change as it is now, which may have gone. Nothing of it is newer than the revision that it returns.
 func (s *Stream) Read(ctx context.Context, c *StoredChange) (int64, error) {
 	response, err := s.client.Get(ctx, c.Key)

@@ -66,6 +66,7 @@ var _ = Describe("the oracle", func() {
 						raced++
 					}
 				}
+				w.compareSeveral(ctx, who, n, fmt.Sprintf("seed %d: %s of %s after: %s", seed, who.user, who.of, what))
 				w.compareDetails(ctx, who, n, next, fmt.Sprintf("seed %d: %s of %s in %s after: %s", seed, who.user, who.of, n, what))
 				compared += len(next.objects)
 				granted += len(next.allowed)
@@ -187,6 +188,37 @@ func (w *world) settle(ctx context.Context, who subject, n tenant.Name) sets.Set
 	}
 	Expect(err).NotTo(HaveOccurred())
 	return found
+}
+
+// compareSeveral compares what is found in two spaces at once with what is found in each. Who is refused in one of them is refused.
+func (w *world) compareSeveral(ctx context.Context, who subject, n tenant.Name, what string) {
+	GinkgoHelper()
+	other := w.order[w.random.IntN(len(w.order))]
+	if other == n {
+		return
+	}
+	counts, refused := map[tenant.Name]int{}, false
+	for _, each := range []tenant.Name{n, other} {
+		answer, err := try(ctx, tenantry.In(each, who.config), "kind:!Event", "")
+		if refused = refused || isRefused(err, who); refused {
+			continue
+		}
+		Expect(err).NotTo(HaveOccurred(), what)
+		counts[each] = len(answer.Items)
+	}
+	answer, err := try(ctx, tenantry.In(n, who.config), fmt.Sprintf("kind:!Event space:%s,%s", n, other), "")
+	if refused {
+		Expect(isRefused(err, who)).To(BeTrue(), "%s: in %s and %s: %v", what, n, other, err)
+		return
+	}
+	Expect(err).NotTo(HaveOccurred(), what)
+	found := map[tenant.Name]int{}
+	for _, item := range answer.Items {
+		found[tenant.Name(item.Space)]++
+	}
+	for _, each := range []tenant.Name{n, other} {
+		Expect(found[each]).To(Equal(counts[each]), "%s: in %s of %s and %s", what, each, n, other)
+	}
 }
 
 // isRefused reports whether a user is not let into a space: that of another tenant, which has no policy for it, or one of a

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/search"
@@ -213,25 +214,30 @@ var _ = Describe("a search", func() {
 				return err
 			}).Should(Satisfy(apierrors.IsNotFound))
 		}
+		created := "" // a revision: objects may lag behind
+		create := func(in dynamic.ResourceInterface, namespace, name string) {
+			GinkgoHelper()
+			Eventually(func() error {
+				object, err := in.Create(ctx, newObject(things, "Thing", namespace, name, nil), metav1.CreateOptions{})
+				if err == nil {
+					created = object.GetResourceVersion()
+				}
+				return err
+			}).Should(Succeed())
+		}
 		define(apiextensionsv1.NamespaceScoped)
-		Eventually(func() error {
-			_, err := objects.Namespace("default").Create(ctx, newObject(things, "Thing", "default", "one", nil), metav1.CreateOptions{})
-			return err
-		}).Should(Succeed())
+		create(objects.Namespace("default"), "default", "one")
 		binding := let(ctx, initech, "default", jane, rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{things.Group}, Resources: []string{"*"}})
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(tenantry.Client(initech).RbacV1().RoleBindings("default").Delete(ctx, binding.Name, metav1.DeleteOptions{})).To(Succeed())
 		})
-		Expect(find(ctx, tenantry.User(initech, jane), "kind:thing", "")).To(Equal([]string{"one"}))
+		Expect(find(ctx, tenantry.User(initech, jane), "kind:thing", created)).To(Equal([]string{"one"}))
 		Expect(find(ctx, tenantry.Config(globex), "kind:thing", "")).To(BeEmpty())
 		remove()
 		Expect(find(ctx, tenantry.Config(initech), "kind:thing", "")).To(BeEmpty())
 		define(apiextensionsv1.ClusterScoped)
-		Eventually(func() error {
-			_, err := objects.Create(ctx, newObject(things, "Thing", "", "two", nil), metav1.CreateOptions{})
-			return err
-		}).Should(Succeed())
-		Expect(find(ctx, tenantry.Config(initech), "kind:thing", "")).To(Equal([]string{"two"}))
+		create(objects, "", "two")
+		Expect(find(ctx, tenantry.Config(initech), "kind:thing", created)).To(Equal([]string{"two"}))
 		Expect(find(ctx, tenantry.User(initech, jane), "kind:thing", "")).To(BeEmpty(), "a RoleBinding gives nothing of cluster scope")
 		remove()
 	})
@@ -289,14 +295,15 @@ var _ = Describe("a search", func() {
 
 	It("finds the same for a user bound in many namespaces as an administrator does there", func(ctx SpecContext) {
 		var names []string
+		created := ""
 		for range 12 {
 			namespace := namespaceIn(ctx, globex, "many")
 			let(ctx, globex, namespace, jane, listSecrets)
-			secretIn(ctx, globex, namespace, "s-"+namespace)
+			created = secretIn(ctx, globex, namespace, "s-"+namespace).ResourceVersion
 			names = append(names, "s-"+namespace)
 		}
 		slices.Sort(names)
-		Expect(find(ctx, tenantry.User(globex, jane), "", "")).To(ConsistOf(names))
-		Expect(find(ctx, tenantry.Config(globex), "kind:secret namespace:many-*", "")).To(ConsistOf(names))
+		Expect(find(ctx, tenantry.User(globex, jane), "", created)).To(ConsistOf(names))
+		Expect(find(ctx, tenantry.Config(globex), "kind:secret namespace:many-*", created)).To(ConsistOf(names))
 	})
 })

@@ -18,6 +18,7 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/search"
@@ -206,6 +207,58 @@ var _ = Describe("the service", Serial, func() {
 		}
 	}, NodeTimeout(5*time.Minute))
 
+	It("shows what there is when etcd has forgotten what became of it meanwhile", func(ctx SpecContext) {
+		namespace := namespaceIn(ctx, acme, "compacted")
+		own := &replica{dir: filepath.Join(GinkgoT().TempDir(), "index")}
+		var err error
+		own.port, err = harness.FreePort()
+		Expect(err).NotTo(HaveOccurred())
+		own.start()
+		DeferCleanup(func() { own.stop() })
+		Eventually(own.ready).Should(Equal(http.StatusOK))
+		for _, name := range []string{"changed", "gone", "stays"} {
+			secretIn(ctx, acme, namespace, name)
+		}
+		binding := let(ctx, acme, namespace, jane, listSecrets)
+		names := "kind:secret namespace:" + namespace
+		Expect(find(ctx, tenantry.User(acme, jane), names, "")).To(Equal([]string{"changed", "gone", "stays"}))
+		Eventually(func() ([]string, error) { return own.find(ctx, acme, names) }).Should(HaveLen(3))
+		was := own.ids(ctx, namespace)
+		all := append([]*replica{own}, replicas...)
+		for _, r := range all {
+			r.stop()
+		}
+		client := tenantry.Client(acme).CoreV1().Secrets(namespace)
+		Expect(client.Delete(ctx, "gone", metav1.DeleteOptions{})).To(Succeed())
+		_, err = client.Patch(ctx, "changed", types.MergePatchType, []byte(`{"metadata":{"labels":{"app":"other"}}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(tenantry.Client(acme).RbacV1().RoleBindings(namespace).Delete(ctx, binding.Name, metav1.DeleteOptions{})).To(Succeed())
+		created := secretIn(ctx, acme, namespace, "new")
+		now, err := tenantry.Etcd().Get(ctx, "/registry/")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = tenantry.Etcd().Compact(ctx, now.Header.Revision)
+		Expect(err).NotTo(HaveOccurred())
+		for _, r := range all {
+			r.start()
+		}
+		Eventually(func() (int, error) { return all[1].ready() }).Should(Equal(http.StatusOK))
+		Eventually(func() ([]string, error) {
+			answer, err := try(ctx, tenantry.Config(acme), names, created.ResourceVersion)
+			if err != nil {
+				return nil, err
+			}
+			return namesIn(answer), nil
+		}).Should(Equal([]string{"changed", "new", "stays"}))
+		Expect(find(ctx, tenantry.Config(acme), names+" label:app=web", "")).To(Equal([]string{"new", "stays"}))
+		Expect(find(ctx, tenantry.User(acme, jane), names, "")).To(BeEmpty(), "a right that went while nobody looked")
+		Eventually(own.ready).Should(Equal(http.StatusOK))
+		Expect(own.find(ctx, acme, names)).To(Equal([]string{"changed", "new", "stays"}))
+		for driver, ids := range own.ids(ctx, namespace) { // what is the same is not written again
+			Expect(ids).To(HaveKeyWithValue("stays", was[driver]["stays"]), driver)
+			Expect(ids["changed"]).NotTo(Equal(was[driver]["changed"]), driver)
+		}
+	}, NodeTimeout(3*time.Minute))
+
 	It("goes on with the index when all processes have ended", func(ctx SpecContext) {
 		namespace := namespaceIn(ctx, acme, "left")
 		own := &replica{dir: filepath.Join(GinkgoT().TempDir(), "index")}
@@ -236,27 +289,38 @@ var _ = Describe("the service", Serial, func() {
 		}
 		Expect(find(ctx, tenantry.Config(acme), names, created.ResourceVersion)).To(Equal([]string{"a", "b", "c"}))
 		Expect(own.find(ctx, acme, names)).To(Equal([]string{"a", "b", "c"}))
-		address, err := os.ReadFile(databaseFile)
-		Expect(err).NotTo(HaveOccurred())
-		for driver, source := range map[string][2]string{"pgx": {string(address), "tenantry_search_2."}, "sqlite": {"file:" + filepath.Join(own.dir, "index.db"), ""}} {
-			db, err := sql.Open(driver, source[0])
-			Expect(err).NotTo(HaveOccurred())
-			DeferCleanup(db.Close)
-			ids := map[string]int64{}
-			rows, err := db.QueryContext(ctx, `SELECT name, id FROM `+source[1]+`objects WHERE key LIKE '%/secrets/acme/`+namespace+`/%'`)
-			Expect(err).NotTo(HaveOccurred())
-			for rows.Next() {
-				var name string
-				var id int64
-				Expect(rows.Scan(&name, &id)).To(Succeed())
-				ids[name] = id
-			}
-			Expect(errors.Join(rows.Err(), rows.Close())).To(Succeed())
+		for driver, ids := range own.ids(ctx, namespace) {
 			Expect(ids["b"]).To(BeNumerically("<", ids["a"]), driver)
 			Expect(ids["a"]).To(BeNumerically("<", ids["c"]), driver)
 		}
 	}, NodeTimeout(3*time.Minute))
 })
+
+// ids returns the ids of the Secrets in a namespace of acme, by their names, in the database of the replica and in that of the others, by the
+// drivers of these.
+func (r *replica) ids(ctx context.Context, namespace string) map[string]map[string]int64 {
+	GinkgoHelper()
+	address, err := os.ReadFile(databaseFile)
+	Expect(err).NotTo(HaveOccurred())
+	all := map[string]map[string]int64{}
+	for driver, source := range map[string][2]string{"pgx": {string(address), "tenantry_search_3."}, "sqlite": {"file:" + filepath.Join(r.dir, "index.db"), ""}} {
+		db, err := sql.Open(driver, source[0])
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(db.Close)
+		ids := map[string]int64{}
+		rows, err := db.QueryContext(ctx, `SELECT name, id FROM `+source[1]+`objects WHERE key LIKE '%/secrets/acme/`+namespace+`/%'`)
+		Expect(err).NotTo(HaveOccurred())
+		for rows.Next() {
+			var name string
+			var id int64
+			Expect(rows.Scan(&name, &id)).To(Succeed())
+			ids[name] = id
+		}
+		Expect(errors.Join(rows.Err(), rows.Close())).To(Succeed())
+		all[driver] = ids
+	}
+	return all
+}
 
 type roundTripper func(*http.Request) (*http.Response, error)
 

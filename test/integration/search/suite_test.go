@@ -75,6 +75,10 @@ func find(ctx context.Context, config *rest.Config, query, minRevision string) [
 	GinkgoHelper()
 	answer, err := try(ctx, config, query, minRevision)
 	Expect(err).NotTo(HaveOccurred())
+	return namesIn(answer)
+}
+
+func namesIn(answer *search.Answer) []string {
 	names := []string{}
 	for _, item := range answer.Items {
 		names = append(names, item.Name)
