@@ -105,7 +105,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	wanted := s.translated(pod, translate.Home{Namespace: home}, open)
-	if why := tooLarge(wanted); why != "" {
+	if why := tooLarge(wanted, 0); why != "" {
 		return s.refuse(ctx, pod, why)
 	}
 	if s.isBackedOff(pod, writeCreation, creationOf(pod, wanted)) {

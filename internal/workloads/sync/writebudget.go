@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxPodBytes is how large a pod may be when it begins on the host, in bytes as a host stores it: each of its changes, and of its
-	// status by a kubelet, is stored whole there.
+	// maxPodBytes is how large a pod may be on the host, in bytes as a host stores it, without its status and the variables of Services:
+	// each of its changes, and of its status by a kubelet, is stored whole there. It is how large a change of it may be, too.
 	maxPodBytes = 128 << 10
 	// changedBytes is how many bytes of pods are changed on the host for a tenant in a second, and changedAtOnce how many
 	// there may be before that holds. They are some 40 MB in the five minutes after which a host's etcd forgets them.
@@ -32,9 +32,20 @@ const (
 	leastCopy = 4 << 10
 )
 
-// tooLarge returns why a pod cannot begin on the host, empty if it can.
-func tooLarge(host *corev1.Pod) string {
-	if n := sizeOf(host); n > maxPodBytes {
+// errTooLarge is that the host's pod would be larger than it may be.
+type errTooLarge string
+
+// Error implements error.
+func (e errTooLarge) Error() string { return string(e) }
+
+// tooLarge returns why a pod cannot be on the host as it is wanted, empty if it can. wanted may be nil, and change is how many bytes are
+// written to make it so.
+func tooLarge(wanted *corev1.Pod, change int) string {
+	n := change
+	if wanted != nil {
+		n = max(n, sizeOf(wanted))
+	}
+	if n > maxPodBytes {
 		return fmt.Sprintf("it has %d bytes on the host cluster, and may have %d: large values of its environment, commands, arguments and annotations belong into ConfigMaps and Secrets",
 			n, maxPodBytes)
 	}
