@@ -407,7 +407,7 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 func (s *syncer) countOrphans() error {
 	orphans := 0
 	count := func(host metav1.Object, find func(namespace, name string) (metav1.Object, error)) {
-		of, name, ok := sourceOf(host)
+		of, name, ok := s.hostState.ours(host)
 		if !ok {
 			return
 		}
