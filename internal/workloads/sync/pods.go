@@ -132,8 +132,8 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 // look at these again and again than may be made at once.
 func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant) error {
 	hostUID, err := s.ensureNamespace(ctx, home, t)
-	if errors.As(err, new(errManyNamespaces)) {
-		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone
+	if errors.As(err, new(errManyNamespaces)) || errors.As(err, new(errNamespace)) {
+		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone, or come
 	}
 	if err != nil {
 		return err

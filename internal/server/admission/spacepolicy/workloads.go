@@ -89,7 +89,7 @@ func ofHost(a admission.Attributes) string {
 }
 
 // changesMarks reports whether a request, by whatever subresource, changes annotations of the platform. New objects may
-// have them, as copies of others do, but for the one by which a namespace is wanted on the host. Of Services the storage
+// have them, as copies of others do, but for those by which a namespace is wanted on the host, and gets its name there. Of Services the storage
 // keeps them.
 func changesMarks(a admission.Attributes) bool {
 	now, ok := a.GetObject().(metav1.Object)
@@ -98,7 +98,7 @@ func changesMarks(a admission.Attributes) bool {
 	}
 	if a.GetOperation() != admission.Update {
 		_, isNamespace := now.(*core.Namespace)
-		return isNamespace && now.GetAnnotations()[names.WantedAnnotation] != ""
+		return isNamespace && now.GetAnnotations()[names.WantedAnnotation]+now.GetAnnotations()[names.SaltAnnotation] != ""
 	}
 	if _, isService := now.(*core.Service); isService {
 		return false

@@ -128,6 +128,7 @@ func TestWorkloads(t *testing.T) {
 		"another place":                    {object: placed("other"), old: placed("one"), want: "annotations below workloads.tenantry.io/ say where an object is"},
 		"no place any more":                {subresource: "status", object: &core.Pod{}, old: placed("one"), want: "say where an object is on the host cluster"},
 		"a namespace that wants one":       {object: wanting, want: "what is wanted there"},
+		"a namespace that chooses a name":  {object: &core.Namespace{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"workloads.tenantry.io/salt": "s"}}}, want: "what is wanted there"},
 		"a namespace that comes to want":   {object: wanting, old: &core.Namespace{}, want: "what is wanted there"},
 		"a namespace that a server wants":  {user: admin, object: wanting, old: &core.Namespace{}},
 		"a namespace that wants as before": {object: wanting, old: wanting},
