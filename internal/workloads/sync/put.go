@@ -48,11 +48,7 @@ func put[T any, O object[T]](ctx context.Context, client writer[T], what string,
 	if !isSame(there, wanted) {
 		return fmt.Errorf("the host's namespace %q has the %s %q already, which is not of this installation; whoever administers the host is to remove it", wanted.GetNamespace(), what, wanted.GetName())
 	}
-	asItIs := O(new(T))
-	*asItIs = *wanted
-	slim(asItIs)
-	has, wants := there.GetAnnotations(), asItIs.GetAnnotations()
-	if has[hashAnnotation] == wants[hashAnnotation] && has[names.UIDAnnotation] == wants[names.UIDAnnotation] {
+	if isAsPut(there, wanted, slim) {
 		return nil
 	}
 	wanted.SetUID(there.GetUID())
@@ -61,6 +57,15 @@ func put[T any, O object[T]](ctx context.Context, client writer[T], what string,
 		return fmt.Errorf("changing the host's %s %s: %w", what, at, err)
 	}
 	return nil
+}
+
+// isAsPut reports whether an object of the host, as the cache has it, is what it is to be.
+func isAsPut[T any, O object[T]](there, wanted O, slim func(O)) bool {
+	asItIs := O(new(T))
+	*asItIs = *wanted
+	slim(asItIs)
+	has, wants := there.GetAnnotations(), asItIs.GetAnnotations()
+	return has[hashAnnotation] == wants[hashAnnotation] && has[names.UIDAnnotation] == wants[names.UIDAnnotation]
 }
 
 // isSame reports whether two objects of the host are made for the same namespace, and the same object of it.

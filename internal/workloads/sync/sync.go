@@ -125,15 +125,17 @@ type pacing struct {
 	backoffs   *backoffs
 	surplus    *surplus
 	scheduling *scheduling
-	// updates is that of changed pods, copying that of copies, and resizes that of resizes.
-	updates, copying, resizes *writeBudget
-	statuses                  *statuses
+	// updates is that of changed pods, creating that of pods that are made, copying that of copies, policing that of policies, and
+	// resizes that of resizes.
+	updates, creating, copying, policing, resizes *writeBudget
+	statuses                                      *statuses
 }
 
 func newPacing(c clock.Clock, workers int) pacing {
 	return pacing{
 		queue: newQueue(workers), backoffs: newBackoffs(c), surplus: newSurplus(), scheduling: newScheduling(c),
-		updates: newWriteBudget(c, changedBytes, changedAtOnce), copying: newWriteBudget(c, copiedBytes, copiedAtOnce),
+		updates: newWriteBudget(c, changedBytes, changedAtOnce), creating: newWriteBudget(c, createdBytes, createdAtOnce),
+		copying: newWriteBudget(c, copiedBytes, copiedAtOnce), policing: newWriteBudget(c, policyBytes, policiesAtOnce),
 		resizes: newWriteBudget(c, resizesPerSecond, resizesAtOnce), statuses: newStatuses(c),
 	}
 }
