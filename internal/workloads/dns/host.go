@@ -227,19 +227,24 @@ func spaceKey(of tenantID, namespace string) string {
 }
 
 // clientAt returns in which namespace of a space the pod is that has an address. It is not known if there is none, or
-// more than one.
-func (h *hostState) clientAt(address netip.Addr) (place, bool) {
-	pods, err := h.pods.GetIndexer().ByIndex(byAddress, address.Unmap().String())
-	if err != nil || len(pods) != 1 {
-		return place{}, false
+// more than one. Pods that are not in namespaces of spaces do not count: whoever makes them may give them the label of an
+// installation, and say that they have any address.
+func (h *hostState) clientAt(address netip.Addr) (p place, ok bool) {
+	found := 0
+	for _, pod := range indexed[*corev1.Pod](h.pods, byAddress, address.Unmap().String()) {
+		if in, ok := h.placeOfHost(pod.Namespace); ok {
+			p, found = in, found+1
+		}
 	}
-	return h.placeOfHost(pods[0].(*corev1.Pod).Namespace)
+	return p, found == 1
 }
 
 // isNode reports whether an address is that of a node with pods of spaces.
 func (h *hostState) isNode(address netip.Addr) bool {
-	keys, err := h.pods.GetIndexer().IndexKeys(byNode, address.Unmap().String())
-	return err == nil && len(keys) > 0
+	return slices.ContainsFunc(indexed[*corev1.Pod](h.pods, byNode, address.Unmap().String()), func(pod *corev1.Pod) bool {
+		_, ok := h.placeOfHost(pod.Namespace)
+		return ok
+	})
 }
 
 // placeOfHost returns the namespace of a space that one of the host is of.

@@ -80,6 +80,10 @@ const VolumeDriver = "workloads.tenantry.io"
 // Service that it cannot make before.
 const WantedAnnotation = Prefix + "wanted"
 
+// SaltAnnotation is on namespaces of spaces, and on what is made of them on the host, if somebody else had the name there that theirs
+// would have: with what makes it another one, which nobody knows before.
+const SaltAnnotation = Prefix + "salt"
+
 const (
 	hostPrefix  = "tn-"
 	tokenPrefix = "tnt-" // no copy is called so
@@ -105,14 +109,19 @@ type Namespace struct {
 	// Name is the name in the space.
 	Name string
 	UID  types.UID
+	// Salt is the value of SaltAnnotation of the namespace in the space. It is empty but where somebody else had the name on the host.
+	Salt string
 }
 
 // Host returns the name of the namespace on the host, which is at most 61 characters long. The
-// names in it are for people: they may be cut. The digest at its end is of the installation and of
-// both UIDs.
+// names in it are for people: they may be cut. The digest at its end is of the installation, of
+// both UIDs, and of the salt.
 func (n Namespace) Host() string {
-	return hostPrefix + cut(string(n.Tenant), tenantLen) + "-" + cut(n.Name, spaceLen) + "-" +
-		Digest(n.Installation, string(n.TenantUID), string(n.UID))[:digestLen]
+	of := []string{n.Installation, string(n.TenantUID), string(n.UID)}
+	if n.Salt != "" {
+		of = append(of, n.Salt)
+	}
+	return hostPrefix + cut(string(n.Tenant), tenantLen) + "-" + cut(n.Name, spaceLen) + "-" + Digest(of...)[:digestLen]
 }
 
 // Canaries returns the name of the host's namespace in which an installation tests the network. No namespace of a space
@@ -126,10 +135,14 @@ func (n Namespace) Flat() tenant.Flat { return tenant.Flatten(n.Tenant, n.Name) 
 
 // Marks returns the annotations of the host's namespace.
 func (n Namespace) Marks() map[string]string {
-	return map[string]string{
+	marks := map[string]string{
 		TenantAnnotation: string(n.Tenant), TenantUIDAnnotation: string(n.TenantUID),
 		NamespaceAnnotation: n.Name, NamespaceUIDAnnotation: string(n.UID),
 	}
+	if n.Salt != "" {
+		marks[SaltAnnotation] = n.Salt
+	}
+	return marks
 }
 
 // Labels returns the labels of the host's namespace by which it is found.
@@ -150,7 +163,7 @@ func Of(labels, annotations map[string]string) (n Namespace, complete bool) {
 	n = Namespace{
 		Installation: labels[InstallationLabel],
 		Tenant:       tenant.Name(annotations[TenantAnnotation]), TenantUID: types.UID(annotations[TenantUIDAnnotation]),
-		Name: annotations[NamespaceAnnotation], UID: types.UID(annotations[NamespaceUIDAnnotation]),
+		Name: annotations[NamespaceAnnotation], UID: types.UID(annotations[NamespaceUIDAnnotation]), Salt: annotations[SaltAnnotation],
 	}
 	return n, n.Installation != "" && n.Tenant.IsSpace() && n.TenantUID != "" && n.Name != "" && n.UID != ""
 }

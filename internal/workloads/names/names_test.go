@@ -17,6 +17,7 @@ func TestHost(t *testing.T) {
 		"another installation": func(n *Namespace) { n.Installation = "j" },
 		"another tenant":       func(n *Namespace) { n.TenantUID = "u" },
 		"another life":         func(n *Namespace) { n.UID = "o" },
+		"another salt":         func(n *Namespace) { n.Salt = "s" },
 		"a shifted border":     func(n *Namespace) { n.TenantUID, n.UID = "tn", "" },
 	} {
 		t.Run(name, func(t *testing.T) {

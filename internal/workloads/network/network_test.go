@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -370,10 +371,12 @@ func TestPolicy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		peers []networkingv1.NetworkPolicyPeer
 		fits  bool
+		want  string
 	}{
-		"many ranges":     {peers: blocks(1000), fits: true},
-		"too many ranges": {peers: blocks(maxEntries + 1)},
-		"too many values": {peers: []networkingv1.NetworkPolicyPeer{{PodSelector: expression("a", metav1.LabelSelectorOpIn, make([]string, maxEntries)...)}}},
+		"many ranges":      {peers: blocks(1000), fits: true},
+		"many long values": {peers: []networkingv1.NetworkPolicyPeer{{PodSelector: expression("a", metav1.LabelSelectorOpIn, slices.Repeat([]string{strings.Repeat("v", 63)}, 1100)...)}}, want: "may have 65536"},
+		"too many ranges":  {peers: blocks(maxEntries + 1)},
+		"too many values":  {peers: []networkingv1.NetworkPolicyPeer{{PodSelector: expression("a", metav1.LabelSelectorOpIn, make([]string, maxEntries)...)}}},
 		"many large ranges": {peers: func() (all []networkingv1.NetworkPolicyPeer) {
 			for range 1000 {
 				all = append(all, block("0.0.0.0/0"))
@@ -382,7 +385,8 @@ func TestPolicy(t *testing.T) {
 		}()},
 	} {
 		policy.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: tc.peers}}
-		if _, err := Policy(policy, web.home, NewRanges(nil, nil)); (err == nil) != tc.fits || err != nil && !strings.Contains(err.Error(), "may have 5000") {
+		want := cmp.Or(tc.want, "may have 5000")
+		if _, err := Policy(policy, web.home, NewRanges(nil, nil)); (err == nil) != tc.fits || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

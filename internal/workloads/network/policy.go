@@ -19,6 +19,8 @@ const (
 	MaxPolicies = 200
 	// maxEntries is how many peers, ports, exceptions and requirements of selectors a policy of the host has.
 	maxEntries = 5000
+	// maxBytes is how large its specification is at most, as a host stores it: labels and values may be long.
+	maxBytes = 64 << 10
 )
 
 // Policy returns the policy of the host for one of a space. It lets the tenant's pods reach, and be reached by, no more
@@ -49,6 +51,9 @@ func Policy(policy *networkingv1.NetworkPolicy, home names.Namespace, ranges Ran
 	if n := entries(&host.Spec); n > maxEntries {
 		return nil, fmt.Errorf("it has %d peers, ports, exceptions and requirements of selectors on the host cluster, and may have %d: make it smaller, "+
 			"or divide it; until then it allows nothing", n, maxEntries)
+	}
+	if n := host.Spec.Size(); n > maxBytes {
+		return nil, fmt.Errorf("it has %d bytes on the host cluster, and may have %d: make it smaller, or divide it; until then it allows nothing", n, maxBytes)
 	}
 	return host, nil
 }

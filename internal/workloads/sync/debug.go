@@ -78,7 +78,7 @@ func (s *syncer) prepareDebuggers(ctx context.Context, pod, wanted *corev1.Pod) 
 	if errs := rulesOf(t).Check(&pod.ObjectMeta, &pod.Spec, field.NewPath("spec")); len(errs) > 0 {
 		return errs.ToAggregate().Error(), false, nil
 	}
-	if why := tooLarge(wanted); why != "" {
+	if why := tooLarge(wanted, 0); why != "" { // without the variables, which have their own bound
 		return why, false, nil
 	}
 	if waits, err := s.ensureCopies(ctx, pod, home); err != nil || waits {
@@ -94,7 +94,7 @@ func (s *syncer) prepareDebuggers(ctx context.Context, pod, wanted *corev1.Pod) 
 
 // addDebugger adds an ephemeral container to one pod of the host, and to no other one of its name.
 func (s *syncer) addDebugger(ctx context.Context, host *corev1.Pod, c *corev1.EphemeralContainer) error {
-	err := s.patchHost(ctx, host, map[string]any{"spec": map[string]any{"ephemeralContainers": []*corev1.EphemeralContainer{c}}}, "ephemeralcontainers")
+	err := s.patchHost(ctx, host, nil, map[string]any{"spec": map[string]any{"ephemeralContainers": []*corev1.EphemeralContainer{c}}}, "ephemeralcontainers")
 	if !apierrors.IsInvalid(err) {
 		return err
 	}
@@ -106,8 +106,9 @@ func (s *syncer) addDebugger(ctx context.Context, host *corev1.Pod, c *corev1.Ep
 	return err
 }
 
-// patchHost writes a strategic merge patch of one pod of the host, and of no other one of its name.
-func (s *syncer) patchHost(ctx context.Context, host *corev1.Pod, patch map[string]any, subresources ...string) error {
+// patchHost writes a strategic merge patch of one pod of the host, and of no other one of its name. It is an errTooLarge if that is too
+// large, or if the pod that is wanted would be. wanted is nil if the patch takes nothing of it.
+func (s *syncer) patchHost(ctx context.Context, host, wanted *corev1.Pod, patch map[string]any, subresources ...string) error {
 	metadata, _ := patch["metadata"].(map[string]any)
 	if metadata == nil {
 		metadata = map[string]any{}
@@ -117,6 +118,9 @@ func (s *syncer) patchHost(ctx context.Context, host *corev1.Pod, patch map[stri
 	written, err := json.Marshal(patch)
 	if err != nil {
 		return err
+	}
+	if why := tooLarge(wanted, len(written)); why != "" {
+		return errTooLarge(why)
 	}
 	_, err = s.host.CoreV1().Pods(host.Namespace).Patch(ctx, host.Name, types.StrategicMergePatchType, written, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
 	if isOfAnother(err) {

@@ -24,7 +24,7 @@ func (s *syncer) putGates(ctx context.Context, pod, host *corev1.Pod) error {
 	if s.isBackedOff(pod, writeGates, what) || s.waits(pod, writeGates, sizeOf(pod)) {
 		return nil
 	}
-	err = s.patchHost(ctx, host, map[string]any{"status": map[string]any{"conditions": changes}}, "status")
+	err = s.patchHost(ctx, host, nil, map[string]any{"status": map[string]any{"conditions": changes}}, "status")
 	if isRefused(err) {
 		s.backOff(pod, writeGates, what, nil)
 	}

@@ -28,8 +28,8 @@ const (
 	byTenant = "tenant"
 )
 
-// hostState is what the syncer knows of the host: what has the label of the installation, and of pods, Services and claims those
-// in the owner's namespaces. Whoever owns others may give them what marks they like.
+// hostState is what the syncer knows of the host: what has the label of the installation, and of namespaces those of the owner.
+// Whoever has others may give what is in them what marks they like: what a cache has is asked by ours.
 type hostState struct {
 	pods, services, claims, namespaces, policies, budgets, ingresses cache.SharedIndexInformer
 }
@@ -66,9 +66,16 @@ func (h *hostState) run(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), synced...)
 }
 
-// objects returns how many pods, Services and Ingresses there are.
+// objects returns how many pods, Services and Ingresses there are in namespaces of the owner.
 func (h *hostState) objects() int {
-	return len(h.pods.GetIndexer().ListKeys()) + len(h.services.GetIndexer().ListKeys()) + len(h.ingresses.GetIndexer().ListKeys())
+	count := 0
+	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.ingresses} {
+		for _, namespace := range h.namespaces.GetIndexer().ListKeys() {
+			keys, _ := informer.GetIndexer().IndexKeys(cache.NamespaceIndex, namespace) // informers of a factory have this index
+			count += len(keys)
+		}
+	}
+	return count
 }
 
 // podsOf returns the host's pods for a pod of a space and its predecessors of the name.
@@ -132,13 +139,28 @@ func keyed[T any](informer cache.SharedIndexInformer, key string) (*T, error) {
 func owned[T metav1.Object](h *hostState, informer cache.SharedIndexInformer, source string) ([]T, error) {
 	all, err := objects.Indexed[T](informer.GetIndexer(), bySource, source)
 	return slices.DeleteFunc(all, func(o T) bool {
-		_, isOwner, err := h.namespaces.GetIndexer().GetByKey(o.GetNamespace())
-		return err != nil || !isOwner
+		_, _, ok := h.ours(o)
+		return !ok
 	}), err
 }
 
+// ours returns the object of a space that a host's pod, Service or claim of a cache is made of, and whether it is in a namespace of
+// the owner that has the same marks.
+func (h *hostState) ours(host metav1.Object) (n names.Namespace, name string, ok bool) {
+	if n, name, ok = sourceOf(host); !ok {
+		return n, name, false
+	}
+	namespace, err := h.namespace(host.GetNamespace())
+	if err != nil || namespace == nil {
+		return n, name, false
+	}
+	of, ok := namespaceOf(namespace)
+	return n, name, ok && of == n
+}
+
 // sourceOf returns the object of a space that a host's pod, Service or claim is made of, by its marks, and whether they
-// are those of the namespace that it is in.
+// are those of a namespace of the name of the one that it is in. That is for what has been read or made in a namespace of the owner,
+// and for having something looked at: whoever makes another namespace of the name can say the same.
 func sourceOf(host metav1.Object) (n names.Namespace, name string, ok bool) {
 	n, complete := names.Of(host.GetLabels(), host.GetAnnotations())
 	name = host.GetAnnotations()[names.NameAnnotation]

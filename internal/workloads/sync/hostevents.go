@@ -58,7 +58,7 @@ func (s *syncer) eventSeen(event *corev1.Event) {
 		return
 	}
 	host := found.(*corev1.Pod)
-	n, _, ok := sourceOf(host)
+	n, _, ok := s.hostState.ours(host)
 	if !ok || host.UID != about.UID || !s.events.allow(n.Tenant) {
 		return
 	}
@@ -79,7 +79,11 @@ func (s *syncer) syncEvent(ctx context.Context, i item) error {
 		s.events.done(i, event)
 		return nil //nolint:nilerr // the pod is gone
 	}
-	of, _, _ := sourceOf(found.(*corev1.Pod))
+	of, _, ok := s.hostState.ours(found.(*corev1.Pod))
+	if !ok {
+		s.events.done(i, event)
+		return nil
+	}
 	if err := s.putEvent(ctx, eventIn(event, pod, of)); err != nil {
 		return err
 	}

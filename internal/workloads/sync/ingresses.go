@@ -110,7 +110,7 @@ func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace,
 			return err
 		}
 	}
-	if there != nil && isCurrent(there, wanted, slimIngress) {
+	if there != nil && isAsPut(there, wanted, slimIngress) {
 		s.routing.drop(i)
 		return nil
 	}

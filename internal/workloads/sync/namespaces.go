@@ -2,10 +2,12 @@ package sync
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/pod-security-admission/api"
@@ -52,7 +55,7 @@ func (s *syncer) homeOf(flat tenant.Flat) (names.Namespace, *v1alpha1.Tenant, er
 	if err != nil {
 		return names.Namespace{}, nil, err
 	}
-	return names.Namespace{Installation: s.installation, Tenant: n, TenantUID: t.UID, Name: name, UID: namespace.UID}, t, nil
+	return names.Namespace{Installation: s.installation, Tenant: n, TenantUID: t.UID, Name: name, UID: namespace.UID, Salt: namespace.Annotations[names.SaltAnnotation]}, t, nil
 }
 
 // rulesOf returns what a tenant's pods, Services and Ingresses are held to.
@@ -72,14 +75,14 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 			return "", err
 		}
 		if found, err = s.createNamespace(ctx, wanted); err != nil {
-			return "", err
+			return "", namespaceError(err, home)
 		}
 	}
 	switch has, ok := namespaceOf(found); {
-	case !ok || has != home:
-		return "", fmt.Errorf("the host's namespace %q is not of this namespace: it has marks of %q of tenant %q; whoever administers the host is to remove it", home.Host(), has.Name, has.Tenant)
+	case !ok || has != home || names.OwnerOfNamespace(found.Labels) != names.OwnerOfNamespace(wanted.Labels):
+		return "", s.giveAnotherName(ctx, home)
 	case found.DeletionTimestamp != nil:
-		return "", fmt.Errorf("the host's namespace %q is being deleted", home.Host())
+		return "", errNamespace("its namespace on the host cluster is being deleted; the pod waits for that")
 	}
 	if found.Annotations[boundAnnotation] == "" {
 		if err := s.bindNamespace(ctx, found); err != nil {
@@ -90,6 +93,54 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 		return "", err
 	}
 	return found.UID, s.ensureGuards(ctx, home)
+}
+
+// errNamespace is that the host's namespace of a space's is not there, and what the space is told of that.
+type errNamespace string
+
+// Error implements error.
+func (e errNamespace) Error() string { return string(e) }
+
+// namespaceError returns an error of the host about a namespace, which the space is told if it is a refusal.
+func namespaceError(err error, home names.Namespace) error {
+	if !isRefused(err) {
+		return err
+	}
+	return errNamespace("the host cluster does not take its namespace: " + strings.ReplaceAll(err.Error(), home.Host(), home.Name))
+}
+
+// giveAnotherName has a namespace of a space be another one on the host, where somebody else has the name of its own: whoever may make
+// namespaces there, such as the syncer of another owner, may have read the name while there was one. If it has begun there, that one
+// may be its own, and marks have been taken away.
+func (s *syncer) giveAnotherName(ctx context.Context, home names.Namespace) error {
+	const taken = "somebody else has the name of its namespace on the host cluster"
+	if begun, err := s.hasBegun(home); err != nil || begun {
+		return errors.Join(err, errNamespace(taken+", in which it has pods or claims; whoever administers the host is to remove that namespace, or to give it back its labels and annotations"))
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": home.UID, "annotations": map[string]any{names.SaltAnnotation: rand.Text()}}})
+	if err != nil {
+		return err
+	}
+	if _, err := s.spaces.CoreV1().Namespaces().Patch(ctx, home.Flat().String(), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("giving the namespace another name on the host: %w", err)
+	}
+	return errNamespace(taken + "; the pod waits until it has another one")
+}
+
+// hasBegun reports whether a pod or claim in a namespace of a space has been on the host.
+func (s *syncer) hasBegun(home names.Namespace) (bool, error) {
+	pods, err := s.pods.Pods(home.Flat().String()).List(labels.Everything())
+	if err != nil {
+		return false, fmt.Errorf("reading the pods of %q: %w", home.Flat(), err)
+	}
+	claims, err := s.claims.PersistentVolumeClaims(home.Flat().String()).List(labels.Everything())
+	if err != nil {
+		return false, fmt.Errorf("reading the claims of %q: %w", home.Flat(), err)
+	}
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Annotations[names.HostUIDAnnotation] != "" }) ||
+		slices.ContainsFunc(claims, func(claim *corev1.PersistentVolumeClaim) bool {
+			return claim.Spec.VolumeName != ""
+		}), nil
 }
 
 // errManyNamespaces is that a tenant has as many namespaces on the host as it may.
@@ -286,7 +337,7 @@ func (s *syncer) isUsed(of names.Namespace, host string) (bool, error) {
 // removeNamespace deletes a host's namespace whose own is gone, once the space says so, too.
 func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, of names.Namespace) error {
 	live, err := s.spaces.CoreV1().Namespaces().Get(ctx, of.Flat().String(), metav1.GetOptions{})
-	if err == nil && live.UID == of.UID {
+	if err == nil && live.UID == of.UID && live.Annotations[names.SaltAnnotation] == of.Salt {
 		if t, err := s.tenantNamed(of.Tenant); err != nil || t != nil && t.UID == of.TenantUID {
 			return fmt.Errorf("the cache of namespaces is behind: %w", errors.Join(err, errNoHome))
 		}

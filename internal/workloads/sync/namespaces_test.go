@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,10 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -83,14 +86,81 @@ func TestHostNamespaces(t *testing.T) {
 	}
 }
 
-// TestForeignNamespace checks that a namespace of the host is not taken that has not the marks.
+// TestForeignNamespace checks that a namespace of the host is not taken that has not the marks, or is another owner's, and that the
+// space's gets another name there.
 func TestForeignNamespace(t *testing.T) {
-	w := newWorld(t, spacePod(nil))
-	w.add(w.onHost, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home.Host()}})
-	if err := w.look(); err == nil || !strings.Contains(err.Error(), "is not of this namespace") {
-		t.Errorf("got %v", err)
+	for name, change := range map[string]func(*corev1.Namespace){
+		"without marks": func(n *corev1.Namespace) { n.Labels, n.Annotations = nil, nil },
+		"of another life": func(n *corev1.Namespace) {
+			n.Annotations[names.NamespaceUIDAnnotation] = "before"
+		},
+		"of another owner": func(n *corev1.Namespace) {
+			n.Labels[names.ControlPlaneNamespaceLabel], n.Labels[names.ControlPlaneLabel] = "team-b", "two"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, spacePod(nil))
+			foreign := hostSpace()
+			change(foreign)
+			w.add(w.onHost, foreign)
+			if err := w.look(); err == nil || !strings.Contains(err.Error(), "somebody else has the name") {
+				t.Errorf("got %v", err)
+			}
+			w.expect([]string{"patch namespaces", "patch pods/status", "create events"}, []string{"create namespaces"})
+			now, err := w.space.CoreV1().Namespaces().Get(t.Context(), "acme|shop", metav1.GetOptions{})
+			if err != nil || now.Annotations[names.SaltAnnotation] == "" {
+				t.Fatalf("the namespace has %v, %v", now.Annotations, err)
+			}
+			w.see(now)
+			if err := w.look(); err != nil {
+				t.Fatal(err)
+			}
+			another := home
+			another.Salt = now.Annotations[names.SaltAnnotation]
+			pod, err := w.onHost.CoreV1().Pods(another.Host()).Get(t.Context(), "web-0", metav1.GetOptions{})
+			if err != nil || another.Host() == home.Host() {
+				t.Fatalf("there is no pod in %s: %v", another.Host(), err)
+			}
+			if of, _, ok := sourceOf(pod); !ok || of != another {
+				t.Errorf("it has the marks of %v", of)
+			}
+		})
 	}
-	w.expect(nil, []string{"create namespaces"})
+}
+
+// TestForeignNamespaceOfPods checks that a namespace keeps its name on the host for as long as there is something of it there, as far
+// as the space knows: somebody may have taken the labels away.
+func TestForeignNamespaceOfPods(t *testing.T) {
+	for name, begun := range map[string]runtime.Object{
+		"a pod": spacePod(both(bound, func(p *corev1.Pod) { p.Name, p.UID = "web-1", "q" })), "a claim": spaceClaim(boundInSpace),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, spacePod(nil), begun)
+			w.add(w.onHost, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home.Host()}})
+			if err := w.look(); err == nil || !strings.Contains(err.Error(), "give it back its labels") {
+				t.Errorf("got %v", err)
+			}
+			w.expect([]string{"patch pods/status", "create events"}, []string{"create namespaces"})
+		})
+	}
+}
+
+// TestNamespaceRefusedByHost checks that the space is told, in its own names.
+func TestNamespaceRefusedByHost(t *testing.T) {
+	w := newWorld(t, spacePod(nil))
+	w.onHost.PrependReactor("create", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("namespaces"), home.Host(), context.DeadlineExceeded)
+	})
+	if err := w.look(); err == nil {
+		t.Error("it is not tried again")
+	}
+	now, err := w.space.CoreV1().Pods("acme|shop").Get(t.Context(), "web-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told := fmt.Sprint(now.Status.Conditions); !strings.Contains(told, "the host cluster does not take its namespace") || strings.Contains(told, home.Host()) {
+		t.Errorf("the space is told %s", told)
+	}
 }
 
 // TestManyNamespaces checks that a tenant does not fill the host with namespaces, and that its pods say why they wait.

@@ -55,6 +55,7 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 		s.backoffs.forget(i)
 		s.statuses.forget(i)
 		s.updates.drop(i)
+		s.creating.drop(i)
 		s.resizes.drop(i)
 	case host != nil && isOver(pod) && !isOver(host):
 		errs = append(errs, s.endHost(ctx, host, 1)) // no quota counts it any more
@@ -105,7 +106,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	wanted := s.translated(pod, translate.Home{Namespace: home}, open)
-	if why := tooLarge(wanted); why != "" {
+	if why := tooLarge(wanted, 0); why != "" {
 		return s.refuse(ctx, pod, why)
 	}
 	if s.isBackedOff(pod, writeCreation, creationOf(pod, wanted)) {
@@ -121,7 +122,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if s.release(r); !may {
 		return nil
 	}
-	err = s.make(ctx, pod, home, t)
+	err = s.make(ctx, pod, home, t, writesOfPod*sizeOf(wanted))
 	if err != nil {
 		s.release(s.scheduling.leave(itemOf(pod)))
 	}
@@ -129,17 +130,22 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // make makes the host's pod, with what it needs there. While that waits for others' copies it keeps its turn: no more pods
-// look at these again and again than may be made at once.
-func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant) error {
+// look at these again and again than may be made at once. So it does while it waits for its bytes, which are how many the host will
+// store of it.
+func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant, bytes int) error {
 	hostUID, err := s.ensureNamespace(ctx, home, t)
-	if errors.As(err, new(errManyNamespaces)) {
-		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone
+	if errors.As(err, new(errManyNamespaces)) || errors.As(err, new(errNamespace)) {
+		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone, or come
 	}
 	if err != nil {
 		return err
 	}
 	if waits, err := s.ensureCopies(ctx, pod, home); err != nil || waits {
 		return err
+	}
+	i := itemOf(pod)
+	if s.queue.after(i, s.creating.wait(itemWrite{i, writeCreation}, bytes)) {
+		return nil
 	}
 	tokens, err := s.mint(ctx, pod)
 	if isTold(err) {

@@ -645,7 +645,7 @@ func TestChangeRefusedByHost(t *testing.T) {
 	if err := w.look(); err == nil {
 		t.Error("nobody hears of it")
 	}
-	w.expect(nil, []string{"patch pods"})
+	w.expect([]string{"create events"}, []string{"patch pods"})
 	if err := w.look(); err != nil {
 		t.Error(err)
 	}

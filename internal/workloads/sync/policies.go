@@ -32,7 +32,10 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 	if err != nil || !ready {
 		return err
 	}
-	err = s.ensurePolicy(ctx, home, i, policy)
+	waits, err := s.ensurePolicy(ctx, home, i, policy)
+	if waits {
+		return nil
+	}
 	if (err == nil || isDenied(err)) && (policy == nil || !s.governed.noteEnqueued(policy)) {
 		s.enqueuePodsIn(i.tenant, i.namespace)
 	}
@@ -64,19 +67,27 @@ func isDenied(err error) bool {
 }
 
 // ensurePolicy makes or deletes the host's policy for one of a space. One that there cannot be on the host allows
-// nothing, and is an event in the space.
-func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item, policy *networkingv1.NetworkPolicy) error {
+// nothing, and is an event in the space. If it is to wait, because of many bytes of policies, it is looked at when its turn comes.
+func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item, policy *networkingv1.NetworkPolicy) (waits bool, err error) {
 	if policy == nil {
-		return s.removePolicy(ctx, home, i)
+		s.policing.drop(i)
+		return false, s.removePolicy(ctx, home, i)
 	}
 	wanted, err := network.Policy(policy, home, s.currentRanges(), s.through(home.Tenant)...)
 	if err == nil {
 		err = s.hasRoom(home, wanted.Name)
 	}
 	if err != nil {
-		return errors.Join(s.tellOfPolicy(ctx, policy, err.Error()), s.removePolicy(ctx, home, i))
+		return false, errors.Join(s.tellOfPolicy(ctx, policy, err.Error()), s.removePolicy(ctx, home, i))
 	}
-	return s.putPolicy(ctx, wanted)
+	there, err := s.ownPolicy(wanted)
+	if err != nil {
+		return false, err
+	}
+	if (there == nil || !isAsPut(there, wanted, slimPolicy)) && s.queue.after(i, s.policing.wait(itemWrite{i, writeUpdate}, max(wanted.Size(), leastCopy))) {
+		return true, nil
+	}
+	return false, s.putPolicy(ctx, there, wanted)
 }
 
 // hasRoom returns an error if a namespace of the host has as many policies as it may have, and not this one.
@@ -104,7 +115,11 @@ func (s *syncer) tellOfPolicy(ctx context.Context, policy *networkingv1.NetworkP
 // ensureGuards makes the policies that a namespace of the host has in any case. No pod is made before they are there.
 func (s *syncer) ensureGuards(ctx context.Context, home names.Namespace) error {
 	for _, wanted := range network.Guards(home, s.currentRanges(), s.reachable, s.through(home.Tenant)...) {
-		if err := s.putPolicy(ctx, wanted); err != nil {
+		there, err := s.ownPolicy(wanted)
+		if err != nil {
+			return err
+		}
+		if err := s.putPolicy(ctx, there, wanted); err != nil {
 			return err
 		}
 	}
@@ -119,13 +134,14 @@ func (s *syncer) through(n tenant.Name) []networkingv1.NetworkPolicyPeer {
 	return network.IngressControllers()
 }
 
-// putPolicy creates a policy, or makes it what it is to be.
-func (s *syncer) putPolicy(ctx context.Context, wanted *networkingv1.NetworkPolicy) error {
+// ownPolicy makes a policy one for the owner's namespaces alone, and returns the host's as the cache has it, or nil.
+func (s *syncer) ownPolicy(wanted *networkingv1.NetworkPolicy) (there *networkingv1.NetworkPolicy, err error) {
 	network.Own(wanted, s.owner)
-	there, err := s.hostState.policy(wanted.Namespace, wanted.Name)
-	if err != nil {
-		return err
-	}
+	return s.hostState.policy(wanted.Namespace, wanted.Name)
+}
+
+// putPolicy creates a policy, or makes the one that there is what it is to be.
+func (s *syncer) putPolicy(ctx context.Context, there, wanted *networkingv1.NetworkPolicy) error {
 	return put(ctx, s.host.NetworkingV1().NetworkPolicies(wanted.Namespace), "policy", there, wanted, slimPolicy)
 }
 

@@ -50,7 +50,7 @@ func put[T any, O object[T]](ctx context.Context, client writer[T], what string,
 	if !isSame(there, wanted) {
 		return fmt.Errorf("the host's namespace %q has the %s %q already, which is not of this installation; whoever administers the host is to remove it", wanted.GetNamespace(), what, wanted.GetName())
 	}
-	if isCurrent(there, wanted, slim) {
+	if isAsPut(there, wanted, slim) {
 		return nil
 	}
 	keepOthers(wanted, there)
@@ -62,8 +62,8 @@ func put[T any, O object[T]](ctx context.Context, client writer[T], what string,
 	return nil
 }
 
-// isCurrent reports whether an object of the host is what it is to be.
-func isCurrent[T any, O object[T]](there, wanted O, slim func(O)) bool {
+// isAsPut reports whether an object of the host, as the cache has it, is what it is to be.
+func isAsPut[T any, O object[T]](there, wanted O, slim func(O)) bool {
 	asItIs := O(new(T))
 	*asItIs = *wanted
 	slim(asItIs)

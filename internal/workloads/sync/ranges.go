@@ -120,8 +120,11 @@ func addressesOf(host *corev1.Pod) []netip.Addr {
 	return all
 }
 
-// seeAddresses has the ranges looked for if a pod of the host has an address outside of them.
+// seeAddresses has the ranges looked for if a pod of a space has an address on the host outside of them.
 func (s *syncer) seeAddresses(host *corev1.Pod) {
+	if _, _, ok := s.hostState.ours(host); !ok {
+		return
+	}
 	s.rangesMu.RLock()
 	defer s.rangesMu.RUnlock()
 	if len(outside(s.ranges, host)) > 0 && len(s.seenNetworks) < maxSeenNetworks {
@@ -139,8 +142,8 @@ func outside(ranges network.Ranges, host *corev1.Pod) []netip.Addr {
 func (s *syncer) seeNetworks(ctx context.Context, reported network.Ranges) {
 	for _, obj := range s.hostState.pods.GetIndexer().List() {
 		host := obj.(*corev1.Pod)
-		if _, _, ok := sourceOf(host); !ok {
-			continue // a canary, by which it is noticed that the host has not told
+		if _, _, ok := s.hostState.ours(host); !ok {
+			continue // somebody else's, or a canary, by which it is noticed that the host has not told
 		}
 		for _, address := range outside(reported, host) {
 			around := network.Around(address)
@@ -166,7 +169,7 @@ func (s *syncer) allInside(canaries ...*corev1.Pod) error {
 	}
 	for _, obj := range s.hostState.pods.GetIndexer().List() {
 		host := obj.(*corev1.Pod)
-		if _, _, ok := sourceOf(host); !ok || len(outside(s.ranges, host)) == 0 {
+		if _, _, ok := s.hostState.ours(host); !ok || len(outside(s.ranges, host)) == 0 {
 			continue
 		}
 		return s.errOutside(fmt.Sprintf("pods of the host cluster have addresses in more than %d networks that nobody has told", maxSeenNetworks))

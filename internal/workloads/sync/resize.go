@@ -56,7 +56,7 @@ func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 			return err
 		}
 	}
-	err := s.patchHost(ctx, host, map[string]any{"spec": patchOfResources(&wanted.Spec)}, "resize")
+	err := s.patchHost(ctx, host, wanted, map[string]any{"spec": patchOfResources(&wanted.Spec)}, "resize")
 	if isRefused(err) {
 		of, _, _ := sourceOf(host)
 		return s.finishWrite(ctx, pod, writeResources, what, map[string]string{ofResources: "the host cluster does not take it: " + translate.Text(err.Error(), pod, of)})
@@ -72,7 +72,7 @@ func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 
 // noteResources notes on a pod of the host which resources it has.
 func (s *syncer) noteResources(ctx context.Context, host *corev1.Pod, hash string) error {
-	err := s.patchHost(ctx, host, map[string]any{"metadata": map[string]any{"annotations": map[string]any{resourcesAnnotation: hash}}})
+	err := s.patchHost(ctx, host, nil, map[string]any{"metadata": map[string]any{"annotations": map[string]any{resourcesAnnotation: hash}}})
 	if err != nil {
 		return fmt.Errorf("noting the resources of the host's pod: %w", err)
 	}

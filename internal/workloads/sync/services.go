@@ -180,7 +180,7 @@ func (s *syncer) removeService(ctx context.Context, i item, host *corev1.Service
 
 // isRefused reports whether the host does not take an object, and will not when it is asked again.
 func isRefused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	return errors.As(err, new(errTooLarge)) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // refuseService says in the space why a Service is not on the host as it is there.

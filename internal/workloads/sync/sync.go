@@ -128,16 +128,19 @@ type pacing struct {
 	backoffs   *backoffs
 	surplus    *surplus
 	scheduling *scheduling
-	// updates is that of changed pods, copying that of copies, resizes that of resizes, and routing that of Ingresses.
-	updates, copying, resizes, routing *writeBudget
-	statuses                           *statuses
+	// updates is that of changed pods, creating that of pods that are made, copying that of copies, policing that of policies,
+	// resizes that of resizes, and routing that of Ingresses.
+	updates, creating, copying, policing, resizes, routing *writeBudget
+	statuses                                               *statuses
 }
 
 func newPacing(c clock.Clock, workers int) pacing {
 	return pacing{
 		queue: newQueue(workers), backoffs: newBackoffs(c), surplus: newSurplus(), scheduling: newScheduling(c),
-		updates: newWriteBudget(c, changedBytes, changedAtOnce), copying: newWriteBudget(c, copiedBytes, copiedAtOnce),
-		resizes: newWriteBudget(c, resizesPerSecond, resizesAtOnce), routing: newWriteBudget(c, ingressesPerSecond, ingressesAtOnce), statuses: newStatuses(c),
+		updates: newWriteBudget(c, changedBytes, changedAtOnce), creating: newWriteBudget(c, createdBytes, createdAtOnce),
+		copying: newWriteBudget(c, copiedBytes, copiedAtOnce), policing: newWriteBudget(c, policyBytes, policiesAtOnce),
+		resizes: newWriteBudget(c, resizesPerSecond, resizesAtOnce), routing: newWriteBudget(c, ingressesPerSecond, ingressesAtOnce),
+		statuses: newStatuses(c),
 	}
 }
 
@@ -412,7 +415,7 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 func (s *syncer) countOrphans() error {
 	orphans := 0
 	count := func(host metav1.Object, find func(namespace, name string) (metav1.Object, error)) {
-		of, name, ok := sourceOf(host)
+		of, name, ok := s.hostState.ours(host)
 		if !ok {
 			return
 		}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	corev1helpers "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -22,6 +21,8 @@ const (
 	// keysAnnotation has the keys of the labels and annotations that were last written, so that those which
 	// the host's own components add stay.
 	keysAnnotation = names.KeysAnnotation
+	// ofChange is what is told to be refused of what can be changed.
+	ofChange = "labels, images and tolerations"
 )
 
 // changeable is what can be changed of a pod.
@@ -72,9 +73,13 @@ func (s *syncer) update(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 	if s.isBackedOff(pod, writeUpdate, what) || s.waits(pod, writeUpdate, sizeOf(wanted)) {
 		return nil
 	}
-	err := s.patchHost(ctx, host, patchOf(wanted, host))
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-		s.backOff(pod, writeUpdate, what, nil)
+	if errs := translate.CheckLabels(&pod.ObjectMeta); len(errs) > 0 {
+		return s.finishWrite(ctx, pod, writeUpdate, what, map[string]string{ofChange: errs.ToAggregate().Error()})
+	}
+	err := s.patchHost(ctx, host, wanted, patchOf(wanted, host))
+	if isRefused(err) {
+		of, _, _ := sourceOf(host)
+		return s.finishWrite(ctx, pod, writeUpdate, what, map[string]string{ofChange: "the host cluster does not take it: " + translate.Text(err.Error(), pod, of)})
 	}
 	if err != nil {
 		return fmt.Errorf("changing the host's pod: %w", err)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -283,8 +284,24 @@ func (s *syncer) hostNamespaceChanged(obj any) {
 		s.enqueueBudgets(of)
 		s.enqueueIngresses(of)
 		s.enqueuePodsIn(of.Tenant, of.Flat().String()) // what is in it may have been seen before
+		s.enqueueOnHost(namespace.Name)
 	}
 	s.enqueueNamespaces([]*corev1.Namespace{namespace})
+}
+
+// enqueueOnHost has what is in a namespace of the host looked at: it may have been seen before it was known whose the namespace is.
+func (s *syncer) enqueueOnHost(namespace string) {
+	for informer, changed := range map[cache.SharedIndexInformer]func(any){
+		s.hostState.pods: s.hostPodChanged, s.hostState.services: s.hostServiceChanged, s.hostState.claims: s.hostClaimChanged,
+	} {
+		all, err := informer.GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
+		if err != nil {
+			klog.ErrorS(err, "Reading a cache of the host", "namespace", namespace)
+		}
+		for _, obj := range all {
+			changed(obj)
+		}
+	}
 }
 
 // hostNamespaceUpdated has policies looked at if they can be there now: nothing else of a namespace changes them.

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 )
 
 const (
-	// maxPodBytes is how large a pod may be when it begins on the host, in bytes as a host stores it: each of its changes, and of its
-	// status by a kubelet, is stored whole there.
+	// maxPodBytes is how large a pod may be on the host, in bytes as a host stores it, without its status and the variables of Services:
+	// each of its changes, and of its status by a kubelet, is stored whole there. It is how large a change of it may be, too.
 	maxPodBytes = 128 << 10
 	// changedBytes is how many bytes of pods are changed on the host for a tenant in a second, and changedAtOnce how many
 	// there may be before that holds. They are some 40 MB in the five minutes after which a host's etcd forgets them.
@@ -28,13 +29,34 @@ const (
 	// copiedBytes and copiedAtOnce are that of copies of ConfigMaps and Secrets.
 	copiedBytes  = 128 << 10
 	copiedAtOnce = 16 << 20
-	// leastCopy is as how many bytes a copy counts at least.
+	// leastCopy is as how many bytes a copy, or a policy, counts at least.
 	leastCopy = 4 << 10
+	// createdBytes and createdAtOnce are that of pods that are made: at once a thousand pods of 10 kB, with all that is written of them,
+	// and nine of these in a second after that, which are some 220 MB in the five minutes.
+	createdBytes  = 512 << 10
+	createdAtOnce = 64 << 20
+	// writesOfPod is how often a host stores a pod that is made: itself, its node, some statuses, its end.
+	writesOfPod = 6
+	// policyBytes and policiesAtOnce are that of policies, each of which goes to all nodes, too: at once all that a namespace may have,
+	// of usual ones of 4 KiB, five times.
+	policyBytes    = 128 << 10
+	policiesAtOnce = 4 << 20
 )
 
-// tooLarge returns why a pod cannot begin on the host, empty if it can.
-func tooLarge(host *corev1.Pod) string {
-	if n := sizeOf(host); n > maxPodBytes {
+// errTooLarge is that the host's pod would be larger than it may be.
+type errTooLarge string
+
+// Error implements error.
+func (e errTooLarge) Error() string { return string(e) }
+
+// tooLarge returns why a pod cannot be on the host as it is wanted, empty if it can. wanted may be nil, and change is how many bytes are
+// written to make it so.
+func tooLarge(wanted *corev1.Pod, change int) string {
+	n := change
+	if wanted != nil {
+		n = max(n, sizeOf(wanted))
+	}
+	if n > maxPodBytes {
 		return fmt.Sprintf("it has %d bytes on the host cluster, and may have %d: large values of its environment, commands, arguments and annotations belong into ConfigMaps and Secrets",
 			n, maxPodBytes)
 	}
@@ -69,10 +91,11 @@ type spent struct {
 	due map[itemWrite]due
 }
 
-// due is when a write may be made, and what has been counted for it.
+// due is when a write may be made, and what has been counted for it: its size, in parts if it has grown since.
 type due struct {
 	at      time.Time
-	counted *rate.Reservation
+	size    int
+	counted []*rate.Reservation
 }
 
 func newWriteBudget(c clock.PassiveClock, perSecond, atOnce int) *writeBudget {
@@ -97,21 +120,26 @@ func (s *writeBudget) wait(w itemWrite, size int) time.Duration {
 		of = &spent{rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), map[itemWrite]due{}}
 		s.of[w.item.tenant] = of
 	}
-	if due, ok := of.due[w]; ok {
-		if wait := due.at.Sub(now); wait > 0 {
-			return wait
-		}
+	size = min(size, s.atOnce)
+	before, waits := of.due[w]
+	if wait := before.at.Sub(now); waits && wait > 0 {
+		return wait
+	}
+	more := size - before.size // nothing has been counted yet, or it was smaller then
+	if more <= 0 {
 		delete(of.due, w)
 		return 0
 	}
-	counted := of.limiter.ReserveN(now, min(size, s.atOnce))
+	counted := of.limiter.ReserveN(now, more)
 	wait := counted.DelayFrom(now)
 	switch {
 	case wait > maxDebt:
 		counted.CancelAt(now)
 		return maxDebt
 	case wait > 0:
-		of.due[w] = due{now.Add(wait), counted}
+		of.due[w] = due{now.Add(wait), size, append(before.counted, counted)}
+	default:
+		delete(of.due, w)
 	}
 	return wait
 }
@@ -126,7 +154,9 @@ func (s *writeBudget) drop(i item) {
 	}
 	for w := range writes {
 		if waits, ok := of.due[itemWrite{i, w}]; ok {
-			waits.counted.CancelAt(s.clock.Now())
+			for _, counted := range slices.Backward(waits.counted) {
+				counted.CancelAt(s.clock.Now())
+			}
 			delete(of.due, itemWrite{i, w})
 		}
 	}

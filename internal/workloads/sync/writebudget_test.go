@@ -118,3 +118,92 @@ func TestLargePods(t *testing.T) {
 		})
 	}
 }
+
+// TestWriteBudgetOfGrown checks that what grows while it waits is counted as what it is in the end.
+func TestWriteBudgetOfGrown(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	s := newWriteBudget(clock, 100, 1000)
+	other := itemWrite{item{podItem, "acme", "acme|shop", "other"}, writeUpdate}
+	w := itemWrite{item{podItem, "acme", "acme|shop", "web-0"}, writeUpdate}
+	s.wait(other, 1000)
+	if wait := s.wait(w, 10); wait != 100*time.Millisecond {
+		t.Fatalf("a small one waits for %v", wait)
+	}
+	clock.Step(100 * time.Millisecond)
+	if wait := s.wait(w, 1000); wait != 9900*time.Millisecond {
+		t.Fatalf("when it has grown it waits for %v", wait)
+	}
+	clock.Step(9900 * time.Millisecond)
+	if wait := s.wait(w, 500); wait != 0 {
+		t.Errorf("when its turn has come it waits for %v", wait)
+	}
+	if wait := s.wait(w, 100); wait != time.Second {
+		t.Errorf("the next one waits for %v", wait)
+	}
+	s.drop(w.item)
+	s.wait(w, 100)
+	clock.Step(time.Second)
+	s.wait(w, 200)
+	s.drop(w.item)
+	if wait := s.wait(w, 100); wait > time.Second {
+		t.Errorf("after one that was dropped it waits for %v", wait)
+	}
+}
+
+// TestPacedCreations checks that pods of many bytes wait, and count as often as a host stores them.
+func TestPacedCreations(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(nil))
+	w.creating.wait(itemWrite{item{podItem, "acme", "acme|shop", "other"}, writeCreation}, createdAtOnce)
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, nil)
+	i := itemOf(spacePod(nil))
+	if n := w.creating.of["acme"].due[itemWrite{i, writeCreation}].size; n < writesOfPod*100 {
+		t.Errorf("it counts as %d bytes", n)
+	}
+	w.clock.Step(time.Second)
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"create pods"})
+}
+
+// TestUsualCreations checks that a thousand usual pods wait for nothing.
+func TestUsualCreations(t *testing.T) {
+	s := newWriteBudget(testingclock.NewFakeClock(time.Unix(1000, 0)), createdBytes, createdAtOnce)
+	for i := range 1000 {
+		if wait := s.wait(itemWrite{item{podItem, "acme", "acme|shop", fmt.Sprint("web-", i)}, writeCreation}, writesOfPod*10_000); wait > 0 {
+			t.Fatalf("%d waits for %v", i, wait)
+		}
+	}
+}
+
+// TestPacedPolicies checks that policies of many bytes wait, with the pods that follow them, and that one that is as it is to be counts
+// nothing.
+func TestPacedPolicies(t *testing.T) {
+	policy := denyAll(nil)
+	w := newWorld(t, hostSpace(), spacePod(bound), policy)
+	i := item{policyItem, "acme", "acme|shop", policy.Name}
+	w.policing.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, policiesAtOnce)
+	if err := w.syncPolicy(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, nil)
+	if w.queue.Len() > 0 {
+		t.Errorf("%d are looked at before it is there", w.queue.Len())
+	}
+	w.clock.Step(time.Second)
+	if err := w.syncPolicy(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"create networkpolicies"})
+	w.see(hostPolicy(policy, nil))
+	w.policing.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, policiesAtOnce)
+	if err := w.syncPolicy(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	if due := w.policing.of["acme"].due[itemWrite{i, writeUpdate}]; due.size > 0 {
+		t.Errorf("what is as it is to be counts as %d bytes", due.size)
+	}
+}

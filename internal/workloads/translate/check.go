@@ -23,6 +23,9 @@ const rootCA = "kube-root-ca.crt"
 // it runs.
 const maxReferences = 100
 
+// maxLabels is how many labels a pod has at most: chosen, usual ones have less than twenty.
+const maxLabels = 64
+
 // maxEphemeral is how many ephemeral containers a pod has at most: they stay in it when they have ended.
 const maxEphemeral = 32
 
@@ -54,7 +57,7 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	if errs := checkScheduling(spec, path); len(errs) > 0 {
 		return errs // what follows looks at every term
 	}
-	errs := append(checkLabels(meta), checkCosts(spec, path)...)
+	errs := append(CheckLabels(meta), checkCosts(spec, path)...)
 	errs = append(errs, r.checkDevices(spec, path)...)
 	errs = append(errs, checkFields(reflect.ValueOf(spec).Elem(), path)...)
 	errs = append(errs, checkEphemeral(spec, path)...)
@@ -69,9 +72,13 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	return append(errs, r.Level.check(meta, spec, path)...)
 }
 
-// checkLabels refuses labels by which the host's objects are known.
-func checkLabels(meta *metav1.ObjectMeta) field.ErrorList {
+// CheckLabels refuses labels by which the host's objects are known, and more than there is room for: each key is three times in the
+// host's pod.
+func CheckLabels(meta *metav1.ObjectMeta) field.ErrorList {
 	var errs field.ErrorList
+	if len(meta.Labels) > maxLabels {
+		errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels"), fmt.Sprintf("a pod that runs on a host cluster has at most %d labels; remove some", maxLabels)))
+	}
 	for _, key := range slices.Sorted(maps.Keys(meta.Labels)) {
 		if strings.HasPrefix(key, names.Prefix) {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(key), "labels below "+names.Prefix+" are the platform's; remove it"))

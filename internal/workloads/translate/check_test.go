@@ -24,6 +24,16 @@ func volume(source corev1.VolumeSource) func(*corev1.Pod) {
 	}
 }
 
+// labelled gives a pod so many labels.
+func labelled(count int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Labels = map[string]string{}
+		for i := range count {
+			p.Labels[fmt.Sprint("label-", i)] = ""
+		}
+	}
+}
+
 func ephemeralClaim(spec corev1.PersistentVolumeClaimSpec) func(*corev1.Pod) {
 	return volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: spec}}})
 }
@@ -267,6 +277,8 @@ func TestCheck(t *testing.T) {
 		"a scheduling group":             {privileged, func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{} }, "spec.schedulingGroup"},
 		"a responder":                    {privileged, func(p *corev1.Pod) { p.Spec.EvictionResponders = []corev1.EvictionResponder{{Name: "r"}} }, "spec.evictionResponders"},
 		"a label of ours":                {privileged, func(p *corev1.Pod) { p.Labels = map[string]string{"workloads.tenantry.io/installation": "i"} }, "metadata.labels[workloads.tenantry.io/installation]"},
+		"as many labels as there may be": {privileged, labelled(64), ""},
+		"too many labels":                {privileged, labelled(65), "metadata.labels"},
 		"our label by the downward API":  {privileged, env("metadata.labels['workloads.tenantry.io/installation']"), "fieldPath"},
 		"a field of a later Kubernetes":  {privileged, env("status.later"), "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"},
 		"fields of the pod":              {change: env("metadata.annotations['a']")},

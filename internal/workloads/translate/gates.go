@@ -35,7 +35,7 @@ func IsGate(pod *corev1.Pod, t corev1.PodConditionType) bool {
 
 // ChangedGates returns what the conditions of a pod's readiness gates are to be on the host, as elements of a strategic
 // merge patch, if they differ from what they are in its space. Reasons and messages, which may be large, stay there: a kubelet
-// reads the status alone.
+// reads the status alone, and the API lets that be any text.
 func ChangedGates(pod, host *corev1.Pod) []map[string]any {
 	var changes []map[string]any
 	for _, gate := range pod.Spec.ReadinessGates {
@@ -45,13 +45,26 @@ func ChangedGates(pod, host *corev1.Pod) []map[string]any {
 		case now == nil && is == nil:
 		case now == nil:
 			changes = append(changes, map[string]any{"type": t, "$patch": "delete"})
-		case is == nil || now.Status != is.Status:
+		case is == nil || statusOf(now) != is.Status:
 			changes = append(changes, map[string]any{
-				"type": t, "status": now.Status, "lastTransitionTime": now.LastTransitionTime,
+				"type": t, "status": statusOf(now), "lastTransitionTime": now.LastTransitionTime,
 			})
 		}
 	}
 	return changes
+}
+
+// statusOf returns the status of a condition, which is unknown if it is none that there is.
+func statusOf(c *corev1.PodCondition) corev1.ConditionStatus {
+	if IsConditionStatus(c.Status) {
+		return c.Status
+	}
+	return corev1.ConditionUnknown
+}
+
+// IsConditionStatus reports whether something is the status of a condition.
+func IsConditionStatus(s corev1.ConditionStatus) bool {
+	return s == corev1.ConditionTrue || s == corev1.ConditionFalse || s == corev1.ConditionUnknown
 }
 
 func conditionOf(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {

@@ -29,6 +29,8 @@ func TestChangedGates(t *testing.T) {
 		"set":           {with(gates, gate("True")), with(nil), `[{"lastTransitionTime":null,"status":"True","type":"example.com/gate"}]`},
 		"changed":       {with(gates, gate("False")), with(nil, gate("True")), `[{"lastTransitionTime":null,"status":"False","type":"example.com/gate"}]`},
 		"set no more":   {with(gates), with(nil, gate("True")), `[{"$patch":"delete","type":"example.com/gate"}]`},
+		"none there is": {with(gates, gate("x")), with(nil), `[{"lastTransitionTime":null,"status":"Unknown","type":"example.com/gate"}]`},
+		"still none":    {with(gates, gate("x")), with(nil, gate("Unknown")), `null`},
 		"another's own": {with(gates, gate("True"), corev1.PodCondition{Type: corev1.PodReady, Status: "True"}), with(nil, gate("True")), `null`},
 	} {
 		got, err := json.Marshal(ChangedGates(tc.pod, tc.host))

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -229,19 +230,23 @@ var _ = Describe("Pods of spaces", func() {
 
 var _ = Describe("The labels by which namespaces of spaces are known", func() {
 	It("are the syncer's to set", func(ctx SpecContext) {
-		planted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tn-planted", Labels: map[string]string{names.InstallationLabel: "x"}}}
+		planted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-planted", Labels: map[string]string{names.InstallationLabel: "x"}}}
 		refused := MatchError(ContainSubstring("set by the syncer alone"))
 		Eventually(func() error { // the policy holds some time after it has been made
 			_, err := host.CoreV1().Namespaces().Create(ctx, planted, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err
 		}).Should(refused)
-		_, err := host.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tn-planted"}}, metav1.CreateOptions{})
+		unlabelled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "planted"}}
+		_, err := host.CoreV1().Namespaces().Create(ctx, unlabelled, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = host.CoreV1().Namespaces().Patch(ctx, "tn-planted", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.TenantUIDLabel+`":"x"}}}`), metav1.PatchOptions{})
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(host.CoreV1().Namespaces().Delete(ctx, "planted", metav1.DeleteOptions{})).To(Succeed())
+		})
+		_, err = host.CoreV1().Namespaces().Patch(ctx, "planted", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.TenantUIDLabel+`":"x"}}}`), metav1.PatchOptions{})
 		Expect(err).To(refused)
-		_, err = host.CoreV1().Namespaces().Patch(ctx, "tn-planted", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.TenantUIDLabel+`":"x"}}}`), metav1.PatchOptions{}, "status")
+		_, err = host.CoreV1().Namespaces().Patch(ctx, "planted", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.TenantUIDLabel+`":"x"}}}`), metav1.PatchOptions{}, "status")
 		Expect(err).To(refused)
-		now, err := host.CoreV1().Namespaces().Get(ctx, "tn-planted", metav1.GetOptions{})
+		now, err := host.CoreV1().Namespaces().Get(ctx, "planted", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		now.Labels[names.TenantUIDLabel] = "x"
 		_, err = host.CoreV1().Namespaces().Finalize(ctx, now, metav1.UpdateOptions{})
@@ -250,6 +255,52 @@ var _ = Describe("The labels by which namespaces of spaces are known", func() {
 		Expect(err).NotTo(HaveOccurred())
 		_, err = host.CoreV1().Namespaces().Patch(ctx, onHost(ctx, acme, "labelled").Namespace, types.MergePatchType, []byte(`{"metadata":{"labels":{"`+names.InstallationLabel+`":null}}}`), metav1.PatchOptions{})
 		Expect(err).To(refused)
+	})
+
+	It("are on namespaces whose names are the syncer's to give", func(ctx SpecContext) {
+		for _, planted := range []metav1.ObjectMeta{{Name: "tn-squat"}, {GenerateName: "tn-squat-"}} {
+			Eventually(func() error { // the policy holds some time after it has been made
+				_, err := host.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: planted}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				return err
+			}).Should(MatchError(ContainSubstring("made by the syncer alone; use another name")))
+		}
+	})
+})
+
+var _ = Describe("The label by which objects of spaces are known", func() {
+	It("is on what is in their namespaces alone", func(ctx SpecContext) {
+		_, err := host.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-x"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(host.CoreV1().Namespaces().Delete(ctx, "team-x", metav1.DeleteOptions{})).To(Succeed())
+		})
+		refused := MatchError(ContainSubstring("is in their namespaces alone; remove the label"))
+		meta := metav1.ObjectMeta{Name: "x", Namespace: "team-x", Labels: map[string]string{names.InstallationLabel: "anything"}}
+		pod := plainPod("x")
+		Eventually(func() error { // the policy holds some time after it has been made
+			labelled := pod.DeepCopy()
+			labelled.ObjectMeta = meta
+			_, err := host.CoreV1().Pods("team-x").Create(ctx, labelled, dryCreate)
+			return err
+		}).Should(refused)
+		_, err = host.CoreV1().Services("team-x").Create(ctx, &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, dryCreate)
+		Expect(err).To(refused)
+		_, err = host.CoreV1().ConfigMaps("team-x").Create(ctx, &corev1.ConfigMap{ObjectMeta: meta}, dryCreate)
+		Expect(err).To(refused)
+		_, err = host.CoreV1().PersistentVolumeClaims("team-x").Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: meta, Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}}, dryCreate)
+		Expect(err).To(refused)
+		_, err = host.CoreV1().Pods("team-x").Create(ctx, pod, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		label := []byte(`{"metadata":{"labels":{"` + names.InstallationLabel + `":"anything"}}}`)
+		_, err = host.CoreV1().Pods("team-x").Patch(ctx, "x", types.MergePatchType, label, metav1.PatchOptions{})
+		Expect(err).To(refused)
+		_, err = host.CoreV1().Pods("team-x").Patch(ctx, "x", types.MergePatchType, label, metav1.PatchOptions{}, "status")
+		Expect(err).To(refused)
+		_, err = host.CoreV1().Pods("team-x").Patch(ctx, "x", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
 	})
 })
 

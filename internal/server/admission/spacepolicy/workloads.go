@@ -36,6 +36,9 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	if reason := ofHost(a); reason != "" {
 		return checkByPlatform(a, reason)
 	}
+	if found := unfitStatus(a); len(found) > 0 {
+		return forbidden(a, found.ToAggregate().Error())
+	}
 	if a.GetSubresource() != "" && (a.GetResource().GroupResource() != core.Resource("pods") || !slices.Contains(ofSpec, a.GetSubresource())) {
 		return nil
 	}
@@ -89,7 +92,7 @@ func ofHost(a admission.Attributes) string {
 }
 
 // changesMarks reports whether a request, by whatever subresource, changes annotations of the platform. New objects may
-// have them, as copies of others do, but for the one by which a namespace is wanted on the host. Of Services the storage
+// have them, as copies of others do, but for those by which a namespace is wanted on the host, and gets its name there. Of Services the storage
 // keeps them.
 func changesMarks(a admission.Attributes) bool {
 	now, ok := a.GetObject().(metav1.Object)
@@ -98,7 +101,7 @@ func changesMarks(a admission.Attributes) bool {
 	}
 	if a.GetOperation() != admission.Update {
 		_, isNamespace := now.(*core.Namespace)
-		return isNamespace && now.GetAnnotations()[names.WantedAnnotation] != ""
+		return isNamespace && now.GetAnnotations()[names.WantedAnnotation]+now.GetAnnotations()[names.SaltAnnotation] != ""
 	}
 	if _, isService := now.(*core.Service); isService {
 		return false
@@ -133,6 +136,23 @@ func changesStatus(a admission.Attributes) bool {
 	now, ok := a.GetObject().(*core.Pod)
 	before, was := a.GetOldObject().(*core.Pod)
 	return ok && was && before != nil && a.GetSubresource() == "status" && !equality.Semantic.DeepEqual(hostStatus(now), hostStatus(before))
+}
+
+// unfitStatus returns conditions whose status is set to what is none: hosts get those of readiness gates, and the API lets them be
+// any text.
+func unfitStatus(a admission.Attributes) (errs field.ErrorList) {
+	now, ok := a.GetObject().(*core.Pod)
+	before, was := a.GetOldObject().(*core.Pod)
+	if !ok || !was || before == nil || a.GetSubresource() != "status" {
+		return nil
+	}
+	for i, c := range now.Status.Conditions {
+		stays := slices.ContainsFunc(before.Status.Conditions, func(b core.PodCondition) bool { return b.Type == c.Type && b.Status == c.Status })
+		if !stays && !translate.IsConditionStatus(corev1.ConditionStatus(c.Status)) {
+			errs = append(errs, field.Forbidden(field.NewPath("status", "conditions").Index(i).Child("status"), "the status of a condition is True, False or Unknown; use one of these"))
+		}
+	}
+	return errs
 }
 
 // hostStatus returns what a host says of a pod.

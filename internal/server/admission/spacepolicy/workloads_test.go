@@ -69,6 +69,11 @@ var wanting = &core.Namespace{ObjectMeta: metav1.ObjectMeta{Annotations: map[str
 // over is a pod that has come to its end.
 var over = &core.Pod{Status: core.PodStatus{Phase: core.PodSucceeded}}
 
+// gateIs is a pod with the condition of a readiness gate.
+func gateIs(status core.ConditionStatus) *core.Pod {
+	return &core.Pod{Status: core.PodStatus{Conditions: []core.PodCondition{{Type: "example.com/gate", Status: status}}}}
+}
+
 func conditions(types ...core.PodConditionType) *core.Pod {
 	pod := &core.Pod{}
 	for _, t := range types {
@@ -129,6 +134,7 @@ func TestWorkloads(t *testing.T) {
 		"another place":                    {object: placed("other"), old: placed("one"), want: "annotations below workloads.tenantry.io/ say where an object is"},
 		"no place any more":                {subresource: "status", object: &core.Pod{}, old: placed("one"), want: "say where an object is on the host cluster"},
 		"a namespace that wants one":       {object: wanting, want: "what is wanted there"},
+		"a namespace that chooses a name":  {object: &core.Namespace{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"workloads.tenantry.io/salt": "s"}}}, want: "what is wanted there"},
 		"a namespace that comes to want":   {object: wanting, old: &core.Namespace{}, want: "what is wanted there"},
 		"a namespace that a server wants":  {user: admin, object: wanting, old: &core.Namespace{}},
 		"a namespace that wants as before": {object: wanting, old: wanting},
@@ -141,6 +147,9 @@ func TestWorkloads(t *testing.T) {
 		"a phase that was there before":    {subresource: "status", object: over, old: over},
 		"a condition of the host":          {subresource: "status", object: conditions(core.PodReady), old: &core.Pod{}, want: "change nothing but conditions of your own types"},
 		"no condition of the host":         {subresource: "status", object: &core.Pod{}, old: conditions(core.PodScheduled), want: "status is what the host cluster says"},
+		"a readiness gate of any text":     {subresource: "status", object: gateIs("much"), old: gateIs("True"), want: "the status of a condition is True, False or Unknown"},
+		"a text that was there before":     {subresource: "status", object: gateIs("much"), old: gateIs("much")},
+		"a text by the platform":           {user: admin, subresource: "status", object: gateIs("much"), old: &core.Pod{}, want: "status.conditions[0].status"},
 		"a readiness gate":                 {subresource: "status", object: conditions(core.PodReady, "example.com/gate"), old: conditions(core.PodReady)},
 		"an ephemeral container":           {subresource: "ephemeralcontainers", object: debugged(nil), old: &core.Pod{}},
 		"a privileged one":                 {space: "b", subresource: "ephemeralcontainers", object: debugged(&core.SecurityContext{Privileged: new(true)}), old: &core.Pod{}, want: "it violates the Pod Security level baseline of the Tenant"},
