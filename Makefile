@@ -119,6 +119,7 @@ e2e-node: ## Test the operator on a cluster of one real node, which is built, st
 	for program in operator-lifecycle-manager/cmd/olm operator-lifecycle-manager/cmd/catalog operator-registry/cmd/opm; do \
 		go build -C test/node/olm -tags json1,containers_image_openpgp -o ../../../bin/node/olm/ github.com/operator-framework/$$program || exit 1; done
 	go build -C test/node/router -o ../../../bin/node/ github.com/cloudnativelabs/kube-router/v2/cmd/kube-router
+	go build -C test/node/metrics -o ../../../bin/node/ sigs.k8s.io/metrics-server/cmd/metrics-server
 	@install -D -m 644 -t bin/node/olm/crds $$(go list -C test/node/olm -m -f '{{.Dir}}' github.com/operator-framework/api)/crds/operators.coreos.com_*.yaml
 	go build -o bin/node/pause ./test/node/pause
 	@go run -C tools/image . -o ../../bin/node/pause.tar -name localhost/pause:1 $(ARCHITECTURES)=../../bin/node/pause

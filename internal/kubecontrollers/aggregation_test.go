@@ -123,9 +123,9 @@ func TestAggregationStaysInItsSpace(t *testing.T) {
 	}
 	t.Run("default roles", func(t *testing.T) {
 		roles, _ := controllerSees(t, l, "b|defaults")
-		want := rbac.DefaultClusterRoles()["system:aggregate-to-view"].Rules
+		want := rbac.DefaultClusterRoles()["view"].Rules
 		if len(roles) != 1 || cmp.Diff(want, roles[0].Rules) != "" {
-			t.Errorf("%v, want the rules of system:aggregate-to-view", roles)
+			t.Errorf("%v, want the rules of view", roles)
 		}
 	})
 }

@@ -35,6 +35,7 @@ import (
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/version"
+	"github.com/tenantry/tenantry/internal/workloads/connect"
 )
 
 // base is what all that follows is built on: upstream's configuration of any of the three
@@ -69,7 +70,7 @@ func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapic
 
 func newBase(opts CompletedOptions) (*base, error) {
 	registerTypes()
-	metrics.Bound(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
+	metrics.Bound(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, connect.MetricsScheme)
 	flowcontrol.Register()
 	generic, systemInformers, storageFactory, err := buildGeneric(opts)
 	if err != nil {
@@ -127,7 +128,7 @@ func buildGeneric(opts CompletedOptions) (*genericapiserver.Config, informers.Sh
 	defer func() { opts.kube.Authentication = all }()
 	return controlplaneapiserver.BuildGenericConfig(
 		opts.kube.CompletedOptions,
-		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
+		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, connect.MetricsScheme},
 		controlplane.DefaultAPIResourceConfigSource(),
 		openAPIDefinitions,
 		nil, // its informers have no metrics

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/rbac"
@@ -77,7 +76,7 @@ func newConfigs(opts CompletedOptions, b *base, s *stores, p *policy) (*configs,
 	}
 	c := &configs{
 		kube: kube, extensions: extensions, aggregator: aggregator,
-		groups:   &discovery.SharedGroups{All: decided.AggregatedDiscoveryGroupManager, IsBuiltin: legacyscheme.Scheme.IsGroupRegistered},
+		groups:   &discovery.SharedGroups{All: decided.AggregatedDiscoveryGroupManager, IsBuiltin: opts.isBuiltin},
 		notFound: notfoundhandler.New(decided.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey),
 	}
 	c.crds = crd.New(crd.Options{

@@ -106,9 +106,12 @@ type hookedProvider struct {
 }
 
 // apiGroups returns upstream's API groups for spaces, Tenants in the core group and in a
-// group of their own, with others.
+// group of their own, with others, and the metrics of pods where these run.
 func (a *assembly) apiGroups(upstream []controlplaneapiserver.RESTStorageProvider, others map[string]rest.Storage, budgets policyclient.PodDisruptionBudgetsGetter) []controlplaneapiserver.RESTStorageProvider {
 	upstream = append(upstream, tenantregistry.Group{Storage: a.tenants, Others: others})
+	if a.opts.host != nil {
+		upstream = append(upstream, metricsGroup{a})
+	}
 	for i, group := range upstream {
 		changed := a.forSpaces(group, budgets)
 		upstream[i] = changed

@@ -8,6 +8,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
@@ -25,6 +26,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/registry/apiservice"
 	"github.com/tenantry/tenantry/internal/signing"
 	"github.com/tenantry/tenantry/internal/spaces"
+	"github.com/tenantry/tenantry/internal/workloads/connect"
 )
 
 // Server is an assembled API server.
@@ -49,6 +51,8 @@ type assembly struct {
 	*policy
 	*configs
 	start *start
+	// podMetrics are of pods that run on a host cluster, nil if there is none.
+	podMetrics *connect.Metrics
 }
 
 // New assembles the API server and its storage, in stages. It listens already, but serves
@@ -97,7 +101,7 @@ func assemble(ctx context.Context, opts CompletedOptions) (*assembly, error) {
 		return nil, err
 	}
 	c, err := newConfigs(opts, b, s, p)
-	return &assembly{opts, b, s, p, c, newStart()}, err
+	return &assembly{opts: opts, base: b, stores: s, policy: p, configs: c, start: newStart()}, err
 }
 
 // newAggregator creates the outermost server, which alone filters requests and sends each
@@ -120,7 +124,7 @@ func (a *assembly) newAggregator(kube *controlplaneapiserver.Server, extensions 
 	crds := a.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
 		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	aggregator, err := controlplaneapiserver.CreateAggregatorServer(a.aggregator.Complete(), kube.GenericAPIServer,
-		extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(), crds, priorities())
+		extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(), crds, priorities(legacyscheme.Scheme, connect.MetricsScheme))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -206,20 +210,22 @@ func (s *Server) LoopbackConfig() *rest.Config {
 	return config
 }
 
-// priorities orders the built-in groups in discovery as upstream's scheme does.
-func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriority {
+// priorities orders the built-in groups in discovery as their schemes do.
+func priorities(schemes ...*runtime.Scheme) map[schema.GroupVersion]controlplaneapiserver.APIServicePriority {
 	result := controlplaneapiserver.DefaultGenericAPIServicePriorities()
 	group, groups := int32(17000), map[string]int32{}
-	for _, gv := range legacyscheme.Scheme.PrioritizedVersionsAllGroups() {
-		if _, known := result[gv]; known {
-			continue
+	for _, scheme := range schemes {
+		for _, gv := range scheme.PrioritizedVersionsAllGroups() {
+			if _, known := result[gv]; known {
+				continue
+			}
+			if _, ok := groups[gv.Group]; !ok {
+				groups[gv.Group] = group
+				group -= 10
+			}
+			version := int32(100 - len(result)%50)
+			result[gv] = controlplaneapiserver.APIServicePriority{Group: groups[gv.Group], Version: version}
 		}
-		if _, ok := groups[gv.Group]; !ok {
-			groups[gv.Group] = group
-			group -= 10
-		}
-		version := int32(100 - len(result)%50)
-		result[gv] = controlplaneapiserver.APIServicePriority{Group: groups[gv.Group], Version: version}
 	}
 	return result
 }

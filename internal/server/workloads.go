@@ -3,12 +3,18 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/registry/generic"
 	registryrest "k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/metrics/pkg/apis/metrics"
 
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -29,17 +35,37 @@ func (o CompletedOptions) workloads(s *stores) func(tenant.Name) translate.Rules
 }
 
 // useHost has the connections to pods go to the host cluster that runs them, if one does, and Services have its
-// addresses.
+// addresses. What pods use is known then, too.
 func (a *assembly) useHost(core map[string]registryrest.Storage) error {
 	if a.opts.host == nil {
 		return nil
 	}
-	if err := connect.Wrap(core, connect.Config{Host: a.opts.host, HomeOf: a.homeOf, GoesOn: waiting.GoesOn}, a.authorizer); err != nil {
+	var err error
+	if a.podMetrics, err = connect.Wrap(core, connect.Config{Host: a.opts.host, HomeOf: a.homeOf, GoesOn: waiting.GoesOn}, a.authorizer); err != nil {
 		return err
 	}
 	return clusterip.Wrap(core, clusterip.Config{
 		Host: a.opts.host, HomeOf: a.homeOf, Rules: a.opts.workloads(a.stores), Want: a.wantHostNamespace,
 	})
+}
+
+// metricsGroup serves metrics.k8s.io where pods run. It comes after the core group.
+type metricsGroup struct{ *assembly }
+
+// GroupName implements controlplaneapiserver.RESTStorageProvider.
+func (metricsGroup) GroupName() string { return metrics.GroupName }
+
+// NewRESTStorage implements controlplaneapiserver.RESTStorageProvider.
+func (g metricsGroup) NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	if g.podMetrics == nil {
+		return genericapiserver.APIGroupInfo{}, errors.New("the metrics of pods come after the pods")
+	}
+	return g.podMetrics.Group(), nil
+}
+
+// isBuiltin reports whether an API group is built in and served in spaces.
+func (o CompletedOptions) isBuiltin(group string) bool {
+	return legacyscheme.Scheme.IsGroupRegistered(group) || o.host != nil && group == metrics.GroupName
 }
 
 // wantHostNamespace has the syncer make the host's namespace for one of a space, by a note on that: the syncer alone has the

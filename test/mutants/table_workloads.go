@@ -3,9 +3,33 @@ package main
 // workloadsTable are lines of what runs the pods of spaces on a host cluster.
 var workloadsTable = []mutant{
 	{"a connection is to the host's pod that is made of this one", by("internal/workloads/connect", "TestLocate"),
-		"internal/workloads/connect/host.go", ` || there.Annotations[names.UIDAnnotation] != string(pod.UID) {`, ` {`},
+		"internal/workloads/connect/host.go", ` && there.Annotations[names.UIDAnnotation] == string(pod.UID)`, ``},
 	{"a connection is to a pod of this tenant and namespace", by("internal/workloads/connect", "TestLocate"),
-		"internal/workloads/connect/host.go", `!complete || of != home ||`, `!complete || of.Name != home.Name ||`},
+		"internal/workloads/connect/host.go", `complete && of == home &&`, `complete && of.Name == home.Name &&`},
+	{"what a pod uses is shown of the host's pod that is made of this one", by("internal/workloads/connect", "TestMetrics$"),
+		"internal/workloads/connect/metrics.go", ` && isOf(on, home, pods[on.Name]) {`, ` {`},
+	{"what another pod used that had the name before is not shown", by("internal/workloads/connect", "TestMetrics$"),
+		"internal/workloads/connect/metrics.go", `by.Timestamp.Before(&since) {`, `since.IsZero() {`},
+	{"what containers use that the host has added is not shown", by("internal/workloads/connect", "TestMetrics$"),
+		"internal/workloads/connect/metrics.go", `if name, ok := called[c.Name]; ok {`, `if name, ok := called[c.Name]; ok || name == "" {`},
+	{"texts of the host about metrics are not shown", by("internal/workloads/connect", "TestMetricsUnavailable"),
+		"internal/workloads/connect/metrics.go", `	if err != nil {
+		return nil, unavailable(err)
+	}
+	made :=`, `	if err != nil {
+		return nil, err
+	}
+	made :=`},
+	{"a tenant has so many requests for metrics at once", by("internal/workloads/connect", "TestMetricsAtOnce"),
+		"internal/workloads/connect/metrics.go", `	if !ok {
+		return nil, apierrors.NewTooManyRequests(`, `	if false && !ok {
+		return nil, apierrors.NewTooManyRequests(`},
+	{"a selector of the space's own labels finds its pods' metrics", by("internal/workloads/connect", "TestMetricsBySelector"),
+		"internal/workloads/connect/metrics.go", `		if !strings.HasPrefix(requirement.Key(), names.Prefix) {`, `		if !strings.HasPrefix(requirement.Key(), "/") {`},
+	{"metrics of nodes are refused in spaces", by("internal/server/spaceapi", "TestUse"),
+		"internal/server/spaceapi/spaceapi.go", `	case resource == nodeMetrics:
+		return errNodes
+`, ``},
 	{"the host gets no credentials of clients", by("internal/workloads/connect", "TestExec"),
 		"internal/workloads/connect/stream.go", `	ours.Header = http.Header{}`, ``},
 	{"a stream has no body", by("internal/workloads/connect", "TestExec"),

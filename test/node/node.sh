@@ -151,7 +151,7 @@ oomScoreAdj: 0
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 YAML
 openssl ecparam -name prime256v1 -genkey -noout -out "$dir/certs/sa.key"
-# By which the API server asks the kubelet for logs and ports of pods.
+# By which the API server asks the kubelet for logs and ports of pods, and servers that it aggregates.
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /O=system:masters/CN=apiserver \
 	-keyout "$dir/certs/client.key" -out "$dir/certs/client.crt" 2>/dev/null
 cat >"$dir/tokens" <<CSV
@@ -170,7 +170,9 @@ run apiserver "$bin/kube-apiserver" --etcd-servers=http://127.0.0.1:2379 --bind-
 	--cert-dir="$dir/certs" --token-auth-file="$dir/tokens" --authorization-mode=Node,RBAC --service-cluster-ip-range=$services \
 	--kubelet-client-certificate="$dir/certs/client.crt" --kubelet-client-key="$dir/certs/client.key" --kubelet-preferred-address-types=InternalIP \
 	--service-account-issuer=https://kubernetes.default.svc --service-account-key-file="$dir/certs/sa.key" \
-	--service-account-signing-key-file="$dir/certs/sa.key" --endpoint-reconciler-type=lease --enable-admission-plugins=NodeRestriction
+	--service-account-signing-key-file="$dir/certs/sa.key" --endpoint-reconciler-type=lease --enable-admission-plugins=NodeRestriction \
+	--requestheader-client-ca-file="$dir/certs/client.crt" --requestheader-username-headers=X-Remote-User --requestheader-group-headers=X-Remote-Group \
+	--requestheader-extra-headers-prefix=X-Remote-Extra- --proxy-client-cert-file="$dir/certs/client.crt" --proxy-client-key-file="$dir/certs/client.key"
 until_ready "the API server" "$bin/kubectl" get --raw /readyz
 run controllers "$bin/kube-controller-manager" --kubeconfig="$KUBECONFIG" --root-ca-file="$dir/certs/apiserver.crt" \
 	--service-account-private-key-file="$dir/certs/sa.key" --use-service-account-credentials --leader-elect=false --bind-address=127.0.0.1

@@ -468,6 +468,28 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		Eventually(generations).Should(Equal("5 5"))
 	})
 
+	It("show what they use to their tenant, and are scaled by it", func() {
+		pods := map[string]string{}
+		for _, tenant := range []string{"acme", "globex"} {
+			pods[tenant] = strings.TrimPrefix(must(append(tenantry.as(tenant), "get", "pods", "-l", "app=web", "-o", "name")...), "pod/")
+		}
+		Expect(output("acme", "top", "pods")()).To(ContainSubstring("an administrator of it is to install metrics-server"))
+		startMetricsServer()
+		for tenant, pod := range pods {
+			Eventually(output(tenant, "top", "pods", "-A", "--no-headers", "-l", "app=web")).WithTimeout(2 * time.Minute).Should(MatchRegexp(`^default +%s +\d+m +\d+Mi$`, pod))
+			Expect(output(tenant, "top", "pod", pod, "--containers", "--no-headers")()).To(And(MatchRegexp(`(?m)^%s +c +\d+m +\d+Mi`, pod), Not(ContainSubstring("admins"))))
+		}
+		Expect(output("globex", "top", "pod", pods["acme"])()).To(ContainSubstring("not found"))
+		Expect(output("acme", "top", "nodes")()).To(ContainSubstring("nodes belong to the system space"))
+
+		as := tenantry.as("acme")
+		file := filepath.Join(tenantry.dir, "working.yaml")
+		Expect(os.WriteFile(file, []byte(workingDeployment), 0o600)).To(Succeed())
+		must(append(as, "create", "-f", file)...)
+		DeferCleanup(func() { must(append(as, "delete", "-f", file)...) })
+		Eventually(output("acme", "get", "deployment", "working", "-o", "jsonpath={.status.readyReplicas}")).WithTimeout(5 * time.Minute).Should(Equal("2"))
+	})
+
 	It("keep what they have stored, which no other tenant gets", func() {
 		directory, err := os.MkdirTemp("", "tenantry-volume-")
 		Expect(err).NotTo(HaveOccurred())

@@ -10,9 +10,13 @@ import (
 	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/metrics/pkg/apis/metrics"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
+
+// nodeMetrics is what kubectl top asks about nodes.
+var nodeMetrics = schema.GroupResource{Group: metrics.GroupName, Resource: "nodes"}
 
 // APIServices is the resource apiservices.
 var APIServices = schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}
@@ -63,6 +67,8 @@ func Request(verb string, resource schema.GroupResource, subresource string) err
 	switch {
 	case resource == APIServices && (subresource != "" || !isRead(verb)):
 		return errAggregation
+	case resource == nodeMetrics:
+		return errNodes
 	case resource.Group != corev1.GroupName:
 		return nil
 	case subresource == "proxy":

@@ -17,6 +17,8 @@ func TestUse(t *testing.T) {
 		{"update", "nodes", "status"}:                                      false,
 		{"*", "nodes", ""}:                                                 false,
 		{"get", "nodes.example.com", ""}:                                   true,
+		{"list", "nodes.metrics.k8s.io", ""}:                               false,
+		{"list", "pods.metrics.k8s.io", ""}:                                true,
 		{"get", "tenants", ""}:                                             false,
 		{"watch", "tenants.tenantry.io", ""}:                               false,
 		{"get", "publishedobjects.tenantry.io", ""}:                        false,

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+	"k8s.io/metrics/pkg/apis/metrics"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -49,6 +50,10 @@ func withDefaultBindings(n tenant.Name, own []*rbacv1.ClusterRoleBinding) []*rba
 	return bindings
 }
 
+// metricsReader is the ClusterRole by which who may view pods may see what they use. It is called as that of metrics-server,
+// which brings it to other clusters.
+const metricsReader = "system:aggregated-metrics-reader"
+
 // defaultClusterRoles are the ClusterRoles that hold in every space, with the
 // rules of those that aggregate others.
 var defaultClusterRoles = sync.OnceValue(func() map[string]*rbacv1.ClusterRole {
@@ -59,6 +64,12 @@ var defaultClusterRoles = sync.OnceValue(func() map[string]*rbacv1.ClusterRole {
 	roles[v1alpha1.NamespaceCreator] = &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceCreator},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"create"}}},
+	}
+	roles[metricsReader] = &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: metricsReader, Labels: map[string]string{
+			"rbac.authorization.k8s.io/aggregate-to-view": "true", "rbac.authorization.k8s.io/aggregate-to-edit": "true", "rbac.authorization.k8s.io/aggregate-to-admin": "true",
+		}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{metrics.GroupName}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}}},
 	}
 	aggregateAll(roles, slices.Sorted(maps.Keys(aggregating())))
 	return roles

@@ -19,7 +19,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -37,8 +40,12 @@ import (
 
 var shop = names.Namespace{Installation: "i", Tenant: "acme", TenantUID: "t", Name: "shop", UID: "n"}
 
-// space is the storage of the one pod of a space.
-type space struct{ pod *core.Pod }
+// space is the storage of the one pod of a space, and of others, which are listed.
+type space struct {
+	rest.TableConvertor
+	pod    *core.Pod
+	others []core.Pod
+}
 
 // Get implements rest.Getter.
 func (s space) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
@@ -47,6 +54,21 @@ func (s space) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtim
 	}
 	return s.pod, nil
 }
+
+// List implements rest.Lister.
+func (s space) List(_ context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+	list := &core.PodList{}
+	for _, pod := range s.others {
+		named := options.FieldSelector == nil || options.FieldSelector.Matches(fields.Set{metav1.ObjectNameField: pod.Name})
+		if named && (options.LabelSelector == nil || options.LabelSelector.Matches(labels.Set(pod.Labels))) {
+			list.Items = append(list.Items, pod)
+		}
+	}
+	return list, nil
+}
+
+// NewList implements rest.Lister.
+func (space) NewList() runtime.Object { return &core.PodList{} }
 
 // New and Destroy implement rest.Storage.
 func (space) New() runtime.Object { return &core.Pod{} }
@@ -148,7 +170,7 @@ func TestLocate(t *testing.T) {
 			if tc.pod != nil {
 				tc.pod(pod)
 			}
-			h, err := newHost(c.config(), space{pod})
+			h, err := newHost(c.config(), space{pod: pod})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -234,7 +256,7 @@ func TestLogs(t *testing.T) {
 	storages := storagesOf(forged())
 	config, wentOn := c.config(), 0
 	config.GoesOn = func(context.Context) { wentOn++ }
-	if err := Wrap(storages, config, nil); err != nil {
+	if _, err := Wrap(storages, config, nil); err != nil {
 		t.Fatal(err)
 	}
 	getter := storages["pods/log"].(rest.GetterWithOptions)
@@ -276,7 +298,7 @@ func TestLogs(t *testing.T) {
 // storagesOf returns those that Wrap changes, for one pod.
 func storagesOf(pod *core.Pod) map[string]rest.Storage {
 	return map[string]rest.Storage{
-		"pods": space{pod}, "pods/log": &podrest.LogREST{}, "pods/exec": &podrest.ExecREST{},
+		"pods": space{pod: pod}, "pods/log": &podrest.LogREST{}, "pods/exec": &podrest.ExecREST{},
 		"pods/attach": &podrest.AttachREST{}, "pods/portforward": &podrest.PortForwardREST{},
 	}
 }
@@ -288,7 +310,7 @@ func TestExec(t *testing.T) {
 	storages := storagesOf(forged())
 	config, wentOn := c.config(), make(chan struct{}, 1)
 	config.GoesOn = func(context.Context) { wentOn <- struct{}{} }
-	if err := Wrap(storages, config, authorizer.AuthorizerFunc(nil)); err != nil {
+	if _, err := Wrap(storages, config, authorizer.AuthorizerFunc(nil)); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
@@ -352,7 +374,7 @@ func TestCreates(t *testing.T) {
 	for decision, allowed := range map[authorizer.Decision]bool{authorizer.DecisionAllow: true, authorizer.DecisionNoOpinion: false, authorizer.DecisionDeny: false} {
 		storages := storagesOf(forged())
 		var asked []string
-		if err := Wrap(storages, c.config(), authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if _, err := Wrap(storages, c.config(), authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 			asked = append(asked, a.GetVerb()+" "+a.GetResource()+"/"+a.GetSubresource())
 			return decision, "", nil
 		})); err != nil {
@@ -377,7 +399,7 @@ func TestAsking(t *testing.T) {
 	c := newCluster(t)
 	config := c.config()
 	config.Host.RateLimiter = host.RateLimiter
-	h, err := newHost(config, space{forged()})
+	h, err := newHost(config, space{pod: forged()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,13 +37,19 @@ func hostOptions(options runtime.Object, pod *core.Pod) (runtime.Object, error) 
 		if c.Name != *container {
 			continue
 		}
-		if kind == podutil.EphemeralContainers {
-			*container = names.Debugger(c.Name)
-		}
+		*container = hostContainerName(c.Name, kind)
 		return options, nil
 	}
 	if *container == "" {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s, choose one of: %s", pod.Name, all))
 	}
 	return nil, apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for pod %s", *container, pod.Name))
+}
+
+// hostContainerName returns what a container of the space's pod is called in the host's.
+func hostContainerName(name string, kind podutil.ContainerType) string {
+	if kind == podutil.EphemeralContainers {
+		return names.Debugger(name)
+	}
+	return name
 }

@@ -151,11 +151,16 @@ func (h *host) check(ctx context.Context, home names.Namespace, pod *core.Pod) e
 	case err != nil:
 		return apierrors.NewServiceUnavailable("the host cluster, which runs the pods, cannot be reached")
 	}
-	of, complete := names.Of(there.Labels, there.Annotations)
-	if !complete || of != home || there.Annotations[names.NameAnnotation] != pod.Name || there.Annotations[names.UIDAnnotation] != string(pod.UID) {
+	if !isOf(there, home, pod) {
 		return notThere(pod.Name)
 	}
 	return nil
+}
+
+// isOf reports whether a pod of the host is made of one of a space.
+func isOf(there *metav1.PartialObjectMetadata, home names.Namespace, pod *core.Pod) bool {
+	of, complete := names.Of(there.Labels, there.Annotations)
+	return complete && of == home && there.Annotations[names.NameAnnotation] == pod.Name && there.Annotations[names.UIDAnnotation] == string(pod.UID)
 }
 
 func notThere(name string) error {

@@ -9,29 +9,35 @@ import (
 	podrest "k8s.io/kubernetes/pkg/registry/core/pod/rest"
 )
 
-// Wrap has the connections to pods in storages go to the host.
-func Wrap(storages map[string]rest.Storage, config Config, asked authorizer.Authorizer) error {
-	pods, ok := storages["pods"].(rest.Getter)
+// Wrap has the connections to pods in storages go to the host, and returns the storage of their metrics.
+func Wrap(storages map[string]rest.Storage, config Config, asked authorizer.Authorizer) (*Metrics, error) {
+	pods, ok := storages["pods"].(podStorage)
 	if !ok {
-		return fmt.Errorf("unexpected storage of pods: %T", storages["pods"])
+		return nil, fmt.Errorf("unexpected storage of pods: %T", storages["pods"])
 	}
 	h, err := newHost(config, pods)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	upstream, ok := storages["pods/log"].(*podrest.LogREST)
 	if !ok {
-		return fmt.Errorf("unexpected storage of pods/log: %T", storages["pods/log"])
+		return nil, fmt.Errorf("unexpected storage of pods/log: %T", storages["pods/log"])
 	}
 	storages["pods/log"] = &logs{LogREST: upstream, host: h}
 	for _, subresource := range []string{"exec", "attach", "portforward"} {
 		upstream, ok := storages["pods/"+subresource].(connecter)
 		if !ok {
-			return fmt.Errorf("unexpected storage of pods/%s: %T", subresource, storages["pods/"+subresource])
+			return nil, fmt.Errorf("unexpected storage of pods/%s: %T", subresource, storages["pods/"+subresource])
 		}
 		storages["pods/"+subresource] = &stream{connecter: upstream, subresource: subresource, host: h, authorizer: asked}
 	}
-	return nil
+	return newMetrics(h, pods)
+}
+
+// podStorage reads the pods of the request's space.
+type podStorage interface {
+	rest.Getter
+	rest.Lister
 }
 
 func gr(a authorizer.Attributes) schema.GroupResource {

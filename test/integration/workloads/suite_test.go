@@ -196,6 +196,7 @@ func start(ctx context.Context, pod *corev1.Pod) {
 			return err
 		}
 		now.Status.Phase, now.Status.PodIP, now.Status.HostIP = corev1.PodRunning, "10.0.0.7", "10.1.0.1"
+		now.Status.StartTime = new(metav1.Now())
 		now.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.ContainersReady, Status: corev1.ConditionTrue}}
 		_, err = pods.UpdateStatus(ctx, now, metav1.UpdateOptions{})
 		return err

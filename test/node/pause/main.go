@@ -2,13 +2,14 @@
 // the orphans that land in them. Tests run it as a container, too: it prints its arguments first and, if the first
 // one is -say, ends then. With -serve ADDRESS it tells the rest of them to who connects, and with -ask ADDRESS it
 // prints what it is told there. With -lookup KIND NAME it prints what DNS says: host, srv, addr, or txt. With -write FILE it
-// writes the rest of them into a file, and with -read FILE it prints one. With -hear it prints a line that it is told, and with
+// writes the rest of them into a file, and with -read FILE it prints one. With -work it uses what it gets of a processor. With -hear it prints a line that it is told, and with
 // -install FILE it copies itself there: as tar it does what kubectl cp asks for.
 package main
 
 import (
 	"archive/tar"
 	"bufio"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +41,8 @@ func main() {
 	} else if len(args) > 1 && (args[0] == "-write" || args[0] == "-read") {
 		store(args[0] == "-write", args[1], strings.Join(args[2:], " "))
 		return
+	} else if len(args) > 0 && args[0] == "-work" {
+		go work()
 	} else if len(args) > 1 && args[0] == "-serve" {
 		go serve(args[1], strings.Join(args[2:], " "))
 	} else if len(args) > 0 {
@@ -62,6 +65,13 @@ func main() {
 				reaped, _ = syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 			}
 		}
+	}
+}
+
+// work uses a processor.
+func work() {
+	for {
+		_ = sha256.Sum256(make([]byte, 1<<10))
 	}
 }
 
