@@ -113,9 +113,8 @@ func namespaceError(err error, home names.Namespace) error {
 // namespaces there, such as the syncer of another owner, may have read the name while there was one. If it has begun there, that one
 // may be its own, and marks have been taken away.
 func (s *syncer) giveAnotherName(ctx context.Context, home names.Namespace) error {
-	const taken = "somebody else has the name of its namespace on the host cluster"
 	if begun, err := s.hasBegun(home); err != nil || begun {
-		return errors.Join(err, errNamespace(taken+", in which it has pods or claims; whoever administers the host is to remove that namespace, or to give it back its labels and annotations"))
+		return errors.Join(err, errNamespace("somebody else has the name of its namespace on the host cluster, in which it has pods or claims; whoever administers the host is to remove that namespace, or to give it back its labels and annotations"))
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": home.UID, "annotations": map[string]any{names.SaltAnnotation: rand.Text()}}})
 	if err != nil {
@@ -124,7 +123,7 @@ func (s *syncer) giveAnotherName(ctx context.Context, home names.Namespace) erro
 	if _, err := s.spaces.CoreV1().Namespaces().Patch(ctx, home.Flat().String(), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("giving the namespace another name on the host: %w", err)
 	}
-	return errNamespace(taken + "; the pod waits until it has another one")
+	return errNamespace("somebody else has the name of its namespace on the host cluster; the pod waits until it has another one")
 }
 
 // hasBegun reports whether a pod or claim in a namespace of a space has been on the host.
