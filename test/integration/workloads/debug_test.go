@@ -264,16 +264,16 @@ var _ = Describe("Resizes", func() {
 		list, err := pods.List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		for i := range list.Items {
-			others += list.Items[i].Spec.Containers[0].Resources.Requests.Cpu().Value()
+			others += list.Items[i].Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
 		}
 		_, err = core.ResourceQuotas("default").Create(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "cpus"}, Spec: corev1.ResourceQuotaSpec{
-			Hard: corev1.ResourceList{corev1.ResourceRequestsCPU: *resource.NewQuantity(others+1, resource.DecimalSI)},
+			Hard: corev1.ResourceList{corev1.ResourceRequestsCPU: *resource.NewMilliQuantity(others+1000, resource.DecimalSI)},
 		}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(core.ResourceQuotas("default").Delete(ctx, "cpus", metav1.DeleteOptions{})).To(Succeed())
 		})
-		Eventually(used).Should(Equal(fmt.Sprint(others)))
+		Eventually(used).Should(Equal(resource.NewMilliQuantity(others, resource.DecimalSI).String()))
 		large := plainPod("large")
 		large.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
 		Eventually(func() error { // admission knows the quota some time after it has been made
@@ -296,7 +296,7 @@ var _ = Describe("Resizes", func() {
 			return now.Status.Conditions[0].Reason, nil
 		}).Should(Equal(corev1.PodReasonInfeasible))
 		Expect(resize(ctx, pods, "limited", "4")).To(MatchError(ContainSubstring("exceeded quota")))
-		Expect(used()).To(Equal(fmt.Sprint(others + 1)))
+		Expect(used()).To(Equal(resource.NewMilliQuantity(others+1000, resource.DecimalSI).String()))
 
 		_, err = core.LimitRanges("default").Create(ctx, &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "small"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
 			{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}},

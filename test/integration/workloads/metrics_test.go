@@ -108,11 +108,15 @@ func startMetrics(ctx context.Context) *metricsAPI {
 	_, err = services.Update(ctx, aggregated, metav1.UpdateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) { // namespaces of the host do not end while discovery fails
-		aggregated, err := services.Get(ctx, aggregated.Name, metav1.GetOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		aggregated.Spec.Service, aggregated.Spec.InsecureSkipTLSVerify = nil, false
-		_, err = services.Update(ctx, aggregated, metav1.UpdateOptions{})
-		Expect(err).NotTo(HaveOccurred())
+		Expect(services.Delete(ctx, aggregated.Name, metav1.DeleteOptions{})).To(Succeed()) // the server makes its own again
+		Eventually(func() (*apiregistrationv1.ServiceReference, error) {
+			aggregated, err := services.Get(ctx, aggregated.Name, metav1.GetOptions{})
+			return aggregated.Spec.Service, err
+		}).Should(BeNil())
+		Eventually(func() error {
+			_, err := host.Discovery().ServerPreferredResources()
+			return err
+		}).Should(Succeed())
 	})
 	return served
 }
@@ -235,6 +239,7 @@ var _ = Describe("Metrics of pods", Ordered, func() {
 			api.set(there, cpu)
 			_, err = tenantry.Client(n).AutoscalingV2().HorizontalPodAutoscalers(made.Namespace).Create(ctx, autoscaler, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(tenantry.Client(n).AutoscalingV2().HorizontalPodAutoscalers(made.Namespace).Delete, autoscaler.Name, metav1.DeleteOptions{})
 		}
 		for n, replicas := range map[tenant.Name]int32{acme: 2, globex: 1} {
 			Eventually(func(g Gomega) {
