@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -63,6 +64,27 @@ func TestCopies(t *testing.T) {
 	order := did(w.onHost)
 	if order[len(order)-1] != "create pods" {
 		t.Errorf("did %v", order)
+	}
+}
+
+// TestNoPodBeforeItIsKnownWhatItNames checks that no pod is made whose copies would be removed, because the cache has it before its handler
+// has heard what it names.
+func TestNoPodBeforeItIsKnownWhatItNames(t *testing.T) {
+	pod := spacePod(reading)
+	w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), pod)
+	w.references.set(itemOf(pod), nil)
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	if done := did(w.onHost); slices.Contains(done, "create pods") {
+		t.Errorf("did %v", done)
+	}
+	w.references.set(itemOf(pod), referencesOf(pod))
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	if done := did(w.onHost); !slices.Contains(done, "create secrets") || !slices.Contains(done, "create pods") {
+		t.Errorf("did %v", done)
 	}
 }
 
