@@ -459,6 +459,13 @@ func TestRefused(t *testing.T) {
 		"a predecessor that stays": {before: func(w *world) {
 			w.add(translate.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "before"}}, home))
 		}, want: "that there was before is still on the host cluster", code: http.StatusServiceUnavailable, retries: true},
+		"a predecessor that is looked at when the wait ends": {before: func(w *world) {
+			w.add(translate.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "before"}}, home))
+			w.onHost.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+				time.Sleep(w.patience)
+				return true, nil, context.DeadlineExceeded
+			})
+		}, want: "that there was before is still on the host cluster", code: http.StatusServiceUnavailable, retries: true},
 		"somebody else's": {before: func(w *world) {
 			w.add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: home.Host()}})
 		}, want: "the host cluster has another Service in its place", code: http.StatusForbidden},

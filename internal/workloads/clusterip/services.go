@@ -266,6 +266,8 @@ func (s *services) existing(ctx context.Context, home names.Namespace, wanted *c
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err() // the wait is over, and the host has been reached before
 	case err != nil:
 		return nil, refusal(ctx, home, wanted.Name, err)
 	case !isOf(there, home, wanted.Name):

@@ -34,6 +34,15 @@ func (i *idleSince) left(name string) time.Duration {
 	return i.stays - i.clock.Since(since)
 }
 
+// leftOf is left for what another clock has dated: it is counted from then on, if that is longer ago. What has no date is as new.
+func (i *idleSince) leftOf(name string, made time.Time) time.Duration {
+	left := i.left(name)
+	if made.IsZero() {
+		return left
+	}
+	return min(left, i.stays+clocksDiffer-i.clock.Since(made))
+}
+
 func (i *idleSince) forget(name string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -25,6 +25,8 @@ const (
 	// inTheMaking is how long a host's Service may have none in a space, or another one than that, because a server
 	// makes and changes it first: longer than a request can take there.
 	inTheMaking = 2 * time.Minute
+	// clocksDiffer is how far the clocks of the host and of the syncer are apart at most, for what the host has dated.
+	clocksDiffer = 5 * time.Minute
 	// conditionOnHost is the condition of a Service in a space that the host does not take. Others do not have it.
 	conditionOnHost = names.Prefix + "OnHost"
 	reasonAccepted  = "Accepted"
@@ -146,7 +148,7 @@ func (s *syncer) updateService(ctx context.Context, service, host, wanted *corev
 }
 
 // removeService deletes a Service of the host whose own is gone, or was another one. One that nobody was seen to delete
-// may be in the making.
+// may be in the making, unless it is older than that takes.
 func (s *syncer) removeService(ctx context.Context, i item, host *corev1.Service) error {
 	if host.DeletionTimestamp != nil {
 		return nil
@@ -154,7 +156,7 @@ func (s *syncer) removeService(ctx context.Context, i item, host *corev1.Service
 	uid := uidOf(host)
 	_, seen := s.deleted.of(uid)
 	if !seen {
-		if left := s.making.left(string(host.UID)); left > 0 {
+		if left := s.making.leftOf(string(host.UID), host.CreationTimestamp.Time); left > 0 {
 			s.queue.AddAfter(i, left)
 			return nil
 		}

@@ -40,6 +40,11 @@ func hostService(of *corev1.Service, change func(*corev1.Service)) *corev1.Servi
 	return host
 }
 
+// madeAgo dates what the host has by the clock of a world.
+func madeAgo(d time.Duration) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0).Add(-d)) }
+}
+
 func (w *world) lookAtService() error {
 	return w.syncService(w.t.Context(), item{serviceItem, "acme", "acme|shop", "web"})
 }
@@ -105,6 +110,22 @@ func TestServices(t *testing.T) {
 			onHost: []string{"update services"},
 		},
 		"one in the making": {objects: []runtime.Object{hostSpace(), hostService(spaceService(nil), nil)}},
+		"one in the making, by a clock that is behind": {
+			objects: []runtime.Object{hostSpace(), hostService(spaceService(nil), madeAgo(clocksDiffer))},
+		},
+		"one that was deleted while nobody looked": {
+			objects: []runtime.Object{hostSpace(), hostService(spaceService(nil), madeAgo(inTheMaking+clocksDiffer))},
+			onHost:  []string{"delete services hs"},
+		},
+		"one that was made again while nobody looked": {
+			objects: []runtime.Object{hostSpace(), spaceService(func(s *corev1.Service) { s.UID = "next" }), hostService(spaceService(nil), madeAgo(inTheMaking+clocksDiffer))},
+			onHost:  []string{"delete services hs", "create services"},
+		},
+		"too many that were deleted while nobody looked": {
+			objects: []runtime.Object{hostSpace(), hostService(spaceService(nil), madeAgo(inTheMaking+clocksDiffer))},
+			before:  func(w *world) { w.orphans.limit = 0 },
+			fail:    "of what no space has",
+		},
 		"one that was not stored": {
 			objects: []runtime.Object{hostSpace(), hostService(spaceService(nil), nil)},
 			before: func(w *world) {
