@@ -345,6 +345,12 @@ var _ = Describe("Claims of spaces", func() {
 			return strings.Join([]string{claims.String(), size.String()}, " "), err
 		}
 		Eventually(used).Should(Equal("0 0"))
+		large := plainClaim("large", "waits")
+		large.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+		Eventually(func() error { // admission knows a quota some time after it has been made
+			_, err := client.PersistentVolumeClaims("default").Create(ctx, large, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}).Should(MatchError(ContainSubstring("exceeded quota")))
 		pod := func(name string) *corev1.Pod {
 			pod := plainPod(name)
 			pod.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{
