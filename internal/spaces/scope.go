@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,10 +19,15 @@ import (
 
 // Scope is the use of a factory by something that may end before the factory does, such as controllers whose
 // process has lost their lease. When it ends, its handlers are removed, and informers that nothing else uses
-// end: they do not run a second time.
+// end: they do not run a second time. Handlers hear of nothing before the scope is started, even from informers that
+// run: what adds them may not be complete, as upstream's controllers, which expect that.
 type Scope struct {
 	Groups
 	of *Factory
+	// begun ends when handlers begin to hear of what there is: when the scope is started, or ends.
+	begun   context.Context
+	begin   context.CancelFunc
+	started atomic.Bool
 
 	mu       sync.Mutex
 	ended    bool
@@ -34,6 +40,7 @@ var _ informers.SharedInformerFactory = &Scope{}
 // Scope returns a new scope, which must be ended.
 func (f *Factory) Scope() *Scope {
 	s := &Scope{of: f, used: map[reflect.Type]*scopedInformer{}}
+	s.begun, s.begin = context.WithCancel(context.Background())
 	s.Groups = Groups{s}
 	return s
 }
@@ -47,6 +54,7 @@ func (s *Scope) End() {
 	handlers, used := s.handlers, s.used
 	s.ended, s.handlers, s.used = true, nil, nil
 	s.mu.Unlock()
+	s.begin() // handlers that wait are over, for which their removal waits
 	for _, remove := range handlers {
 		remove()
 	}
@@ -119,6 +127,8 @@ func (s *Scope) StartWithContext(ctx context.Context) {
 	for _, informer := range s.used {
 		s.of.start(informer.of)
 	}
+	s.started.Store(true)
+	s.begin()
 }
 
 // Shutdown is End.
@@ -163,7 +173,7 @@ func (i *scopedInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceE
 
 // AddEventHandlerWithOptions implements cache.SharedInformer.
 func (i *scopedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
-	registration, err := i.SharedIndexInformer.AddEventHandlerWithOptions(handler, options)
+	registration, err := i.SharedIndexInformer.AddEventHandlerWithOptions(scopedHandler{handler, i.scope}, options)
 	if err != nil {
 		return nil, err
 	}
@@ -198,4 +208,41 @@ func (i *scopedInformer) AddIndexers(indexers cache.Indexers) error {
 		i.indexes.Insert(name)
 	}
 	return nil
+}
+
+// scopedHandler is a handler of a scope. Until the scope is started, what it is to hear waits in the informer, which has a
+// queue and a goroutine for each handler anyway.
+type scopedHandler struct {
+	cache.ResourceEventHandler
+	scope *Scope
+}
+
+// waits waits for the start of the scope, and reports whether that has not ended before.
+func (h scopedHandler) waits() bool {
+	if h.scope.started.Load() {
+		return true
+	}
+	<-h.scope.begun.Done()
+	return h.scope.started.Load()
+}
+
+// OnAdd implements cache.ResourceEventHandler.
+func (h scopedHandler) OnAdd(obj any, isInInitialList bool) {
+	if h.waits() {
+		h.ResourceEventHandler.OnAdd(obj, isInInitialList)
+	}
+}
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (h scopedHandler) OnUpdate(before, obj any) {
+	if h.waits() {
+		h.ResourceEventHandler.OnUpdate(before, obj)
+	}
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (h scopedHandler) OnDelete(obj any) {
+	if h.waits() {
+		h.ResourceEventHandler.OnDelete(obj)
+	}
 }

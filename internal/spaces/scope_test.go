@@ -105,6 +105,7 @@ func TestScopesTogether(t *testing.T) {
 	informer := second.Core().V1().Namespaces().Informer()
 	seen := added(t, informer)
 	first.StartWithContext(t.Context())
+	second.StartWithContext(t.Context())
 	<-seen
 	first.End()
 	server.events[namespacesPath] <- map[string]any{"type": watch.Added, "object": namespaceOf("b", "later")}
@@ -117,6 +118,47 @@ func TestScopesTogether(t *testing.T) {
 	}
 	if len(factory.informers) > 0 {
 		t.Errorf("the factory keeps %d informers", len(factory.informers))
+	}
+}
+
+// TestScopeBeforeItsStart has handlers of scopes of an informer that runs: they hear of nothing before their scope is started,
+// then of all in its order, and of nothing if it ends before.
+func TestScopeBeforeItsStart(t *testing.T) {
+	server, factory := scopedServer(t)
+	own := added(t, factory.Core().V1().Namespaces().Informer())
+	factory.StartWithContext(t.Context())
+	<-own
+	before := informing()
+	never, scope := factory.Scope(), factory.Scope()
+	defer scope.End()
+	unheard, informer := added(t, never.Core().V1().Namespaces().Informer()), scope.Core().V1().Namespaces().Informer()
+	seen := added(t, informer)
+	server.events[namespacesPath] <- map[string]any{"type": watch.Added, "object": namespaceOf("a", "later")}
+	<-own // by now, each handler has been handed the first one
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	never.StartWithContext(ended)
+	time.Sleep(100 * time.Millisecond) // time to be called, which makes a mistake seen and no success
+	if len(seen)+len(unheard) > 0 {
+		t.Error("a handler is called before its scope is started")
+	}
+	scope.StartWithContext(t.Context())
+	for _, want := range []string{"a|default", "a|later"} {
+		if got := <-seen; got != want {
+			t.Errorf("after the start a handler hears of %q, want %q", got, want)
+		}
+	}
+	late := added(t, informer)
+	<-late // one that is added to a scope that is started waits for nothing
+	never.End()
+	scope.End()
+	for deadline := time.Now().Add(time.Minute); informing() > before; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines, %d before", informing(), before)
+		}
+	}
+	if len(unheard) > 0 {
+		t.Error("a handler of a scope that has ended without a start is called")
 	}
 }
 
