@@ -77,11 +77,11 @@ func (f *socketFixture) dial(protocol string, headers ...string) (*websocket.Con
 		options.HTTPHeader.Set(headers[i], headers[i+1])
 	}
 	conn, response, err := websocket.Dial(f.Context(), f.url, options)
-	if err != nil {
-		if response == nil {
-			f.Fatal(err)
-		}
+	if err != nil && response != nil {
 		return nil, response.StatusCode
+	}
+	if err != nil {
+		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = conn.CloseNow() })
 	return conn, 0

@@ -93,8 +93,9 @@ func startMetrics(ctx context.Context) *metricsAPI {
 	DeferCleanup(server.Close)
 	at, err := url.Parse(server.URL)
 	Expect(err).NotTo(HaveOccurred())
-	port, err := strconv.ParseInt(at.Port(), 10, 32)
+	parsed, err := strconv.ParseInt(at.Port(), 10, 32)
 	Expect(err).NotTo(HaveOccurred())
+	port := int32(parsed)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "metrics-server"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: at.Hostname()}}
 	_, err = host.CoreV1().Services("kube-system").Create(ctx, service, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -103,7 +104,7 @@ func startMetrics(ctx context.Context) *metricsAPI {
 	services := client.ApiregistrationV1().APIServices()
 	aggregated, err := services.Get(ctx, "v1beta1.metrics.k8s.io", metav1.GetOptions{})
 	Expect(err).NotTo(HaveOccurred(), "the system space, which is the host, has none of its own pods")
-	aggregated.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: "kube-system", Name: "metrics-server", Port: new(int32(port))}
+	aggregated.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: "kube-system", Name: "metrics-server", Port: &port}
 	aggregated.Spec.InsecureSkipTLSVerify = true
 	_, err = services.Update(ctx, aggregated, metav1.UpdateOptions{})
 	Expect(err).NotTo(HaveOccurred())
