@@ -31,7 +31,7 @@ CONCURRENT := $(addprefix ./internal/,controller/... follow keystone kubecontrol
 	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 
-.PHONY: help build image run test race races lives search postgres-package mutants chaos failover upgrade-test e2e e2e-node keystone verify lint generate manifests reference bundle chart release publish e2e-node-packages bump bench bench-host conformance
+.PHONY: help build image run test race races lives search postgres-package mutants chaos failover upgrade-test e2e e2e-node e2e-node-conformance e2e-node-programs keystone verify lint generate manifests reference bundle chart release publish e2e-node-packages bump bench bench-host conformance
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,26 +109,35 @@ e2e: ## Run the end-to-end tests against the Tenantry of KUBECONFIG, or without 
 NODE_BINARIES := kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl
 NODE_LDFLAGS := $(STOCK_LDFLAGS) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=$(KUBERNETES_MINOR)
 
-e2e-node: ARCHITECTURES := $(shell go env GOARCH)
-e2e-node: ## Test the operator on a cluster of one real node, which is built, started and taken down; as root, with containerd. FOCUS= for a part.
-	$(MAKE) image ARCHITECTURES=$(ARCHITECTURES)
-	@mkdir -p bin/node
-	for name in $(NODE_BINARIES); do go build -C test/node/binaries -ldflags '$(NODE_LDFLAGS)' -o ../../../bin/node/ k8s.io/kubernetes/cmd/$$name || exit 1; done
-	go build -C test/node/binaries -o ../../../bin/node/etcd go.etcd.io/etcd/server/v3
+e2e-node: e2e-node-programs ## Test the operator on a cluster of one real node, which is built, started and taken down; as root, with containerd. FOCUS= for a part.
 	go build -C tools/chart -o ../../bin/node/helm helm.sh/helm/v3/cmd/helm
 	for program in operator-lifecycle-manager/cmd/olm operator-lifecycle-manager/cmd/catalog operator-registry/cmd/opm; do \
 		go build -C test/node/olm -tags json1,containers_image_openpgp -o ../../../bin/node/olm/ github.com/operator-framework/$$program || exit 1; done
 	go build -C test/node/router -o ../../../bin/node/ github.com/cloudnativelabs/kube-router/v2/cmd/kube-router
 	go build -C test/node/metrics -o ../../../bin/node/ sigs.k8s.io/metrics-server/cmd/metrics-server
 	@install -D -m 644 -t bin/node/olm/crds $$(go list -C test/node/olm -m -f '{{.Dir}}' github.com/operator-framework/api)/crds/operators.coreos.com_*.yaml
-	go build -o bin/node/pause ./test/node/pause
-	@go run -C tools/image . -o ../../bin/node/pause.tar -name localhost/pause:1 $(ARCHITECTURES)=../../bin/node/pause
 	go build -o bin/node/client ./test/node/client
 	@go run -C tools/image . -o ../../bin/node/client.tar -name localhost/client:1 $(ARCHITECTURES)=../../bin/node/client
-	go test -c -tags node -o bin/node/node.test ./test/node
 	go test -c -tags e2e -o bin/node/e2e.test ./test/e2e
 	cd test/node && ./node.sh ../../bin/node ../../bin/node/pause.tar ../../bin/node/client.tar ../../dist/tenantry-image.tar -- bash -c \
-		'../../bin/node/node.test --ginkgo.v --ginkgo.focus="$(FOCUS)" && { [[ -n "$(FOCUS)" ]] || ../e2e/host.sh ../../bin/node/e2e.test --ginkgo.v; }'
+		'../../bin/node/node.test --ginkgo.v --ginkgo.label-filter="!conformance" --ginkgo.focus="$(FOCUS)" && { [[ -n "$(FOCUS)" ]] || ../e2e/host.sh ../../bin/node/e2e.test --ginkgo.v; }'
+
+e2e-node-conformance: e2e-node-programs ## Run Kubernetes' own conformance tests of pods in two spaces at once, on a cluster of one real node; as root, on Debian, with containerd.
+	go test -C test/conformance/suite -vet=off -c -o ../../../bin/conformance.test .
+	go build -C test/conformance/suite -o ../../../bin/node/agnhost k8s.io/kubernetes/test/images/agnhost
+	test/node/images.sh bin/conformance.test bin/node/agnhost bin/node/images $(ARCHITECTURES)
+	cd test/node && ./node.sh ../../bin/node ../../bin/node/pause.tar ../../bin/node/images/*.tar ../../dist/tenantry-image.tar -- \
+		../../bin/node/node.test --ginkgo.v --ginkgo.timeout=2h --ginkgo.label-filter=conformance
+
+e2e-node e2e-node-conformance e2e-node-programs: ARCHITECTURES := $(shell go env GOARCH)
+e2e-node-programs:
+	$(MAKE) image ARCHITECTURES=$(ARCHITECTURES)
+	@mkdir -p bin/node
+	for name in $(NODE_BINARIES); do go build -C test/node/binaries -ldflags '$(NODE_LDFLAGS)' -o ../../../bin/node/ k8s.io/kubernetes/cmd/$$name || exit 1; done
+	go build -C test/node/binaries -o ../../../bin/node/etcd go.etcd.io/etcd/server/v3
+	go build -o bin/node/pause ./test/node/pause
+	@go run -C tools/image . -o ../../bin/node/pause.tar -name localhost/pause:1 $(ARCHITECTURES)=../../bin/node/pause
+	go test -c -tags node -o bin/node/node.test ./test/node
 
 e2e-node-packages: ## Install what e2e-node needs, on Debian, as root.
 	apt-get update && apt-get install --yes --no-install-recommends containerd runc containernetworking-plugins nftables ipset iptables iproute2 openssl
@@ -208,6 +217,6 @@ bench-host: ## Build what test/bench/workloads has its host of: a scheduler, a c
 conformance: build ## Run Kubernetes' conformance tests in two spaces and on a stock server.
 	go build -ldflags '$(STOCK_LDFLAGS)' -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 	go build -C test/conformance/suite -ldflags '$(STOCK_LDFLAGS)' -o ../../../bin/kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager
-	go test -C test/conformance/suite -c -o ../../../bin/conformance.test .
+	go test -C test/conformance/suite -vet=off -c -o ../../../bin/conformance.test .
 	go build -C test/conformance/suite -o ../../../bin/agnhost ./agnhost
 	go run ./test/conformance

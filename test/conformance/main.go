@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tenantry/tenantry/test/conformance/upstream"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
@@ -77,14 +76,15 @@ func run(ctx context.Context, bin, out, focus, skip string) error {
 	}
 	defer tenantry.End(os.Interrupt)
 	kubeconfigs = append([]string{stock.kubeconfig}, kubeconfigs...)
-	reports := make([]report, len(clusters))
+	reports := make([]upstream.Report, len(clusters))
 	group, groupCtx := errgroup.WithContext(ctx)
 	for i, cluster := range clusters {
 		if err := startNode(groupCtx, kubeconfigs[i], filepath.Join(bin, "agnhost"), filepath.Join(out, cluster+"-pods")); err != nil {
 			return fmt.Errorf("starting the node of %s: %w", cluster, err)
 		}
 		group.Go(func() (err error) {
-			reports[i], err = suite(groupCtx, filepath.Join(bin, "conformance.test"), filepath.Join(out, cluster), kubeconfigs[i], focus, skip)
+			reports[i], err = upstream.Run(groupCtx, filepath.Join(bin, "conformance.test"), filepath.Join(out, cluster), kubeconfigs[i],
+				"-ginkgo.focus", focus, "-ginkgo.skip", skip)
 			return err
 		})
 	}
@@ -92,22 +92,4 @@ func run(ctx context.Context, bin, out, focus, skip string) error {
 		return err
 	}
 	return compare(os.Stdout, clusters, reports, explained)
-}
-
-// suite runs the tests against one cluster.
-func suite(ctx context.Context, binary, out, kubeconfig, focus, skip string) (report, error) {
-	log, err := os.Create(out + ".log")
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	command := exec.CommandContext(ctx, binary, "-kubeconfig", kubeconfig, "-provider", "local",
-		"-allowed-not-ready-nodes=-1", "-num-nodes=1", "-test.timeout=2h", "-ginkgo.timeout=2h", "-ginkgo.no-color",
-		"-ginkgo.focus", focus, "-ginkgo.skip", skip, "-ginkgo.json-report", out+".json")
-	command.Stdout, command.Stderr = log, log
-	var failed *exec.ExitError
-	if err := command.Run(); err != nil && !errors.As(err, &failed) { // failed tests are in the report
-		return nil, fmt.Errorf("running the suite: %w", err)
-	}
-	return readReport(out + ".json")
 }

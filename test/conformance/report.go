@@ -2,55 +2,23 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
+
+	"github.com/tenantry/tenantry/test/conformance/upstream"
 )
 
-const (
-	passed = "passed"
-	// notRun is the outcome of a test that a report does not have.
-	notRun = "not run"
-)
-
-// report is the outcome of each test, by name.
-type report map[string]string
-
-// readReport reads a JSON report of Ginkgo.
-func readReport(path string) (report, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the report: %w", err)
-	}
-	var suites []struct {
-		SpecReports []struct {
-			ContainerHierarchyTexts []string
-			LeafNodeText, State     string
-		}
-	}
-	if err := json.Unmarshal(data, &suites); err != nil {
-		return nil, fmt.Errorf("reading the report %s: %w", path, err)
-	}
-	outcomes := make(report)
-	for _, suite := range suites {
-		for _, spec := range suite.SpecReports {
-			if spec.LeafNodeText != "" && spec.State != "skipped" {
-				outcomes[strings.Join(append(spec.ContainerHierarchyTexts, spec.LeafNodeText), " ")] = spec.State
-			}
-		}
-	}
-	return outcomes, nil
-}
+// notRun is the outcome of a test that a report does not have.
+const notRun = "not run"
 
 // compare prints the outcomes side by side, and returns an error if a test that
 // passes in the first cluster does not in another, unless part of its name explains
 // why.
-func compare(w io.Writer, clusters []string, reports []report, explained map[string]string) error {
-	tests := make(report)
+func compare(w io.Writer, clusters []string, reports []upstream.Report, explained map[string]string) error {
+	tests := make(upstream.Report)
 	for _, outcomes := range reports {
 		maps.Copy(tests, outcomes)
 	}
@@ -61,11 +29,11 @@ func compare(w io.Writer, clusters []string, reports []report, explained map[str
 		row := make([]string, len(clusters))
 		for i, outcomes := range reports {
 			row[i] = cmp.Or(outcomes[test], notRun)
-			if row[i] == passed {
+			if row[i] == upstream.Passed {
 				counts[i]++
 			}
 		}
-		if row[0] == passed && slices.ContainsFunc(row, func(outcome string) bool { return outcome != passed }) {
+		if row[0] == upstream.Passed && slices.ContainsFunc(row, func(outcome string) bool { return outcome != upstream.Passed }) {
 			if reason := reasonOf(test, explained); reason != "" {
 				test += ": " + reason
 			} else {

@@ -36,7 +36,7 @@ type content struct {
 func program(architecture string, binary []byte) content {
 	return content{
 		architecture: architecture,
-		layers:       [][]file{{{rootsFile, 0o644, authorities()}}, {{"tenantry", 0o755, binary}}},
+		layers:       [][]file{{{path: rootsFile, mode: 0o644, content: authorities()}}, {{path: "tenantry", mode: 0o755, content: binary}}},
 		config:       v1.Config{Entrypoint: []string{"/tenantry"}, User: user, WorkingDir: "/"},
 	}
 }
@@ -94,6 +94,20 @@ type file struct {
 	path    string
 	mode    int64
 	content []byte
+	// link is where a symbolic link leads to.
+	link      string
+	directory bool
+}
+
+func (f file) header() *tar.Header {
+	header := &tar.Header{Name: f.path, Mode: f.mode, Size: int64(len(f.content)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+	switch {
+	case f.link != "":
+		header.Typeflag, header.Linkname = tar.TypeSymlink, f.link
+	case f.directory:
+		header.Typeflag, header.Name = tar.TypeDir, f.path+"/"
+	}
+	return header
 }
 
 // layer packs files, of root and of no time.
@@ -101,8 +115,7 @@ func layer(files []file) (v1.Layer, error) {
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
 	for _, f := range files {
-		header := &tar.Header{Name: f.path, Mode: f.mode, Size: int64(len(f.content)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-		if err := w.WriteHeader(header); err != nil {
+		if err := w.WriteHeader(f.header()); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(f.content); err != nil {

@@ -27,7 +27,7 @@ func bundled(dir string, architectures []string) ([]content, error) {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		files = append(files, file{filepath.ToSlash(below), 0o644, data})
+		files = append(files, file{path: filepath.ToSlash(below), mode: 0o644, content: data})
 		return err
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -269,5 +270,59 @@ func TestMistakes(t *testing.T) {
 		if err := run(args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, want %q", args, err, want)
 		}
+	}
+}
+
+// TestRoot checks that the image has the directory's files, links and modes, and runs what was said.
+func TestRoot(t *testing.T) {
+	dir := t.TempDir()
+	root := filepath.Join(dir, "root")
+	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "bin", "sh"), []byte("shell"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("sh", filepath.Join(root, "bin", "ash")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(root, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(root, "tmp"), 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	contents, err := rooted(root, "/bin/sh -c", "true", []string{"amd64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := contents[0].config; !slices.Equal(got.Entrypoint, []string{"/bin/sh", "-c"}) || !slices.Equal(got.Cmd, []string{"true"}) || got.User != "" {
+		t.Errorf("the image runs %q %q as %q", got.Entrypoint, got.Cmd, got.User)
+	}
+	packed, err := layer(contents[0].layers[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := packed.Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for r := tar.NewReader(from); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s %s %s", header.FileInfo().Mode(), header.Name, header.Linkname))
+	}
+	want := []string{"drwx------ bin/ ", "Lrwxrwxrwx bin/ash sh", "-rwx------ bin/sh ", "dtrwxrwxrwx tmp/ "}
+	if !slices.Equal(got, want) {
+		t.Errorf("the layer has %q, want %q", got, want)
+	}
+	if _, err := rooted(filepath.Join(root, "tmp"), "", "", []string{"amd64"}); err == nil {
+		t.Error("an empty directory makes an image")
 	}
 }

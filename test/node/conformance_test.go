@@ -1,0 +1,86 @@
+//go:build node
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tenantry/tenantry/test/conformance/upstream"
+)
+
+// processes is how many run tests in each space. Most of their time is waiting.
+const processes = 3
+
+// "make e2e-node-conformance" has what it needs: the binary and the images of these tests.
+var _ = Describe("upstream's tests of pods", Ordered, Label("conformance"), func() {
+	tenants := []string{"acme", "globex"}
+	var tenantry *standalone
+	binary := filepath.Join(root, "bin", "conformance.test")
+	// What the tests say is there for whoever looks for the reason of a failure.
+	out := filepath.Join(root, "bin", "conformance")
+
+	BeforeAll(func() {
+		must("apply", "-k", "config/workloads")
+		DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--timeout=2m") })
+		must("--namespace", "tenantry-workloads", "patch", "deployment", "dns", "--type=json", "-p",
+			`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--forward=`+outside()+`"}]`)
+		dir, err := os.MkdirTemp("", "tenantry-conformance-")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(os.RemoveAll, dir)
+		tenantry = &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), isolation: "--network-isolation=Unenforced"}
+		syncerKubeconfig(tenantry.hostKubeconfig)
+		tenantry.start()
+		DeferCleanup(tenantry.end)
+		for _, tenant := range tenants {
+			tenantry.as(tenant)
+			must("--kubeconfig", tenantry.admin(), "patch", "tenant", tenant, "--type=merge", "-p", `{"spec":{"workloads":{"nodePorts":"Allowed"},"nodePlacement":{"mode":"Enabled"}}}`)
+		}
+		must("--namespace", "tenantry-workloads", "rollout", "status", "deployment/dns", "--timeout=3m")
+	})
+
+	It("are the binary's", func(ctx SpecContext) {
+		Expect(os.MkdirAll(out, 0o755)).To(Succeed())
+		all, err := upstream.Conformance()
+		Expect(err).NotTo(HaveOccurred())
+		there, err := upstream.Run(ctx, binary, filepath.Join(out, "all"), filepath.Join(tenantry.dir, tenants[0]+".kubeconfig"), "-ginkgo.dry-run", "-ginkgo.focus", `\[Conformance\]`)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(slices.Collect(maps.Keys(there))).To(ConsistOf(all))
+	})
+
+	It("pass in two spaces at once", func() {
+		tests := upstream.Pods()
+		reports := make([]upstream.Report, len(tenants)*processes)
+		group, ctx := errgroup.WithContext(context.Background())
+		for i := range reports {
+			tenant := tenants[i%len(tenants)]
+			focus := upstream.Focus(tests, i/len(tenants), processes)
+			group.Go(func() (err error) {
+				reports[i], err = upstream.Run(ctx, binary, filepath.Join(out, fmt.Sprintf("%s-%d", tenant, i/len(tenants))),
+					filepath.Join(tenantry.dir, tenant+".kubeconfig"), "-ginkgo.focus", focus)
+				return err
+			})
+		}
+		Expect(group.Wait()).To(Succeed())
+		for i, tenant := range tenants {
+			outcomes := make(upstream.Report)
+			for j := range processes {
+				maps.Copy(outcomes, reports[i+j*len(tenants)])
+			}
+			want := make(upstream.Report)
+			for _, test := range tests {
+				want[test] = upstream.Passed
+			}
+			Expect(cmp.Diff(want, outcomes)).To(BeEmpty(), "in the space of %s; see %s", tenant, out)
+		}
+	})
+})
