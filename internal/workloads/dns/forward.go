@@ -208,6 +208,9 @@ func upstreamsOf(named []string, file string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q is no address, such as 192.0.2.1 or 192.0.2.1:53", text)
 		}
+		if address.Addr().IsUnspecified() || address.Addr().IsMulticast() || address.Port() == 0 {
+			return nil, fmt.Errorf("%q is where no server answers: name the address of one, and a port above 0", text)
+		}
 		all = append(all, address.String())
 	}
 	if len(named) > 0 {

@@ -109,8 +109,8 @@ func (o *Options) Validate() error {
 // newServer makes the server of the options.
 func (o *Options) newServer(host *hostState) (*server, error) {
 	switch {
-	case o.TTL < 0 || o.TTL > time.Hour:
-		return nil, fmt.Errorf("--ttl is %s, and must be an hour at most", o.TTL)
+	case o.TTL < 0 || o.TTL > time.Hour || o.TTL%time.Second != 0:
+		return nil, fmt.Errorf("--ttl is %s, and must be in whole seconds, from 0s to 1h", o.TTL)
 	case o.MaxForwarded < 1:
 		return nil, fmt.Errorf("--max-forwarded is %d, and must be positive", o.MaxForwarded)
 	case o.TenantRate < 1:

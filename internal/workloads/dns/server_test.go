@@ -220,19 +220,23 @@ func TestSeen(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for want, change := range map[string]func(*Options){
-		"--ttl":                         func(o *Options) { o.TTL = -1 },
-		"--forward":                     func(o *Options) { o.Forward = []string{"example.com"} },
-		"--cluster-cidrs":               func(o *Options) { o.ClusterCIDRs = []string{"x"} },
-		"--host-cluster-domain":         func(o *Options) { o.HostDomain = "a..b" },
-		"--max-forwarded":               func(o *Options) { o.MaxForwarded = 0 },
-		"--tenant-queries-per-second":   func(o *Options) { o.TenantRate = 0 },
-		"--tenant-forwarded-per-second": func(o *Options) { o.TenantForwardRate = 0 },
+	ttl := func(d time.Duration) func(*Options) { return func(o *Options) { o.TTL = d } }
+	forward := func(text string) func(*Options) { return func(o *Options) { o.Forward = []string{text} } }
+	for want, changes := range map[string][]func(*Options){
+		"--ttl":                         {ttl(-time.Second), ttl(500 * time.Millisecond), ttl(2 * time.Hour)},
+		"--forward":                     {forward("example.com"), forward("0.0.0.0"), forward("[::]:53"), forward("224.0.0.1"), forward("192.0.2.53:0")},
+		"--cluster-cidrs":               {func(o *Options) { o.ClusterCIDRs = []string{"x"} }},
+		"--host-cluster-domain":         {func(o *Options) { o.HostDomain = "a..b" }},
+		"--max-forwarded":               {func(o *Options) { o.MaxForwarded = 0 }},
+		"--tenant-queries-per-second":   {func(o *Options) { o.TenantRate = 0 }},
+		"--tenant-forwarded-per-second": {func(o *Options) { o.TenantForwardRate = 0 }},
 	} {
-		o := NewOptions()
-		change(&o)
-		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: got %v", want, err)
+		for i, change := range changes {
+			o := NewOptions()
+			change(&o)
+			if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s, %d: got %v", want, i, err)
+			}
 		}
 	}
 	o := NewOptions()
