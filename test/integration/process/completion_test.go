@@ -38,9 +38,9 @@ tenantry kubeconfig acme --user jane > jane.kubeconfig`)
 			args := "find --kubeconfig " + user + ".kubeconfig " + words
 			answers := map[string]string{}
 			for _, command := range []string{"kubectl __complete tenantry ", "tenantry __complete "} {
-				out, status := r.run(command + args)
+				out, status := r.run(command + args + " 2>/dev/null") // in which it says what it does
 				Expect(status).To(BeZero(), out)
-				answers[command], _, _ = strings.Cut(out, "\n:")
+				answers[command], _, _ = strings.Cut("\n"+out, "\n:")
 			}
 			Expect(answers["kubectl __complete tenantry "]).To(Equal(answers["tenantry __complete "]), words)
 			return strings.Fields(answers["tenantry __complete "])
@@ -57,7 +57,7 @@ tenantry kubeconfig acme --user jane > jane.kubeconfig`)
 		Expect(completes("jane", "imag")).To(BeEmpty(), "a property that nothing has of what the user may list")
 		out, status := r.run("kubectl tenantry find --kubeconfig jane.kubeconfig -o name")
 		Expect(status).To(BeZero(), out)
-		Expect(out).To(Equal("secrets/web-login"))
+		Expect(strings.TrimSpace(out)).To(Equal("secrets/web-login"))
 		r.must("kubectl --kubeconfig acme.kubeconfig delete rolebinding jane")
 		Expect(completes("jane", "kind:")).To(BeEmpty(), "after the right has gone")
 

@@ -274,7 +274,7 @@ var _ = Describe("a search of several spaces", func() {
 			if i%2 == 0 { // the right in one of the spaces goes first
 				Expect(tenantry.Client(acme).RbacV1().RoleBindings(namespaces[acme]).Delete(ctx, binding.Name, metav1.DeleteOptions{})).To(Succeed())
 				secretIn(ctx, acme, namespaces[acme], after)
-				Expect(placesOf(ctx, user, "kind:secret space:acme,globex")).To(Equal([]string{"globex/of-globex"}))
+				Expect(placesOf(ctx, user, in("acme,globex"))).To(Equal([]string{"globex/of-globex"}))
 				Expect(tenantry.Client(acme).CoreV1().Secrets(namespaces[acme]).Delete(ctx, after, metav1.DeleteOptions{})).To(Succeed())
 				back()
 			} else {
