@@ -2,7 +2,7 @@
 // the orphans that land in them. Tests run it as a container, too: it prints its arguments first and, if the first
 // one is -say, ends then. With -serve ADDRESS it tells the rest of them to who connects, and with -ask ADDRESS it
 // prints what it is told there. With -lookup KIND NAME it prints what DNS says: host, srv, addr, or txt. With -write FILE it
-// writes the rest of them into a file, and with -read FILE it prints one. With -work it uses what it gets of a processor. With -hear it prints a line that it is told, and with
+// writes the rest of them into a file, and with -read FILE it prints one. With -work it uses what it gets of a processor. With -hear it prints what it is told, and with
 // -install FILE it copies itself there: as tar it does what kubectl cp asks for.
 package main
 
@@ -139,13 +139,15 @@ func store(write bool, file, text string) {
 	fmt.Println(string(content))
 }
 
-// hear prints a line that it is told.
+// hear prints the lines that it is told, until one is "bye".
 func hear() {
-	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() && lines.Text() != "bye" {
+		fmt.Println("heard " + lines.Text())
+	}
+	if err := lines.Err(); err != nil {
 		fail(err)
 	}
-	fmt.Print("heard " + line)
 }
 
 // install copies the program.
