@@ -111,7 +111,7 @@ func (s *syncer) backOff(pod *corev1.Pod, w write, what string, refused map[stri
 	s.queue.AddAfter(i, s.backoffs.put(itemWrite{i, w}, what, refused))
 }
 
-// isHeld reports whether a write about a pod waits. If so, the pod is looked at after that.
+// isBackedOff reports whether a write about a pod waits. If so, the pod is looked at after that.
 func (s *syncer) isBackedOff(pod *corev1.Pod, w write, what string) bool {
 	i := itemOf(pod)
 	return s.queue.after(i, s.backoffs.left(itemWrite{i, w}, what))

@@ -131,11 +131,7 @@ func (s *syncer) patchHost(ctx context.Context, host, wanted *corev1.Pod, patch 
 
 // isOfAnother reports whether the host has another pod of the name: what it says of that is no refusal of this one.
 func isOfAnother(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+	return slices.ContainsFunc(detailsOf(err).Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 // finishWrite has a write about a pod that runs on the host wait, so that it is not repeated while the cache is behind. What the host has

@@ -130,9 +130,8 @@ func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace,
 // isOfFields reports whether a host says which fields of an object are wrong. Its webhooks and policies do not, and may say
 // which Ingress of whom has a name already.
 func isOfFields(err error) bool {
-	var status apierrors.APIStatus
-	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil && len(status.Status().Details.Causes) > 0 &&
-		!slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "" })
+	causes := detailsOf(err).Causes
+	return apierrors.IsInvalid(err) && len(causes) > 0 && !slices.ContainsFunc(causes, func(c metav1.StatusCause) bool { return c.Field == "" })
 }
 
 // withdrawIngress takes an Ingress that a space still has from the host, and says why.

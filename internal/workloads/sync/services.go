@@ -185,6 +185,15 @@ func isRefused(err error) bool {
 	return errors.As(err, new(errTooLarge)) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
+// detailsOf returns what an API server says of its error beside the text, which is nothing of other errors.
+func detailsOf(err error) metav1.StatusDetails {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return metav1.StatusDetails{}
+	}
+	return *status.Status().Details
+}
+
 // refuseService says in the space why a Service is not on the host as it is there.
 func (s *syncer) refuseService(ctx context.Context, service *corev1.Service, why string) error {
 	return s.setOnHost(ctx, service, metav1.Condition{Type: conditionOnHost, Status: metav1.ConditionFalse, Reason: reasonRefused, Message: why})

@@ -74,8 +74,7 @@ func isTold(err error) bool {
 
 // isGone reports whether a space makes no token because the pod that it is for is gone, which is no news.
 func isGone(err error) bool {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "pods"
+	return apierrors.IsNotFound(err) && detailsOf(err).Kind == "pods"
 }
 
 // renewAfter returns after what part of its life a token is renewed: at most four fifths, and a little less, so that what
