@@ -30,16 +30,24 @@ type interest struct {
 
 	mu sync.Mutex
 	// owners are the identities (flattened UIDs) that objects name as owner,
-	// whether or not they exist, and how many objects do so.
-	owners map[types.UID]int
+	// whether or not they exist.
+	owners map[types.UID]named
 	// handlers are the collector's own, by resource.
 	handlers map[schema.GroupVersionResource]cache.ResourceEventHandler
+}
+
+// named is what is known of an owner.
+type named struct {
+	// objects is how many name it.
+	objects int
+	// shown says that the collector has been shown it.
+	shown bool
 }
 
 func newInterest(typed informers.SharedInformerFactory) *interest {
 	return &interest{
 		typed:    typed,
-		owners:   map[types.UID]int{},
+		owners:   map[types.UID]named{},
 		handlers: map[schema.GroupVersionResource]cache.ResourceEventHandler{},
 	}
 }
@@ -101,7 +109,7 @@ func (i *interest) concerns(obj any) bool {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.owners[object.GetUID()] > 0
+	return i.owners[object.GetUID()].objects > 0
 }
 
 // release takes back what an object, or a former state of it, has noted.
@@ -113,9 +121,12 @@ func (i *interest) release(obj any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, owner := range object.GetOwnerReferences() {
-		if i.owners[owner.UID]--; i.owners[owner.UID] <= 0 {
+		known := i.owners[owner.UID]
+		if known.objects--; known.objects <= 0 {
 			delete(i.owners, owner.UID)
+			continue
 		}
+		i.owners[owner.UID] = known
 	}
 }
 
@@ -131,39 +142,54 @@ func (i *interest) showOwners(obj any) {
 		if i.note(owner.UID) {
 			continue
 		}
-		i.show(object.GetNamespace(), owner)
+		// An object that names the owner wrongly (out of its namespace, say) does not
+		// lead to it. The next one may.
+		if i.show(object.GetNamespace(), owner) {
+			i.noteShown(owner.UID)
+		}
 	}
 }
 
-// show shows the collector an owner. The owner's own events come concurrently
-// and may overtake this one, so it is looked up again until it has not changed:
-// what the collector hears last is what the store has.
-func (i *interest) show(namespace string, owner metav1.OwnerReference) {
+// show shows the collector an owner and reports whether there is one. The owner's own
+// events come concurrently and may overtake this one, so it is looked up again until it
+// has not changed: what the collector hears last is what the store has.
+func (i *interest) show(namespace string, owner metav1.OwnerReference) bool {
 	shown, next := i.find(namespace, owner)
 	if shown == nil {
-		return
+		return false
 	}
 	next.OnAdd(shown, false)
 	for {
 		latest, _ := i.find(namespace, owner)
 		if latest == nil {
 			next.OnDelete(shown)
-			return
+			return false
 		}
 		if latest.GetResourceVersion() == shown.GetResourceVersion() {
-			return
+			return true
 		}
 		next.OnUpdate(shown, latest)
 		shown = latest
 	}
 }
 
-// note notes an owner and reports whether it was known.
+// note notes an owner and reports whether the collector has been shown it.
 func (i *interest) note(uid types.UID) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.owners[uid]++
-	return i.owners[uid] > 1
+	known := i.owners[uid]
+	known.objects++
+	i.owners[uid] = known
+	return known.shown
+}
+
+func (i *interest) noteShown(uid types.UID) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if known, ok := i.owners[uid]; ok {
+		known.shown = true
+		i.owners[uid] = known
+	}
 }
 
 // find returns the identity of an owner from the shared informers, and the

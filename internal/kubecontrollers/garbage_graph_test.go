@@ -67,6 +67,15 @@ func TestInterest(t *testing.T) {
 			},
 			want: []string{"add a|dependent"},
 		},
+		"a misplaced dependent, which does not lead to the owner, before another": {
+			stored: []*corev1.ConfigMap{object("a|ns", "owner")},
+			do: func(h cache.ResourceEventHandler) {
+				h.OnAdd(object("a|other", "misplaced", ownedBy("owner")), true)
+				h.OnAdd(object("a|ns", "dependent", ownedBy("owner")), true)
+				h.OnAdd(object("a|ns", "second", ownedBy("owner")), true)
+			},
+			want: []string{"add a|misplaced", "add a|owner", "add a|dependent", "add a|second"},
+		},
 		"orphaned": {
 			do: func(h cache.ResourceEventHandler) {
 				h.OnUpdate(object("a|ns", "dependent", ownedBy("owner")), object("a|ns", "dependent"))
@@ -164,8 +173,8 @@ func TestInterestEndsWithTheDependents(t *testing.T) {
 	h.OnAdd(second, false)
 	changed := object("a|ns", "second", ownedBy("third"))
 	h.OnUpdate(second, changed)
-	want := map[types.UID]int{"a|uid-invented": 1, "a|uid-other": 1, "a|uid-third": 1}
-	if diff := cmp.Diff(want, interest.owners); diff != "" {
+	want := map[types.UID]named{"a|uid-invented": {objects: 1}, "a|uid-other": {objects: 1}, "a|uid-third": {objects: 1}}
+	if diff := cmp.Diff(want, interest.owners, cmp.AllowUnexported(named{})); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
 	}
 	h.OnDelete(cache.DeletedFinalStateUnknown{Key: "a|ns/first", Obj: first})
