@@ -3,6 +3,7 @@ package kubecontrollers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -10,6 +11,7 @@ import (
 	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -94,6 +96,20 @@ func (c *customResources) addNamespaced(known []*metav1.APIResourceList) ([]*met
 	return result, nil
 }
 
+// undiscovered stands for the resources of an API group whose discovery fails. No resource has such a name.
+const undiscovered = "*"
+
+// addUndiscovered adds the API groups that could not be discovered to known. They are of APIs that the system space
+// aggregates: its namespaces stay until these are known, those of other spaces need not wait (definedMetadata).
+func addUndiscovered(known []*metav1.APIResourceList, failed *discovery.ErrGroupDiscoveryFailed) []*metav1.APIResourceList {
+	for gv := range failed.Groups {
+		known = append(known, &metav1.APIResourceList{GroupVersion: gv.String(), APIResources: []metav1.APIResource{{
+			Name: undiscovered, Namespaced: true, Verbs: customResourceVerbs,
+		}}})
+	}
+	return known
+}
+
 // find returns the one definition with a value in an index: of the space, or else of
 // those that are published to all.
 func (c *customResources) find(index, value string) (*apiextensionsv1.CustomResourceDefinition, error) {
@@ -144,7 +160,21 @@ func (g definedGetter) Namespace(namespace string) metadata.ResourceInterface {
 	if g.custom.lack(tenant.Flat(namespace).Space(), g.resource) {
 		return nothing{}
 	}
+	if g.resource.Resource == undiscovered {
+		return unknown{g.Getter.Namespace(namespace), g.resource.Group}
+	}
 	return g.Getter.Namespace(namespace)
+}
+
+// unknown are the resources of an API group whose discovery fails.
+type unknown struct {
+	metadata.ResourceInterface
+	group string
+}
+
+// DeleteCollection implements metadata.ResourceInterface.
+func (u unknown) DeleteCollection(context.Context, metav1.DeleteOptions, metav1.ListOptions) error {
+	return fmt.Errorf("the resources of the API group %q cannot be discovered: see the condition Available of its APIService", u.group)
 }
 
 // nothing is a resource without objects.

@@ -6,6 +6,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 
@@ -73,6 +74,27 @@ func TestDefinedMetadata(t *testing.T) {
 		}
 		if err := objects.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestUndiscovered deletes namespaces while the discovery of an API fails that the system space aggregates: those of the
+// system space may have objects of it, those of others may not.
+func TestUndiscovered(t *testing.T) {
+	custom := &customResources{definitions: synced{cache.NewSharedIndexInformer(&cache.ListWatch{}, &apiextensionsv1.CustomResourceDefinition{}, 0, definitionIndexers)}}
+	aggregated, builtIn := schema.GroupVersion{Group: "metrics.example.com", Version: "v1"}, schema.GroupVersion{Group: "apps", Version: "v1"}
+	lists := addUndiscovered(nil, &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{aggregated: nil, builtIn: nil}})
+	resources, err := discovery.GroupVersionResources(discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"delete"}}, lists))
+	if err != nil || len(resources) != 2 {
+		t.Fatalf("%v, %v", resources, err)
+	}
+	for resource := range resources {
+		for namespace, want := range map[string]bool{"ns": true, "a|ns": resource.Group == "apps"} {
+			objects := definedMetadata{asked{namespaces: &[]string{}}, custom}.Resource(resource).Namespace(namespace)
+			err := objects.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
+			if (err != nil) != want {
+				t.Errorf("%s in %s: %v, want an error: %v", resource.Group, namespace, err, want)
+			}
 		}
 	}
 }

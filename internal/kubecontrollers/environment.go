@@ -2,6 +2,7 @@ package kubecontrollers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -194,11 +195,15 @@ func (e *shared) namespacedResources() func() ([]*metav1.APIResourceList, error)
 			}
 			return resources, err
 		}
-		if err != nil {
-			return resources, err // what is incomplete is not kept
+		undiscovered := &discovery.ErrGroupDiscoveryFailed{}
+		if err != nil && !errors.As(err, &undiscovered) {
+			return resources, err
 		}
 		if resources, err = e.custom.addNamespaced(resources); err != nil {
 			return nil, err
+		}
+		if len(undiscovered.Groups) > 0 {
+			return addUndiscovered(resources, undiscovered), nil // what is incomplete is not kept
 		}
 		known, asked = resources, now
 		return known, nil

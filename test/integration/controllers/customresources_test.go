@@ -6,12 +6,14 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
 )
 
@@ -63,4 +65,47 @@ var _ = Describe("a tenant's custom resources", func() {
 			return apierrors.IsNotFound(err)
 		}).WithTimeout(time.Minute).Should(BeTrue())
 	})
+})
+
+// Nobody but the system space has objects of an API that it aggregates.
+var _ = Describe("an aggregated API whose discovery fails", func() {
+	It("holds namespaces of the system space alone", func(ctx SpecContext) {
+		services := suite.Dynamic(configIn(tenant.System)).Resource(schema.GroupVersionResource{
+			Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+		away := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1.away.example.com"},
+			"spec": map[string]any{
+				"group": "away.example.com", "version": "v1", "groupPriorityMinimum": int64(100), "versionPriority": int64(100),
+				"service": map[string]any{"namespace": "kube-system", "name": "away"}, "insecureSkipTLSVerify": true,
+			},
+		}}
+		_, err := services.Create(ctx, away, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		remove := func(ctx SpecContext) { _ = services.Delete(ctx, away.GetName(), metav1.DeleteOptions{}) }
+		DeferCleanup(remove)
+		Eventually(ctx, func() error {
+			_, err := client(tenant.System).Discovery().ServerPreferredResources()
+			return err
+		}).Should(MatchError(ContainSubstring("away.example.com")))
+
+		for _, n := range []tenant.Name{tenant.System, "a"} {
+			_, err := client(n).CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "beside-away"}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(client(n).CoreV1().Namespaces().Delete(ctx, "beside-away", metav1.DeleteOptions{})).To(Succeed())
+		}
+		gone := func(n tenant.Name) func() bool {
+			return func() bool {
+				_, err := client(n).CoreV1().Namespaces().Get(ctx, "beside-away", metav1.GetOptions{})
+				return apierrors.IsNotFound(err)
+			}
+		}
+		Eventually(ctx, gone("a")).WithTimeout(time.Minute).Should(BeTrue())
+		Eventually(ctx, func(g Gomega) {
+			held, err := client(tenant.System).CoreV1().Namespaces().Get(ctx, "beside-away", metav1.GetOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(held.Status.Conditions).To(ContainElement(HaveField("Message", ContainSubstring(`the API group "away.example.com" cannot be discovered`))))
+		}).WithTimeout(time.Minute).Should(Succeed())
+		remove(ctx)
+		Eventually(ctx, gone(tenant.System)).WithTimeout(time.Minute).Should(BeTrue())
+	}, SpecTimeout(3*time.Minute))
 })
