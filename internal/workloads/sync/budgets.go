@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -46,11 +45,11 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 		return nil // the space does not know yet how many are to be healthy
 	}
 	if there == nil {
-		all, err := s.hostState.budgets.GetIndexer().IndexKeys(cache.NamespaceIndex, home.Host())
+		ok, err := s.room.has(place{budgetItem, home.Host()}, s.hostState.budgets.GetIndexer(), maxBudgets)
 		if err != nil {
-			return fmt.Errorf("counting the host's budgets: %w", err)
+			return err
 		}
-		if len(all) >= maxBudgets {
+		if !ok {
 			return s.recordRefusedBudget(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
 		}
 	}
@@ -113,6 +112,14 @@ func (s *syncer) hostBudgetChanged(obj any) {
 	budget := obj.(*policyv1.PodDisruptionBudget)
 	if n, name, ok := sourceOf(budget); ok {
 		s.queue.Add(item{budgetItem, n.Tenant, n.Flat().String(), name})
+	}
+}
+
+// hostBudgetGone has what the budget was made for looked at, and, if others had no room, all of the namespace.
+func (s *syncer) hostBudgetGone(obj any, _ bool) {
+	s.hostBudgetChanged(obj)
+	if n, _, ok := sourceOf(obj.(*policyv1.PodDisruptionBudget)); ok && s.room.freed(place{budgetItem, n.Host()}) {
+		s.enqueueBudgets(n)
 	}
 }
 

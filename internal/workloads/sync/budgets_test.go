@@ -2,6 +2,7 @@ package sync
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -100,17 +101,33 @@ func TestHostBudget(t *testing.T) {
 	}
 }
 
-// TestManyBudgets checks that there are so many on the host, and that the next one is told of.
+// TestManyBudgets checks that there are so many on the host, that the next one is told of, and that it gets there when
+// another one has gone.
 func TestManyBudgets(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceBudget(3, nil))
+	var other *policyv1.PodDisruptionBudget
 	for i := range maxBudgets {
-		other := onHostBudget(spaceBudget(3, nil), func(b *policyv1.PodDisruptionBudget) { b.Name = fmt.Sprintf("tn-%d", i) })
+		other = onHostBudget(spaceBudget(3, nil), func(b *policyv1.PodDisruptionBudget) {
+			b.Name, b.Annotations[names.NameAnnotation] = fmt.Sprintf("tn-%d", i), strconv.Itoa(i)
+		})
 		w.see(other)
 	}
-	if err := w.syncBudget(t.Context(), item{budgetItem, "acme", "acme|shop", "web"}); err != nil {
+	web := item{budgetItem, "acme", "acme|shop", "web"}
+	if err := w.syncBudget(t.Context(), web); err != nil {
 		t.Error(err)
 	}
 	w.expect([]string{"create events"}, nil)
+	if err := w.hostState.budgets.GetIndexer().Delete(other); err != nil {
+		t.Fatal(err)
+	}
+	w.hostBudgetGone(other, true)
+	if got := w.taken(); len(got) != 2 {
+		t.Errorf("after one has gone, %v is looked at", got)
+	}
+	if err := w.syncBudget(t.Context(), web); err != nil {
+		t.Error(err)
+	}
+	w.expect(nil, []string{"create poddisruptionbudgets"})
 }
 
 // TestBudgetEvents checks that what changes of a budget with every pod is not looked at.

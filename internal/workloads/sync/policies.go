@@ -96,14 +96,11 @@ func (s *syncer) hasRoom(home names.Namespace, name string) error {
 	if err != nil || there != nil {
 		return err
 	}
-	all, err := s.hostState.policies.GetIndexer().IndexKeys(cache.NamespaceIndex, home.Host())
-	if err != nil {
-		return fmt.Errorf("counting the host's policies: %w", err)
+	ok, err := s.room.has(place{policyItem, home.Host()}, s.hostState.policies.GetIndexer(), network.MaxPolicies+len(network.Names))
+	if err == nil && !ok {
+		err = fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)
 	}
-	if len(all) >= network.MaxPolicies+len(network.Names) {
-		return fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)
-	}
-	return nil
+	return err
 }
 
 func (s *syncer) tellOfPolicy(ctx context.Context, policy *networkingv1.NetworkPolicy, why string) error {
@@ -184,17 +181,6 @@ func (s *syncer) policyChanged(obj any) {
 	}
 }
 
-// policyGone has all policies of the namespace looked at: another one may have room now.
-func (s *syncer) policyGone(obj any, _ bool) {
-	policy := obj.(*networkingv1.NetworkPolicy)
-	s.policyChanged(obj)
-	if all, err := s.policies.NetworkPolicies(policy.Namespace).List(labels.Everything()); err == nil && len(all) >= network.MaxPolicies {
-		for _, other := range all {
-			s.policyChanged(other)
-		}
-	}
-}
-
 // hostPolicyChanged has what a policy of the host is made for looked at: somebody may have changed or deleted it.
 func (s *syncer) hostPolicyChanged(obj any) {
 	policy := obj.(*networkingv1.NetworkPolicy)
@@ -207,6 +193,14 @@ func (s *syncer) hostPolicyChanged(obj any) {
 		return
 	}
 	s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: policy.Namespace})
+}
+
+// hostPolicyGone has what the policy was made for looked at, and, if others had no room, all of the namespace.
+func (s *syncer) hostPolicyGone(obj any, _ bool) {
+	s.hostPolicyChanged(obj)
+	if n, _, ok := sourceOf(obj.(*networkingv1.NetworkPolicy)); ok && s.room.freed(place{policyItem, n.Host()}) {
+		s.enqueuePolicies(n)
+	}
 }
 
 // enqueuePolicies has all policies of a namespace of a space looked at.

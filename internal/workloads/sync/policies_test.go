@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -333,6 +334,35 @@ func TestCanaries(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestManyPolicies checks that one for which there is no room on the host gets there when another one has gone.
+func TestManyPolicies(t *testing.T) {
+	w := newWorld(t, hostSpace(), denyAll(nil))
+	var other *networkingv1.NetworkPolicy
+	for i := range network.MaxPolicies { // beside the guards
+		name := strconv.Itoa(i)
+		other = &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{
+			Name: names.Copy(name), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: "i"}, Annotations: home.MarksOf(name, "other"),
+		}}
+		w.cache(w.hostState.policies, other)
+	}
+	deny := item{policyItem, "acme", "acme|shop", "deny"}
+	if err := w.syncPolicy(t.Context(), deny); err != nil {
+		t.Error(err)
+	}
+	w.expect([]string{"create events"}, nil)
+	if err := w.hostState.policies.GetIndexer().Delete(other); err != nil {
+		t.Fatal(err)
+	}
+	w.hostPolicyGone(other, true)
+	if got := w.taken(); len(got) != 2 {
+		t.Errorf("after one has gone, %v is looked at", got)
+	}
+	if err := w.syncPolicy(t.Context(), deny); err != nil {
+		t.Error(err)
+	}
+	w.expect(nil, []string{"create networkpolicies"})
 }
 
 // TestLooksOnce checks that pods are looked at once for each version of a policy, and what labels of a namespace have

@@ -127,6 +127,7 @@ type pacing struct {
 	queue      *queue
 	backoffs   *backoffs
 	surplus    *surplus
+	room       *room
 	scheduling *scheduling
 	// updates is that of changed pods, creating that of pods that are made, copying that of copies, policing that of policies,
 	// resizes that of resizes, and routing that of Ingresses.
@@ -136,7 +137,7 @@ type pacing struct {
 
 func newPacing(c clock.Clock, workers int) pacing {
 	return pacing{
-		queue: newQueue(workers), backoffs: newBackoffs(c), surplus: newSurplus(), scheduling: newScheduling(c),
+		queue: newQueue(workers), backoffs: newBackoffs(c), surplus: newSurplus(), room: newRoom(), scheduling: newScheduling(c),
 		updates: newWriteBudget(c, changedBytes, changedAtOnce), creating: newWriteBudget(c, createdBytes, createdAtOnce),
 		copying: newWriteBudget(c, copiedBytes, copiedAtOnce), policing: newWriteBudget(c, policyBytes, policiesAtOnce),
 		resizes: newWriteBudget(c, resizesPerSecond, resizesAtOnce), routing: newWriteBudget(c, ingressesPerSecond, ingressesAtOnce),
