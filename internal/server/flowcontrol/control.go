@@ -116,7 +116,7 @@ func (c *Control) handle(ctx context.Context, digest upstream.RequestDigest, not
 		return work
 	}
 	handle := func(execute func()) { c.Interface.Handle(ctx, digest, classified, estimate, queueNote, execute) }
-	if seat := sentFrom(ctx).seat; seat != nil && n.IsSpace() && mayLast(class, seats) && waiting.StreamFrom(ctx) == nil {
+	if seat := sentFrom(ctx).seat; seat != nil && n.IsSpace() && (mayLast(class, seats) || isStream(digest.RequestInfo)) {
 		seat.hold(handle, func() {
 			sentFrom(ctx).body.waits(seat.waiting)
 			execute()

@@ -30,12 +30,15 @@ type levelSeat struct {
 // they have one, and most of their answers are as small as the buffers of a connection.
 func mayLast(class class, seats uint64) bool { return class != read || seats > 1 }
 
-// hold has handle give seats of the level to execute, until they are given back. Handle may refuse it.
+// hold has handle give seats of the level to execute, until they are given back. Handle may refuse it, or have it wait
+// for them, which is not the request's time.
 func (s *levelSeat) hold(handle func(execute func()), execute func()) {
 	taken := waiting.NewStream()
 	s.taken.Store(taken)
-	defer time.AfterFunc(levelTime, taken.GoesOn).Stop()
-	whileSeated(taken, handle, execute)
+	whileSeated(taken, handle, func() {
+		defer time.AfterFunc(levelTime, taken.GoesOn).Stop()
+		execute()
+	})
 }
 
 // isHeld reports whether there are seats to give back.

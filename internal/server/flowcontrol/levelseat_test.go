@@ -69,6 +69,11 @@ func TestWaitingRequestsLeaveTheirLevel(t *testing.T) {
 		"a body": {http.MethodPost, "/api/v1/namespaces/default/pods", write, 1,
 			func(_ http.ResponseWriter, req *http.Request) { _, _ = io.ReadAll(req.Body) },
 			func(u *unread) io.Reader { return readerFunc(func([]byte) (int, error) { u.wait(); return 0, io.EOF }) }},
+		"a body of what is called as a stream": {http.MethodPost, "/api/v1/namespaces/default/configmaps/log", write, 1,
+			func(_ http.ResponseWriter, req *http.Request) { _, _ = io.ReadAll(req.Body) },
+			func(u *unread) io.Reader { return readerFunc(func([]byte) (int, error) { u.wait(); return 0, io.EOF }) }},
+		"a stream that has not begun": {http.MethodGet, "/api/v1/namespaces/default/pods/web/exec", read, 0,
+			func(w http.ResponseWriter, _ *http.Request) { rest(w) }, nil},
 		"a webhook": {http.MethodPost, "/api/v1/namespaces/default/pods", write, 1,
 			func(w http.ResponseWriter, req *http.Request) {
 				release := hang(req.Context())
@@ -136,5 +141,14 @@ func TestWaitsAreAdded(t *testing.T) {
 	if s.waiting()(); s.isHeld() {
 		t.Error("it has seats after its end")
 	}
+	s.hold(func(execute func()) {
+		began := time.Now()
+		until.True(t, "the level has seats", func() bool { return time.Since(began) > levelTime })
+		execute()
+	}, func() {
+		if !s.isHeld() {
+			t.Error("it begins without the seats that it has waited for")
+		}
+	})
 	s.hold(func(func()) {}, func() { t.Error("a request that is refused begins") })
 }
