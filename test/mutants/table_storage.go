@@ -32,6 +32,8 @@ var storageTable = []mutant{
 		"internal/server/flowcontrol/levelseat.go", `s.waited += time.Since(s.since)`, `s.waited = 0`},
 	{"no request has a seat of all tenants for long", by("internal/server/flowcontrol", "TestWaitingRequestsLeaveTheirLevel"),
 		"internal/server/flowcontrol/levelseat.go", `time.AfterFunc(levelTime, taken.GoesOn)`, `time.AfterFunc(1000*levelTime, taken.GoesOn)`},
+	{"nor has a stream that does not begin", by("internal/server/flowcontrol", "TestWaitingRequestsLeaveTheirLevel"),
+		"internal/server/flowcontrol/control.go", `(mayLast(class, seats) || isStream(digest.RequestInfo))`, `mayLast(class, seats)`},
 	{"a tenant that is alone has not all seats", by("internal/server/flowcontrol", "TestOneTenantAloneHasMoreSeats"),
 		"internal/server/flowcontrol/control.go", `min(aloneFactor*d.capacity, mostAlone)`, `aloneFactor*d.capacity`},
 	{"what clients write by a former key is not stored", by("internal/server/storage", "TestFormerKeys"),
