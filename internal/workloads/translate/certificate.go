@@ -2,6 +2,7 @@ package translate
 
 import (
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -75,11 +76,17 @@ func privateKey(text []byte) ([]byte, error) {
 	return nil, errors.New("its tls.key has no private key")
 }
 
+// oidCommonName is the type of common names (RFC 5280, appendix A.1).
+var oidCommonName = asn1.ObjectIdentifier{2, 5, 4, 3}
+
 // checkNames returns an error if a certificate is for what is not the tenant's. A common name that can be no host's is none.
+// There may be several: controllers may look at any of them.
 func (r Rules) checkNames(certificate *x509.Certificate) error {
 	all := certificate.DNSNames
-	if common := certificate.Subject.CommonName; isHostName(common) {
-		all = append(all, common)
+	for _, attribute := range certificate.Subject.Names {
+		if common, ok := attribute.Value.(string); ok && attribute.Type.Equal(oidCommonName) && isHostName(common) {
+			all = append(all, common)
+		}
 	}
 	for _, name := range all {
 		if !v1alpha1.HasHostName(r.HostNames, plainName(name)) {
@@ -95,7 +102,7 @@ func (r Rules) checkNames(certificate *x509.Certificate) error {
 // plainName returns a name as it is compared.
 func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
+// isHostName reports whether a name can be one or, with asterisks wherever, several of hosts.
 func isHostName(name string) bool {
-	name = plainName(name)
-	return len(validation.IsDNS1123Subdomain(name)) == 0 || len(validation.IsWildcardDNS1123Subdomain(name)) == 0
+	return len(validation.IsDNS1123Subdomain(strings.ReplaceAll(plainName(name), "*", "x"))) == 0
 }

@@ -64,10 +64,14 @@ func TestCertificate(t *testing.T) {
 		"another's, too":             {of: named("shop.acme.example.com", "shop.globex.example.com"), want: "shop.globex.example.com"},
 		"another's as a common name": {of: common("Shop.globex.example.com"), want: "Shop.globex.example.com"},
 		"all of another's":           {of: common("*.globex.example.com"), want: "*.globex.example.com"},
-		"an address":                 {of: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} }, want: "an IP address"},
-		"none":                       {change: func(data map[string][]byte) { delete(data, "tls.crt") }, want: "tls.crt has no certificate"},
-		"no key":                     {change: func(data map[string][]byte) { delete(data, "tls.key") }, want: "tls.key has no private key"},
-		"something else":             {change: func(data map[string][]byte) { data["tls.crt"] = block("TRUSTED CERTIFICATE", []byte("x")) }, want: "something else than certificates"},
+		"some of another's":          {of: common("sh*p.globex.example.com"), want: "sh*p.globex.example.com"},
+		"another's as one of two common names": {of: func(c *x509.Certificate) {
+			c.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: oidCommonName, Value: "shop.globex.example.com"}, {Type: oidCommonName, Value: "Acme Corp"}}
+		}, want: "shop.globex.example.com"},
+		"an address":     {of: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} }, want: "an IP address"},
+		"none":           {change: func(data map[string][]byte) { delete(data, "tls.crt") }, want: "tls.crt has no certificate"},
+		"no key":         {change: func(data map[string][]byte) { delete(data, "tls.key") }, want: "tls.key has no private key"},
+		"something else": {change: func(data map[string][]byte) { data["tls.crt"] = block("TRUSTED CERTIFICATE", []byte("x")) }, want: "something else than certificates"},
 		"another's under another name": {change: func(data map[string][]byte) {
 			data["tls.crt"] = append(bytes.ReplaceAll(other["tls.crt"], []byte("CERTIFICATE"), []byte("X509 CERTIFICATE")), data["tls.crt"]...)
 		}, want: "something else than certificates"},
