@@ -107,6 +107,14 @@ var workloadsTable = []mutant{
 		"config/workloads/policy.yaml", `      - {key: workloads.tenantry.io/installation, operator: DoesNotExist}`, `      - {key: workloads.tenantry.io/installation, operator: Exists}`},
 	{"the label of spaces' objects is not written by subresources", bySpec("test/integration/workloads", "is on what is in their namespaces alone"),
 		"config/workloads/policy.yaml", `      resources: ["*/*"] # their`, `      resources: ["*"] # their`},
+	{"what a host notes of each entry of a pod counts", by("internal/workloads/sync", "TestLargePods"),
+		"internal/workloads/sync/writebudget.go", `len(written) + entryBytes*entriesOf(host)`, `len(written)`},
+	{"variables of Services count", by("internal/workloads/sync", "TestVariablesCount"),
+		"internal/workloads/sync/writebudget.go", `	s.options.SetVariables(whole, pod, services)
+`, `	_ = services
+`},
+	{"all common names of a certificate are looked at", by("internal/workloads/translate", "TestCertificate"),
+		"internal/workloads/translate/certificate.go", `range certificate.Subject.Names {`, `range certificate.Subject.Names[max(0, len(certificate.Subject.Names)-1):] {`},
 	{"what has grown while it waited counts as what it is", by("internal/workloads/sync", "TestWriteBudgetOfGrown"),
 		"internal/workloads/sync/writebudget.go", `	more := size - before.size //`, `	more := (size - before.size) * min(1, 1-before.size) //`},
 	{"pods that are made wait", by("internal/workloads/sync", "TestPacedCreations"),

@@ -43,7 +43,7 @@ func (s *syncer) addDebuggers(ctx context.Context, pod, host, wanted *corev1.Pod
 		s.backoffs.drop(itemWrite{itemOf(pod), writeDebuggers})
 		return nil
 	}
-	if s.isBackedOff(pod, writeDebuggers, what) || s.waits(pod, writeDebuggers, len(missing)*sizeOf(wanted)) {
+	if s.isBackedOff(pod, writeDebuggers, what) || s.waits(pod, writeDebuggers, wanted, len(missing)) {
 		return nil
 	}
 	refused := map[string]string{}

@@ -122,7 +122,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if s.release(r); !may {
 		return nil
 	}
-	err = s.make(ctx, pod, home, t, writesOfPod*sizeOf(wanted))
+	err = s.make(ctx, pod, home, t, writesOfPod*s.storedSize(pod, wanted))
 	if err != nil {
 		s.release(s.scheduling.leave(itemOf(pod)))
 	}

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/clock"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -63,13 +65,36 @@ func tooLarge(wanted *corev1.Pod, change int) string {
 	return ""
 }
 
+// entryBytes is what a host stores of each entry of a list beside it: metadata.managedFields name them one by one.
+const entryBytes = 128
+
 // sizeOf returns how large the host's pod is, in bytes as it stores it, without its status.
 func sizeOf(host *corev1.Pod) int {
 	written, err := host.Marshal()
 	if err != nil {
 		return maxPodBytes + 1 // it cannot be sent, either
 	}
-	return len(written)
+	return len(written) + entryBytes*entriesOf(host)
+}
+
+// entriesOf returns how many entries there are in the lists of a pod whose entries are known by a key.
+func entriesOf(host *corev1.Pod) int {
+	spec := &host.Spec
+	n := len(host.Labels) + len(host.Annotations) + len(spec.Volumes) + len(spec.HostAliases) + len(spec.ImagePullSecrets) +
+		len(spec.TopologySpreadConstraints) + len(spec.ResourceClaims)
+	podv1.VisitContainers(spec, podv1.AllContainers, func(c *corev1.Container, _ podv1.ContainerType) bool {
+		n += 1 + len(c.Env) + len(c.Ports) + len(c.VolumeMounts) + len(c.VolumeDevices) + len(c.Resources.Limits) + len(c.Resources.Requests) + len(c.Resources.Claims)
+		return true
+	})
+	return n
+}
+
+// storedSize is sizeOf the host's pod for one of a space, with the variables that it has of Services.
+func (s *syncer) storedSize(pod, wanted *corev1.Pod) int {
+	services, _ := s.services.Services(pod.Namespace).List(labels.Everything()) // informers of a factory have this index
+	whole := wanted.DeepCopy()
+	s.options.SetVariables(whole, pod, services)
+	return sizeOf(whole)
 }
 
 // writeBudget has writes wait whose tenant has many of them, or many bytes: one small write in a space, such as that of a
@@ -102,10 +127,11 @@ func newWriteBudget(c clock.PassiveClock, perSecond, atOnce int) *writeBudget {
 	return &writeBudget{clock: c, perSecond: perSecond, atOnce: atOnce, of: map[tenant.Name]*spent{}}
 }
 
-// waits reports whether a write of so many bytes about a pod of the host is to wait. If so, the pod is looked at when its turn comes.
-func (s *syncer) waits(pod *corev1.Pod, w write, bytes int) bool {
+// waits reports whether a write about a pod of the host, which is to be as wanted and is stored so many times for it, is to wait. If
+// so, the pod is looked at when its turn comes.
+func (s *syncer) waits(pod *corev1.Pod, w write, wanted *corev1.Pod, times int) bool {
 	i := itemOf(pod)
-	return s.queue.after(i, s.updates.wait(itemWrite{i, w}, bytes))
+	return s.queue.after(i, s.updates.wait(itemWrite{i, w}, times*s.storedSize(pod, wanted)))
 }
 
 // wait counts a write of some size, and returns for how long it is to wait until it is asked for again. Those of a

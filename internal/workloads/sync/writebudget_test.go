@@ -95,12 +95,18 @@ func TestPacedChanges(t *testing.T) {
 // TestLargePods checks that a pod does not begin on the host which would be too large there.
 func TestLargePods(t *testing.T) {
 	for name, tc := range map[string]struct {
-		bytes int
-		runs  bool
-	}{"a large one": {bytes: maxPodBytes - 4096, runs: true}, "one too large": {bytes: maxPodBytes}} {
+		bytes, ports int
+		runs         bool
+	}{
+		"a large one": {bytes: maxPodBytes - 4096, runs: true}, "one too large": {bytes: maxPodBytes},
+		"one of some ports": {ports: 100, runs: true}, "one of which the host notes too much": {ports: maxPodBytes / entryBytes},
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, hostSpace(), spacePod(func(p *corev1.Pod) {
 				p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LARGE", Value: strings.Repeat("x", tc.bytes)}}
+				for i := range tc.ports {
+					p.Spec.Containers[0].Ports = append(p.Spec.Containers[0].Ports, corev1.ContainerPort{ContainerPort: int32(i + 1)})
+				}
 			}))
 			if err := w.look(); err != nil {
 				t.Fatal(err)
@@ -167,6 +173,30 @@ func TestPacedCreations(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expect(nil, []string{"create pods"})
+}
+
+// TestVariablesCount checks that what a pod has of Services counts, and what the host notes of each of them.
+func TestVariablesCount(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(nil), spaceService(func(s *corev1.Service) {
+		for port := range 100 {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", port), Port: int32(1000 + port), Protocol: corev1.ProtocolTCP})
+		}
+	}))
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	made, err := w.onHost.CoreV1().Pods(home.Host()).Get(t.Context(), "web-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := made.Marshal() // with who has written what
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := createdAtOnce - int(w.creating.of["acme"].limiter.TokensAt(w.clock.Now()))
+	if len(made.ManagedFields) == 0 || len(made.Spec.Containers[0].Env) < 100 || counted < writesOfPod*len(stored) {
+		t.Errorf("%d variables, %d bytes are counted for %d times %d", len(made.Spec.Containers[0].Env), counted, writesOfPod, len(stored))
+	}
 }
 
 // TestUsualCreations checks that a thousand usual pods wait for nothing.

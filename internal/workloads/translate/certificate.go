@@ -102,7 +102,10 @@ func (r Rules) checkNames(certificate *x509.Certificate) error {
 // plainName returns a name as it is compared.
 func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// isHostName reports whether a name can be one or, with asterisks wherever, several of hosts.
+// otherLetters are those that names of hosts do not have, and that programs compare nevertheless: asterisks wherever, and underscores.
+var otherLetters = strings.NewReplacer("*", "x", "_", "x")
+
+// isHostName reports whether a name can be one of hosts to any program.
 func isHostName(name string) bool {
-	return len(validation.IsDNS1123Subdomain(strings.ReplaceAll(plainName(name), "*", "x"))) == 0
+	return len(validation.IsDNS1123Subdomain(otherLetters.Replace(plainName(name)))) == 0
 }

@@ -55,16 +55,17 @@ func TestCertificate(t *testing.T) {
 		change func(map[string][]byte)
 		want   string
 	}{
-		"one for a name":             {},
-		"one for all names":          {of: named("*.acme.example.com", "acme.example.com")},
-		"one in capitals":            {of: named("Shop.ACME.example.com")},
-		"one of a company":           {of: common("Acme Corp")},
-		"one with a name twice":      {of: common("shop.acme.example.com")},
-		"another's":                  {of: named("shop.globex.example.com"), want: `for "shop.globex.example.com", which is not one of the host names of this Tenant`},
-		"another's, too":             {of: named("shop.acme.example.com", "shop.globex.example.com"), want: "shop.globex.example.com"},
-		"another's as a common name": {of: common("Shop.globex.example.com"), want: "Shop.globex.example.com"},
-		"all of another's":           {of: common("*.globex.example.com"), want: "*.globex.example.com"},
-		"some of another's":          {of: common("sh*p.globex.example.com"), want: "sh*p.globex.example.com"},
+		"one for a name":                      {},
+		"one for all names":                   {of: named("*.acme.example.com", "acme.example.com")},
+		"one in capitals":                     {of: named("Shop.ACME.example.com")},
+		"one of a company":                    {of: common("Acme Corp")},
+		"one with a name twice":               {of: common("shop.acme.example.com")},
+		"another's":                           {of: named("shop.globex.example.com"), want: `for "shop.globex.example.com", which is not one of the host names of this Tenant`},
+		"another's, too":                      {of: named("shop.acme.example.com", "shop.globex.example.com"), want: "shop.globex.example.com"},
+		"another's as a common name":          {of: common("Shop.globex.example.com"), want: "Shop.globex.example.com"},
+		"all of another's":                    {of: common("*.globex.example.com"), want: "*.globex.example.com"},
+		"some of another's":                   {of: common("sh*p.globex.example.com"), want: "sh*p.globex.example.com"},
+		"one of another's with an underscore": {of: common("a_b.globex.example.com"), want: "a_b.globex.example.com"},
 		"another's as one of two common names": {of: func(c *x509.Certificate) {
 			c.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: oidCommonName, Value: "shop.globex.example.com"}, {Type: oidCommonName, Value: "Acme Corp"}}
 		}, want: "shop.globex.example.com"},

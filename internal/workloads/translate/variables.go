@@ -17,7 +17,7 @@ const (
 	apiService = "kubernetes"
 	// maxVariables is how many bytes the variables of Services take at most in all containers of a pod, which is one
 	// object of the host.
-	maxVariables = 128 << 10
+	maxVariables = 32 << 10
 	// variableSize is what a variable takes beside its name and its value.
 	variableSize = 24
 	// ephemeralVariables is how many of those bytes an ephemeral container has: all of a pod's together as many as its others.
