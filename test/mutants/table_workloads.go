@@ -120,7 +120,7 @@ var workloadsTable = []mutant{
 	{"pods that are made wait", by("internal/workloads/sync", "TestPacedCreations"),
 		"internal/workloads/sync/pods.go", `s.queue.after(i, s.creating.wait(itemWrite{i, writeCreation}, bytes)) {`, `s.queue.after(i, 0*s.creating.wait(itemWrite{i, writeCreation}, bytes)) {`},
 	{"a pod counts as often as it is stored", by("internal/workloads/sync", "TestPacedCreations"),
-		"internal/workloads/sync/pods.go", `writesOfPod*sizeOf(wanted)`, `sizeOf(wanted)`},
+		"internal/workloads/sync/pods.go", `writesOfPod*s.storedSize(pod, wanted)`, `sizeOf(wanted)`},
 	{"policies of many bytes wait", by("internal/workloads/sync", "TestPacedPolicies"),
 		"internal/workloads/sync/policies.go", `	if waits {
 		return nil
@@ -369,7 +369,7 @@ var workloadsTable = []mutant{
 	{"a readiness gate of any text is refused", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/workloads.go", `!stays && !translate.IsConditionStatus(`, `false && !translate.IsConditionStatus(`},
 	{"a host does not store large pods anew as often as a tenant likes", by("internal/workloads/sync", "TestPacedChanges"),
-		"internal/workloads/sync/update.go", ` || s.waits(pod, writeUpdate, sizeOf(wanted)) {`, ` {`},
+		"internal/workloads/sync/update.go", ` || s.waits(pod, writeUpdate, wanted, 1) {`, ` {`},
 	{"what a tenant has changed on a host is no other's", by("internal/workloads/sync", "TestWriteBudget"),
 		"internal/workloads/sync/writebudget.go", `		s.of[w.item.tenant] = of`, `		s.of[w.item.tenant], s.of["globex"] = of, of`},
 	{"labels follow policies", by("internal/workloads/sync", "TestPolicyBeforeLabels"),
