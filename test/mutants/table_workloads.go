@@ -120,7 +120,7 @@ var workloadsTable = []mutant{
 	{"pods that are made wait", by("internal/workloads/sync", "TestPacedCreations"),
 		"internal/workloads/sync/pods.go", `s.queue.after(i, s.creating.wait(itemWrite{i, writeCreation}, bytes)) {`, `s.queue.after(i, 0*s.creating.wait(itemWrite{i, writeCreation}, bytes)) {`},
 	{"a pod counts as often as it is stored", by("internal/workloads/sync", "TestPacedCreations"),
-		"internal/workloads/sync/pods.go", `writesOfPod*s.storedSize(pod, wanted)`, `sizeOf(wanted)`},
+		"internal/workloads/sync/pods.go", `writesOfPod*s.storedSize(pod, wanted)`, `s.storedSize(pod, wanted)`},
 	{"policies of many bytes wait", by("internal/workloads/sync", "TestPacedPolicies"),
 		"internal/workloads/sync/policies.go", `	if waits {
 		return nil
