@@ -165,7 +165,7 @@ func TestPacedCreations(t *testing.T) {
 	}
 	w.expect(nil, nil)
 	i := itemOf(spacePod(nil))
-	if n := w.creating.of["acme"].due[itemWrite{i, writeCreation}].size; n < writesOfPod*100 {
+	if n := w.creating.of["acme"].due[itemWrite{i, writeCreation}].size; n < writesOfPod*1000 {
 		t.Errorf("it counts as %d bytes", n)
 	}
 	w.clock.Step(time.Second)
