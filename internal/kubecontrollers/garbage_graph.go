@@ -99,7 +99,7 @@ func sameOwners(before, after any) bool {
 	old, wasObject := before.(metav1.Object)
 	object, isObject := after.(metav1.Object)
 	return wasObject && isObject && slices.EqualFunc(old.GetOwnerReferences(), object.GetOwnerReferences(),
-		func(a, b metav1.OwnerReference) bool { return a.UID == b.UID })
+		func(a, b metav1.OwnerReference) bool { return a.UID == b.UID && a.Name == b.Name })
 }
 
 func (i *interest) concerns(obj any) bool {

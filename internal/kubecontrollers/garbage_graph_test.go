@@ -76,6 +76,16 @@ func TestInterest(t *testing.T) {
 			},
 			want: []string{"add a|misplaced", "add a|owner", "add a|dependent", "add a|second"},
 		},
+		"a dependent whose owner's name is corrected": {
+			stored: []*corev1.ConfigMap{object("a|ns", "owner")},
+			do: func(h cache.ResourceEventHandler) {
+				wrong := ownedBy("owner")
+				wrong.Name = "other"
+				h.OnAdd(object("a|ns", "dependent", wrong), true)
+				h.OnUpdate(object("a|ns", "dependent", wrong), object("a|ns", "dependent", ownedBy("owner")))
+			},
+			want: []string{"add a|dependent", "add a|owner", "update a|dependent"},
+		},
 		"orphaned": {
 			do: func(h cache.ResourceEventHandler) {
 				h.OnUpdate(object("a|ns", "dependent", ownedBy("owner")), object("a|ns", "dependent"))

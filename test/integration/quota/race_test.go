@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const creators = 50
@@ -94,6 +95,21 @@ func (s *space) limitNamespace(ctx context.Context, namespace, name string, quot
 	}).Should(Succeed())
 }
 
+// limitPods is limitNamespace for pods, and waits until admission knows of the quota: as upstream's, it knows those that its
+// informer has.
+func (s *space) limitPods(ctx context.Context, namespace, name, pods string) {
+	GinkgoHelper()
+	dry := func() error {
+		_, err := s.CoreV1().Pods(namespace).Create(ctx, newPod("dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	s.limitNamespace(ctx, namespace, name, limits{"pods": "0"})
+	Eventually(dry).Should(beForbidden())
+	_, err := s.CoreV1().ResourceQuotas(namespace).Patch(ctx, name, types.MergePatchType, []byte(`{"spec": {"hard": `+jsonOf(limits{"pods": pods})+`}}`), metav1.PatchOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(dry).Should(Succeed())
+}
+
 var _ = Describe("Races", func() {
 	It("admit exactly the limit, round after round", func(ctx SpecContext) {
 		s := newSpace(ctx, limits{"pods": "10"})
@@ -103,7 +119,7 @@ var _ = Describe("Races", func() {
 
 	It("admit exactly the limit of a namespace, round after round", func(ctx SpecContext) {
 		s := newSpace(ctx, limits{"pods": "100"})
-		s.limitNamespace(ctx, "default", "ten", limits{"pods": "10"})
+		s.limitPods(ctx, "default", "ten", "10")
 		s.raceForPods(ctx, []string{"default"}, func() int64 {
 			q, err := s.CoreV1().ResourceQuotas("default").Get(ctx, "ten", metav1.GetOptions{})
 			Expect(err).NotTo(HaveOccurred())
@@ -117,7 +133,7 @@ var _ = Describe("Races", func() {
 		namespaces := []string{"a", "b"}
 		for _, namespace := range namespaces {
 			s.newNamespace(ctx, namespace)
-			s.limitNamespace(ctx, namespace, "eight", limits{"pods": "8"})
+			s.limitPods(ctx, namespace, "eight", "8")
 		}
 		By("racing in one namespace")
 		Expect(race(ctx, func(ctx context.Context, i int) error { return s.createPod(ctx, "a", fmt.Sprintf("p-%d", i)) })).To(Equal(8))
