@@ -123,22 +123,23 @@ var _ = Describe("Limits", func() {
 			if scope == apiextensionsv1.NamespaceScoped {
 				objects = s.dynamic.Resource(widgets).Namespace("default")
 			}
-			create := func(ctx context.Context, i int) error {
+			create := func(ctx context.Context, i int, dryRun ...string) error {
 				widget := &unstructured.Unstructured{}
 				widget.SetAPIVersion("example.com/v1")
 				widget.SetKind("Widget")
 				widget.SetName(fmt.Sprintf("w-%d", i))
-				_, err := objects.Create(ctx, widget, metav1.CreateOptions{})
+				_, err := objects.Create(ctx, widget, metav1.CreateOptions{DryRun: dryRun})
 				return err
 			}
-			Expect(race(ctx, create)).To(Equal(10), string(scope))
+			one := func(ctx context.Context, i int) error { return create(ctx, i) }
+			Expect(race(ctx, one)).To(Equal(10), string(scope))
 			Expect(objects.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
 			Expect(s.used(ctx, "count/widgets.example.com")).To(BeZero(), string(scope))
-			Expect(race(ctx, create)).To(Equal(10), string(scope))
+			Expect(race(ctx, one)).To(Equal(10), string(scope))
 			if scope == apiextensionsv1.NamespaceScoped {
 				By("in a namespace alone")
 				s.limit(ctx, limits{"count/widgets.example.com": "20"})
-				s.limitNamespace(ctx, "default", "widgets", limits{"count/widgets.example.com": "12"})
+				s.limitNamespace(ctx, "default", "widgets", "count/widgets.example.com", "12", func() error { return create(ctx, creators, metav1.DryRunAll) })
 				Expect(create(ctx, creators)).To(Succeed())
 				Expect(create(ctx, creators+1)).To(Succeed())
 				Expect(create(ctx, creators+2)).To(And(beForbidden(), MatchError(ContainSubstring("exceeded quota: widgets"))))

@@ -82,32 +82,28 @@ func (s *space) raceForPods(ctx context.Context, namespaces []string, used func(
 	}
 }
 
-// limitNamespace gives a namespace a quota and waits for it to be counted.
-func (s *space) limitNamespace(ctx context.Context, namespace, name string, quota limits) {
+// limitNamespace gives a namespace a quota of one resource and waits until admission knows of it: as upstream's, it knows
+// those that its informer has. dry creates one more object without storing it.
+func (s *space) limitNamespace(ctx context.Context, namespace, name, resource, limit string, dry func() error) {
 	GinkgoHelper()
-	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: quota.list()}}
+	hard := limits{corev1.ResourceName(resource): "0"}
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: hard.list()}}
 	_, err := s.CoreV1().ResourceQuotas(namespace).Create(ctx, q, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	Eventually(func(g Gomega) {
-		q, err := s.CoreV1().ResourceQuotas(namespace).Get(ctx, name, metav1.GetOptions{})
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(q.Status.Used).To(HaveLen(len(quota)))
-	}).Should(Succeed())
-}
-
-// limitPods is limitNamespace for pods, and waits until admission knows of the quota: as upstream's, it knows those that its
-// informer has.
-func (s *space) limitPods(ctx context.Context, namespace, name, pods string) {
-	GinkgoHelper()
-	dry := func() error {
-		_, err := s.CoreV1().Pods(namespace).Create(ctx, newPod("dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
-	}
-	s.limitNamespace(ctx, namespace, name, limits{"pods": "0"})
 	Eventually(dry).Should(beForbidden())
-	_, err := s.CoreV1().ResourceQuotas(namespace).Patch(ctx, name, types.MergePatchType, []byte(`{"spec": {"hard": `+jsonOf(limits{"pods": pods})+`}}`), metav1.PatchOptions{})
+	hard[corev1.ResourceName(resource)] = limit
+	_, err = s.CoreV1().ResourceQuotas(namespace).Patch(ctx, name, types.MergePatchType, []byte(`{"spec": {"hard": `+jsonOf(hard)+`}}`), metav1.PatchOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(dry).Should(Succeed())
+}
+
+// limitPods is limitNamespace for pods.
+func (s *space) limitPods(ctx context.Context, namespace, name, pods string) {
+	GinkgoHelper()
+	s.limitNamespace(ctx, namespace, name, "pods", pods, func() error {
+		_, err := s.CoreV1().Pods(namespace).Create(ctx, newPod("dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
 }
 
 var _ = Describe("Races", func() {
