@@ -63,7 +63,7 @@ type Options struct {
 	// OrphanLimit is how many objects may go, however few there are, without anybody having been seen to
 	// delete what they are made of. Beyond it, it is a tenth of all.
 	OrphanLimit int
-	// MaxNamespaces is how many namespaces of the host each tenant has at most. Zero is DefaultMaxNamespaces.
+	// MaxNamespaces is how many namespaces of the host each tenant has at most, 1 or more.
 	MaxNamespaces int
 	// Workers is how many objects are worked on at once. Zero is DefaultWorkers.
 	Workers int
@@ -151,7 +151,7 @@ func (o *Options) Validate() error {
 	if _, err := translate.ParseAPI(o.APIAddress); err != nil {
 		return fmt.Errorf("--workloads-api-address: %w", err)
 	}
-	if o.MaxNamespaces < 0 {
+	if o.MaxNamespaces < 1 {
 		return fmt.Errorf("--max-namespaces-per-tenant is %d, and must be positive", o.MaxNamespaces)
 	}
 	if o.OrphanLimit < 0 {

@@ -33,8 +33,10 @@ func TestValidate(t *testing.T) {
 		"no name of one":     {options: Options{Image: "i", DNSService: "a/b_c"}, want: `--dns-service is "a/b_c"`},
 		"no Service for DNS": {options: Options{Image: "i", DNSService: "dns"}, want: `--dns-service is "dns"`},
 		"a negative limit":   {options: Options{NetworkIsolation: "Unenforced", OrphanLimit: -1}, want: "--orphan-limit is -1"},
+		"no namespaces":      {options: Options{Image: "i", MaxNamespaces: -DefaultMaxNamespaces}, want: "--max-namespaces-per-tenant is 0, and must be positive"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			tc.options.MaxNamespaces += DefaultMaxNamespaces
 			err := tc.options.Validate()
 			if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
