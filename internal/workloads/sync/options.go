@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -141,8 +142,12 @@ func (o *Options) Validate() error {
 		return errNoImage
 	}
 	for flag, ranges := range map[string][]string{"cluster": o.ClusterCIDRs, "allow": o.AllowCIDRs} {
-		if _, err := network.Parse(ranges); err != nil {
+		parsed, err := network.Parse(ranges)
+		if err != nil {
 			return fmt.Errorf("--network-isolation-%s-cidrs: %w", flag, err)
+		}
+		if i := slices.IndexFunc(parsed, func(p netip.Prefix) bool { return p.Bits() == 0 }); i >= 0 && flag == "allow" {
+			return fmt.Errorf("--network-isolation-allow-cidrs: %s is everything, with nodes, the host's own pods and the metadata of clouds: name the networks that all pods are to reach", parsed[i])
 		}
 	}
 	if namespace, name, _ := strings.Cut(o.DNSService, "/"); o.DNSService != "" && len(slices.Concat(validation.IsDNS1123Label(namespace), validation.IsDNS1035Label(name))) > 0 {

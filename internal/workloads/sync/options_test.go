@@ -28,6 +28,7 @@ func TestValidate(t *testing.T) {
 		"what is not there":  {options: Options{NetworkIsolation: "None"}, want: `--network-isolation is "None"`},
 		"no range":           {options: Options{Image: "i", ClusterCIDRs: []string{"10.0.0.0/33"}}, want: "--network-isolation-cluster-cidrs"},
 		"no address":         {options: Options{Image: "i", AllowCIDRs: []string{"api"}}, want: `--network-isolation-allow-cidrs: "api" is neither`},
+		"all addresses":      {options: Options{Image: "i", ClusterCIDRs: []string{"0.0.0.0/0"}, AllowCIDRs: []string{"10.0.0.0/8", "::/0"}}, want: "--network-isolation-allow-cidrs: ::/0 is everything"},
 		"a Service for DNS":  {options: Options{Image: "i", DNSService: "a/b"}},
 		"no namespace of it": {options: Options{Image: "i", DNSService: "/dns"}, want: `--dns-service is "/dns"`},
 		"no name of one":     {options: Options{Image: "i", DNSService: "a/b_c"}, want: `--dns-service is "a/b_c"`},
