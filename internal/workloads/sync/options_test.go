@@ -57,7 +57,7 @@ func TestConfined(t *testing.T) {
 	}{
 		"by the policy":        {answer: denied("ValidatingAdmissionPolicy 'tenantry-workloads' with binding 'tenantry-workloads' denied request: no")},
 		"not at all":           {want: "is missing, or does not hold"},
-		"by something else":    {answer: denied("RBAC: no"), want: "it cannot be seen whether"},
+		"by something else":    {answer: denied("RBAC: no"), want: "make a kubeconfig for its ServiceAccount syncer if they are another's"},
 		"by a host that fails": {answer: apierrors.NewInternalError(denied("no")), want: "looking whether"},
 	} {
 		t.Run(name, func(t *testing.T) {
