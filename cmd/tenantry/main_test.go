@@ -51,11 +51,13 @@ func TestMistakes(t *testing.T) {
 	}
 	t.Cleanup(func() { taken.Close() })
 	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
-	host := filepath.Join(t.TempDir(), "host.kubeconfig")
-	if err := clientcmd.WriteToFile(api.Config{
-		Clusters: map[string]*api.Cluster{"host": {Server: "https://localhost"}}, Contexts: map[string]*api.Context{"host": {Cluster: "host"}}, CurrentContext: "host",
-	}, host); err != nil {
-		t.Fatal(err)
+	host, space := filepath.Join(t.TempDir(), "host.kubeconfig"), filepath.Join(t.TempDir(), "acme.kubeconfig")
+	for file, server := range map[string]string{host: "https://localhost", space: "https://localhost/tenants/acme"} {
+		if err := clientcmd.WriteToFile(api.Config{
+			Clusters: map[string]*api.Cluster{"host": {Server: server}}, Contexts: map[string]*api.Context{"host": {Cluster: "host"}}, CurrentContext: "host",
+		}, file); err != nil {
+			t.Fatal(err)
+		}
 	}
 
 	tests := map[string]struct {
@@ -125,6 +127,8 @@ func TestMistakes(t *testing.T) {
 		"kubeconfig of a component":      {[]string{"kubeconfig", "a", "--offline", "--user", "system:x"}, `--user is "system:x": names that begin with "system:"`},
 		"version as XML":                 {[]string{"version", "-o", "xml"}, "must be json or yaml"},
 		"manager without kubeconfig":     {[]string{"manager"}, "--kubeconfig is missing"},
+		"manager of a space":             {[]string{"manager", "--kubeconfig", space}, "--kubeconfig: there are no tenants at https://localhost/tenants/acme, which is not the system space"},
+		"syncer of a space":              {[]string{"syncer", "--kubeconfig", space, "--host-kubeconfig", host, "--network-isolation", "Unenforced"}, "--kubeconfig: there are no tenants at https://localhost/tenants/acme"},
 		"keys without a directory":       {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--pki-dir", filepath.Join(t.TempDir(), "x")}, "is --pki-dir right?"},
 		"a name for mounted keys":        {[]string{"up", "--pki-dir", "x", "--tls-san", "example.com"}, "have the name in server.crt there"},
 		"an authority for mounted keys":  {[]string{"up", "--pki-dir", "x", "--client-ca-file", file}, "add its authorities to client-ca.crt there"},
