@@ -109,6 +109,8 @@ func TestMistakes(t *testing.T) {
 		"no time for searches":           {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--search", "--search-timeout", "0"}, "--search-timeout is 0s, and must be from 1s to 1m"},
 		"an image for no host":           {[]string{"up", "--workloads-image", "x"}, "--workloads-image has no effect without --host-kubeconfig"},
 		"a syncer of no host":            {[]string{"up", "--syncer"}, "--syncer has no effect without --host-kubeconfig or --host-in-cluster"},
+		"no syncer of no host":           {[]string{"up", "--syncer=false"}, "--syncer has no effect without --host-kubeconfig or --host-in-cluster"},
+		"isolation of no syncer":         {[]string{"up", "--host-kubeconfig", host, "--syncer=false", "--network-isolation", "Enforced"}, "--network-isolation has no effect without --syncer: add that"},
 		"two hosts":                      {[]string{"syncer", "--kubeconfig", host, "--host-kubeconfig", host, "--host-in-cluster", "--network-isolation", "Unenforced"}, "leave one of them out"},
 		"isolation of no host":           {[]string{"up", "--network-isolation", "Enforced"}, "--network-isolation has no effect without --host-kubeconfig"},
 		"users of no proxy":              {[]string{"up", "--requestheader-allow-system"}, "--requestheader-allow-system has no effect without --requestheader-client-ca-file"},
