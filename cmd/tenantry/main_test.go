@@ -140,6 +140,7 @@ func TestMistakes(t *testing.T) {
 		"operator without an image":      {[]string{"operator"}, "--image is missing"},
 		"operator without a host":        {[]string{"operator", "--image", "x", "--kubeconfig", filepath.Join(t.TempDir(), "x")}, "reading --kubeconfig"},
 		"operator of no namespace":       {[]string{"operator", "--image", "x", "--kubeconfig", host, "--namespace", "A"}, `--namespace: "A" is no name of a namespace`},
+		"searches without a certificate": {[]string{"search", "--dir", t.TempDir()}, "--tls-cert-file is missing: name the certificate that servers verify by --search-ca-file, or a --cert-dir"},
 		"server without etcd":            {[]string{"server", "--cert-dir", t.TempDir()}, "--etcd-servers must be specified"},
 	}
 	for name, test := range tests {
