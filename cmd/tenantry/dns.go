@@ -1,11 +1,7 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/workloads/dns"
@@ -32,12 +28,8 @@ where it is a Deployment. Several replicas can run side by side.`,
 				return err
 			}
 			var err error
-			options.Host, err = clientcmd.BuildConfigFromFlags("", path)
-			if clientcmd.IsEmptyConfig(err) {
-				return errors.New("--kubeconfig is missing, and this is not a pod with a service account")
-			}
-			if err != nil {
-				return fmt.Errorf("reading --kubeconfig: %w", err)
+			if options.Host, err = configOf(path); err != nil {
+				return err
 			}
 			ctx := cmd.Context()
 			memory.Keep(ctx, 0)

@@ -51,11 +51,13 @@ func TestMistakes(t *testing.T) {
 	}
 	t.Cleanup(func() { taken.Close() })
 	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
-	host := filepath.Join(t.TempDir(), "host.kubeconfig")
-	if err := clientcmd.WriteToFile(api.Config{
-		Clusters: map[string]*api.Cluster{"host": {Server: "https://localhost"}}, Contexts: map[string]*api.Context{"host": {Cluster: "host"}}, CurrentContext: "host",
-	}, host); err != nil {
-		t.Fatal(err)
+	host, space := filepath.Join(t.TempDir(), "host.kubeconfig"), filepath.Join(t.TempDir(), "acme.kubeconfig")
+	for file, server := range map[string]string{host: "https://localhost", space: "https://localhost/tenants/acme"} {
+		if err := clientcmd.WriteToFile(api.Config{
+			Clusters: map[string]*api.Cluster{"host": {Server: server}}, Contexts: map[string]*api.Context{"host": {Cluster: "host"}}, CurrentContext: "host",
+		}, file); err != nil {
+			t.Fatal(err)
+		}
 	}
 
 	tests := map[string]struct {
@@ -107,6 +109,8 @@ func TestMistakes(t *testing.T) {
 		"no time for searches":           {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--search", "--search-timeout", "0"}, "--search-timeout is 0s, and must be from 1s to 1m"},
 		"an image for no host":           {[]string{"up", "--workloads-image", "x"}, "--workloads-image has no effect without --host-kubeconfig"},
 		"a syncer of no host":            {[]string{"up", "--syncer"}, "--syncer has no effect without --host-kubeconfig or --host-in-cluster"},
+		"no syncer of no host":           {[]string{"up", "--syncer=false"}, "--syncer has no effect without --host-kubeconfig or --host-in-cluster"},
+		"isolation of no syncer":         {[]string{"up", "--host-kubeconfig", host, "--syncer=false", "--network-isolation", "Enforced"}, "--network-isolation has no effect without --syncer: add that"},
 		"two hosts":                      {[]string{"syncer", "--kubeconfig", host, "--host-kubeconfig", host, "--host-in-cluster", "--network-isolation", "Unenforced"}, "leave one of them out"},
 		"isolation of no host":           {[]string{"up", "--network-isolation", "Enforced"}, "--network-isolation has no effect without --host-kubeconfig"},
 		"users of no proxy":              {[]string{"up", "--requestheader-allow-system"}, "--requestheader-allow-system has no effect without --requestheader-client-ca-file"},
@@ -125,6 +129,8 @@ func TestMistakes(t *testing.T) {
 		"kubeconfig of a component":      {[]string{"kubeconfig", "a", "--offline", "--user", "system:x"}, `--user is "system:x": names that begin with "system:"`},
 		"version as XML":                 {[]string{"version", "-o", "xml"}, "must be json or yaml"},
 		"manager without kubeconfig":     {[]string{"manager"}, "--kubeconfig is missing"},
+		"manager of a space":             {[]string{"manager", "--kubeconfig", space}, "--kubeconfig: there are no tenants at https://localhost/tenants/acme, which is not the system space"},
+		"syncer of a space":              {[]string{"syncer", "--kubeconfig", space, "--host-kubeconfig", host, "--network-isolation", "Unenforced"}, "--kubeconfig: there are no tenants at https://localhost/tenants/acme"},
 		"keys without a directory":       {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--pki-dir", filepath.Join(t.TempDir(), "x")}, "is --pki-dir right?"},
 		"a name for mounted keys":        {[]string{"up", "--pki-dir", "x", "--tls-san", "example.com"}, "have the name in server.crt there"},
 		"an authority for mounted keys":  {[]string{"up", "--pki-dir", "x", "--client-ca-file", file}, "add its authorities to client-ca.crt there"},
@@ -134,6 +140,7 @@ func TestMistakes(t *testing.T) {
 		"operator without an image":      {[]string{"operator"}, "--image is missing"},
 		"operator without a host":        {[]string{"operator", "--image", "x", "--kubeconfig", filepath.Join(t.TempDir(), "x")}, "reading --kubeconfig"},
 		"operator of no namespace":       {[]string{"operator", "--image", "x", "--kubeconfig", host, "--namespace", "A"}, `--namespace: "A" is no name of a namespace`},
+		"searches without a certificate": {[]string{"search", "--dir", t.TempDir()}, "--tls-cert-file is missing: name the certificate that servers verify by --search-ca-file, or a --cert-dir"},
 		"server without etcd":            {[]string{"server", "--cert-dir", t.TempDir()}, "--etcd-servers must be specified"},
 	}
 	for name, test := range tests {

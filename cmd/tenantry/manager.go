@@ -1,11 +1,7 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/manager"
@@ -25,12 +21,9 @@ needs a system user with every right (group system:masters).`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			memory.Keep(cmd.Context(), 0)
-			config, err := clientcmd.BuildConfigFromFlags("", path)
-			if clientcmd.IsEmptyConfig(err) {
-				return errors.New("--kubeconfig is missing, and this is not a pod with a service account")
-			}
+			config, err := systemConfigOf(cmd.Context(), path)
 			if err != nil {
-				return fmt.Errorf("reading --kubeconfig: %w", err)
+				return err
 			}
 			if options.Config, err = configv1alpha1.LoadManagerConfiguration(configPath); err != nil {
 				return err

@@ -8,6 +8,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// ofSyncer are the flags that the syncer alone reads.
+var ofSyncer = []string{
+	"network-isolation", "network-isolation-cluster-cidrs", "network-isolation-allow-cidrs", "workloads-image", "trust-local-images", "orphan-limit",
+	"max-namespaces-per-tenant", "dns-service",
+}
+
 // partners are the flags that have no effect without another: without it, or one of several.
 var partners = []struct{ flags, need []string }{
 	{
@@ -15,9 +21,10 @@ var partners = []struct{ flags, need []string }{
 		[]string{"search"},
 	},
 	{
-		[]string{"network-isolation", "network-isolation-cluster-cidrs", "network-isolation-allow-cidrs", "workloads-image", "trust-local-images", "orphan-limit", "max-namespaces-per-tenant", "dns-service", "workloads-api-address", "syncer"},
+		slices.Concat(ofSyncer, []string{"workloads-api-address", "syncer"}),
 		[]string{"host-kubeconfig", "host-in-cluster"},
 	},
+	{ofSyncer, []string{"syncer"}},
 	{
 		[]string{"audit-policy-file"},
 		[]string{"audit-log-path", "audit-webhook-config-file"},
@@ -44,12 +51,16 @@ var partners = []struct{ flags, need []string }{
 
 // checkPartners refuses flags that are given and have no effect.
 func checkPartners(fs *pflag.FlagSet) error {
+	on := func(name string) bool {
+		flag := fs.Lookup(name)
+		return flag != nil && !slices.Contains([]string{"", "false", "[]"}, flag.Value.String())
+	}
 	given := func(name string) bool {
 		flag := fs.Lookup(name)
-		return flag != nil && flag.Changed && !slices.Contains([]string{"", "false", "[]"}, flag.Value.String())
+		return flag != nil && flag.Changed && (on(name) || flag.Value.String() != flag.DefValue)
 	}
 	for _, p := range partners {
-		if slices.ContainsFunc(p.need, given) {
+		if slices.ContainsFunc(p.need, on) {
 			continue
 		}
 		if i := slices.IndexFunc(p.flags, given); i >= 0 {

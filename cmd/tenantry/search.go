@@ -69,7 +69,8 @@ theirs. /readyz says whether the index is complete.`,
 }
 
 func (s *searchService) addFlags(fs *pflag.FlagSet) {
-	s.server.Kube.SecureServing.BindPort = 6444
+	serving := s.server.Kube.SecureServing
+	serving.BindPort, serving.ServerCert.CertDirectory = 6444, ""
 	for name, set := range s.server.Flags().FlagSets {
 		wanted, some := searchFlags[name]
 		if some && wanted == nil {
@@ -96,6 +97,9 @@ func (s *searchService) run(ctx context.Context) error {
 	}
 	if (s.search.Postgres == "") == (s.search.Dir == "") {
 		return errors.New("name where the index is: --postgres-file or --dir, and not both")
+	}
+	if made := s.server.Kube.SecureServing.ServerCert; made.CertKey.CertFile == "" && made.CertDirectory == "" {
+		return errors.New("--tls-cert-file is missing: name the certificate that servers verify by --search-ca-file, or a --cert-dir, in whose apiserver.crt is one that is its own authority")
 	}
 	if err := logsapi.ValidateAndApply(s.server.Kube.Logs, nil); err != nil {
 		return err

@@ -2,10 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/workloads/hostclient"
@@ -36,12 +34,8 @@ cluster, the ServiceAccount syncer of config/workloads.`,
 				return err
 			}
 			var err error
-			options.Spaces, err = clientcmd.BuildConfigFromFlags("", path)
-			if clientcmd.IsEmptyConfig(err) {
-				return errors.New("--kubeconfig is missing, and this is not a pod with a service account")
-			}
-			if err != nil {
-				return fmt.Errorf("reading --kubeconfig: %w", err)
+			if options.Spaces, err = systemConfigOf(cmd.Context(), path); err != nil {
+				return err
 			}
 			if options.Host, err = host.Config(); err != nil {
 				return err

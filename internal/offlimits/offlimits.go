@@ -55,6 +55,15 @@ func Embedded(ip netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte(bytes[at : at+4]))
 }
 
+// Translated returns the address that packets to an address come to. By NAT64 that is the one of IPv4 in it. Others that embed
+// one lead to machines behind it.
+func Translated(ip netip.Addr) netip.Addr {
+	if nat64.Contains(ip) {
+		return Embedded(ip)
+	}
+	return ip.Unmap()
+}
+
 // NAT64 returns the network by which NAT64 leads to one of IPv4, and whether there is one.
 func NAT64(p netip.Prefix) (netip.Prefix, bool) {
 	if !p.Addr().Is4() {

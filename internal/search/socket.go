@@ -126,6 +126,9 @@ func newRoom() *room {
 	}
 }
 
+// tooMany is what the next client of a tenant is told.
+var tooMany = fmt.Sprintf("the tenant has %d connections, and may not have more", maxConnections)
+
 func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.Request) {
 	c := newConnection(handler, req)
 	waits := req.Header.Get("Authorization") == "" && (req.TLS == nil || len(req.TLS.PeerCertificates) == 0)
@@ -134,6 +137,12 @@ func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.R
 			answer.copyTo(w)
 			return
 		}
+		var leave func()
+		if c.room, leave = s.enter(c.who.tenant); leave == nil {
+			http.Error(w, tooMany, http.StatusTooManyRequests)
+			return
+		}
+		defer leave()
 	} else {
 		if s.unknown.Add(1) > maxUnknown {
 			s.unknown.Add(-1)
@@ -166,13 +175,13 @@ func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.R
 	if waits {
 		s.unknown.Add(-1)
 		waits = false
+		var leave func()
+		if c.room, leave = s.enter(c.who.tenant); leave == nil {
+			c.close(closeTooMany, tooMany)
+			return
+		}
+		defer leave()
 	}
-	var leave func()
-	if c.room, leave = s.enter(c.who.tenant); leave == nil {
-		c.close(closeTooMany, fmt.Sprintf("the tenant has %d connections, and may not have more", maxConnections))
-		return
-	}
-	defer leave()
 	c.run(ctx, cancel, s)
 }
 

@@ -585,6 +585,24 @@ func TestUnknownClients(t *testing.T) {
 	}
 }
 
+// TestKnownClients checks that who has sent credentials with the request takes a place of the tenant's before the first message.
+func TestKnownClients(t *testing.T) {
+	s := &sockets{}
+	for range maxConnections {
+		s.enter("acme")
+	}
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		operationFrom(req.Context()).who = &caller{tenant: "acme", name: "jane"}
+	})
+	req := httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody)
+	req.Header.Set("Authorization", "Bearer jane")
+	w := httptest.NewRecorder()
+	s.serve(handler, w, req)
+	if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "the tenant has 20 connections") {
+		t.Errorf("answered %d: %s", w.Code, w.Body)
+	}
+}
+
 // TestAnotherUser checks that a connection whose credentials have become those of somebody else ends.
 func TestAnotherUser(t *testing.T) {
 	now := &caller{tenant: "acme", name: "jane"}

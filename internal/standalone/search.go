@@ -6,39 +6,32 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/client-go/util/keyutil"
+	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/server"
 )
 
+// searchIssuer is that of tokens which are made nowhere.
+const searchIssuer = "https://search.invalid"
+
 // NewSearch makes a server of searches, of options with SearchOnly. It gets no keys of a server: where upstream wants one that makes
 // tokens, there is one that nobody trusts.
 func NewSearch(ctx context.Context, options *server.Options) (*server.SearchServer, error) {
-	dir, err := os.MkdirTemp("", "tenantry-search-")
-	if err != nil {
-		return nil, fmt.Errorf("creating a directory for a key: %w", err)
-	}
-	defer os.RemoveAll(dir)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("making a key: %w", err)
 	}
-	encoded, err := keyutil.MarshalPrivateKeyToPEM(key)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a key: %w", err)
-	}
-	file := filepath.Join(dir, "key")
-	if err := os.WriteFile(file, encoded, 0o600); err != nil {
-		return nil, fmt.Errorf("writing a key: %w", err)
-	}
 	kube := options.Kube
-	kube.ServiceAccountSigningKeyFile = file
 	accounts := kube.Authentication.ServiceAccounts
-	accounts.Issuers, accounts.KeyFiles = []string{"https://search.invalid"}, []string{file}
+	accounts.Issuers = []string{searchIssuer}
+	if kube.ServiceAccountIssuer, err = serviceaccount.JWTTokenGenerator(searchIssuer, key); err != nil {
+		return nil, fmt.Errorf("making what makes tokens: %w", err)
+	}
+	if accounts.ExternalPublicKeysGetter, err = serviceaccount.StaticPublicKeysGetter([]any{key.Public()}); err != nil {
+		return nil, fmt.Errorf("making what verifies tokens: %w", err)
+	}
 	kube.ServiceClusterIPRanges = serviceRange
 	kube.Etcd.StorageConfig.CompactionInterval = 0 // servers compact
 	// It would ask a server that is never run what there is.

@@ -85,7 +85,7 @@ func NewOptions() Options {
 	s := server.NewOptions()
 	s.Authentication = authentication.NewOptions(kubeoptions.NewBuiltInAuthenticationOptions().
 		WithAnonymous().WithBootstrapToken().WithClientCert().WithOIDC().WithRequestHeader().WithTokenFile().WithWebHook())
-	return Options{BindAddress: "127.0.0.1", Server: s, Syncer: true}
+	return Options{BindAddress: "127.0.0.1", Server: s, Syncer: true, Workloads: sync.Options{MaxNamespaces: sync.DefaultMaxNamespaces}}
 }
 
 // Running is what callers get to know when everything is ready.

@@ -96,6 +96,9 @@ var searchTable = []mutant{
 		"internal/search/renewal.go", `c.who != nil && !c.who.equals(op.who)`, `false`},
 	{"clients without credentials do not take all web sockets", by("internal/search", "TestUnknownClients"),
 		"internal/search/socket.go", `if s.unknown.Add(1) > maxUnknown {`, `if s.unknown.Add(1); false {`},
+	{"clients with credentials have a place of their tenant's before they say anything", by("internal/search", "TestKnownClients"),
+		"internal/search/socket.go", `			http.Error(w, tooMany, http.StatusTooManyRequests)
+			return`, ``},
 	{"of two fragments of one name none is left unmeasured", by("internal/search/graphql", "TestRefusals"),
 		"internal/search/graphql/request.go", `if document.Fragments.ForName(fragment.Name) != fragment {`, `if document.Fragments.ForName(fragment.Name) == nil {`},
 	{"an answer has no more items than it may, however often it shows them", by("internal/search/graphql", "TestRefusals"),

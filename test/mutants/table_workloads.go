@@ -275,6 +275,8 @@ var workloadsTable = []mutant{
 		"internal/workloads/network/ranges.go", `			inside = append(inside, by)`, `			_ = by`},
 	{"what is off limits is reached by no webhook", by("internal/server/egress", "TestCheck"),
 		"internal/server/egress/egress.go", ` || isOffLimits(ip)`, ``},
+	{"an exception for webhooks is none for machines behind it", by("internal/server/egress", "TestCheck"),
+		"internal/server/egress/egress.go", `offlimits.Translated(parsed.Addr())`, `offlimits.Embedded(parsed.Addr())`},
 	{"an address that embeds another is that one for webhooks", by("internal/server/egress", "TestCheck"),
 		"internal/server/egress/egress.go", `ip.Unmap(), offlimits.Embedded(ip)}`, `ip.Unmap()}`},
 	{"an address that embeds another is that one, too, for webhooks", by("internal/server/egress", "TestDeniedAsWritten"),

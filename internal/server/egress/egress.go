@@ -171,7 +171,7 @@ func (o Options) check(address string, denied []netip.Addr) error {
 	if err != nil || parsed.Addr().Zone() != "" {
 		return errDenied
 	}
-	if isIn(o.Allowed, offlimits.Embedded(parsed.Addr())) {
+	if isIn(o.Allowed, offlimits.Translated(parsed.Addr())) {
 		return nil
 	}
 	for _, ip := range formsOf(parsed.Addr()) {

@@ -85,6 +85,12 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(map[string]bool{"10.1.2.3:443": false, "10.2.2.3:443": true, "127.0.0.1:443": false, "[::1]:443": true, "192.0.2.9:443": false})
+	// By NAT64 it is the same machine, and by 6to4 another one behind it.
+	check(map[string]bool{"[64:ff9b::a01:203]:443": false, "[2002:a01:203::1]:443": true, "[::10.1.2.3]:443": true, "[2002:a02:203::1]:443": true})
+	if err := flags.Parse([]string{"--tenant-webhook-allowed-cidrs=2002:a02:203::/48"}); err != nil {
+		t.Fatal(err)
+	}
+	check(map[string]bool{"[2002:a01:203::1]:443": true, "[2002:a02:203::1]:443": false})
 }
 
 // A machine's own addresses and the hosts' are denied by whatever name.

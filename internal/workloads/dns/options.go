@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -109,6 +110,8 @@ func (o *Options) Validate() error {
 // newServer makes the server of the options.
 func (o *Options) newServer(host *hostState) (*server, error) {
 	switch {
+	case !isBindAddress(o.BindAddress):
+		return nil, fmt.Errorf("--bind-address is %q, and must be an IP address and a port, such as 192.0.2.1:1053, or :1053 for all addresses", o.BindAddress)
 	case o.TTL < 0 || o.TTL > time.Hour || o.TTL%time.Second != 0:
 		return nil, fmt.Errorf("--ttl is %s, and must be in whole seconds, from 0s to 1h", o.TTL)
 	case o.MaxForwarded < 1:
@@ -232,6 +235,15 @@ func (o *Options) answer(ctx context.Context, s *server, ready *atomic.Bool) err
 		_ = server.ShutdownContext(last) // what is not answered by now is asked again, elsewhere
 	}
 	return errors.Join(err, ctx.Err())
+}
+
+// isBindAddress reports whether somebody can listen at an address. Without one before the port, that is at all.
+func isBindAddress(address string) bool {
+	if strings.HasPrefix(address, ":") {
+		address = "[::]" + address
+	}
+	_, err := netip.ParseAddrPort(address)
+	return err == nil
 }
 
 // listenAttempts is how often a port is looked for, if any will do: one that is free for UDP may be taken for TCP.

@@ -221,10 +221,12 @@ func TestSeen(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	ttl := func(d time.Duration) func(*Options) { return func(o *Options) { o.TTL = d } }
+	bind := func(address string) func(*Options) { return func(o *Options) { o.BindAddress = address } }
 	forward := func(text string) func(*Options) { return func(o *Options) { o.Forward = []string{text} } }
 	for want, changes := range map[string][]func(*Options){
 		"--ttl":                         {ttl(-time.Second), ttl(500 * time.Millisecond), ttl(2 * time.Hour)},
 		"--forward":                     {forward("example.com"), forward("0.0.0.0"), forward("[::]:53"), forward("224.0.0.1"), forward("192.0.2.53:0")},
+		"--bind-address":                {bind(""), bind("foo"), bind("192.0.2.1"), bind("localhost:1053"), bind(":dns"), bind(":65536")},
 		"--cluster-cidrs":               {func(o *Options) { o.ClusterCIDRs = []string{"x"} }},
 		"--host-cluster-domain":         {func(o *Options) { o.HostDomain = "a..b" }},
 		"--max-forwarded":               {func(o *Options) { o.MaxForwarded = 0 }},

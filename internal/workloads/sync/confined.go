@@ -83,7 +83,8 @@ func confined(ctx context.Context, host kubernetes.Interface) error {
 		if strings.Contains(err.Error(), "'"+guardPolicy+"'") {
 			return nil
 		}
-		return fmt.Errorf("it cannot be seen whether the ValidatingAdmissionPolicy %s of the host cluster holds for the credentials of the syncer: kubectl apply -k config/workloads: %w", guardPolicy, err)
+		return fmt.Errorf("it cannot be seen whether the ValidatingAdmissionPolicy %s of the host cluster holds for the credentials of the syncer: make a kubeconfig for its ServiceAccount syncer if they are another's, "+
+			"and else kubectl apply -k config/workloads: %w", guardPolicy, err)
 	default:
 		return fmt.Errorf("looking whether the host cluster has the policy %s: %w", guardPolicy, err)
 	}

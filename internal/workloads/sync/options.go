@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -63,7 +64,7 @@ type Options struct {
 	// OrphanLimit is how many objects may go, however few there are, without anybody having been seen to
 	// delete what they are made of. Beyond it, it is a tenth of all.
 	OrphanLimit int
-	// MaxNamespaces is how many namespaces of the host each tenant has at most. Zero is DefaultMaxNamespaces.
+	// MaxNamespaces is how many namespaces of the host each tenant has at most, 1 or more.
 	MaxNamespaces int
 	// Workers is how many objects are worked on at once. Zero is DefaultWorkers.
 	Workers int
@@ -141,8 +142,12 @@ func (o *Options) Validate() error {
 		return errNoImage
 	}
 	for flag, ranges := range map[string][]string{"cluster": o.ClusterCIDRs, "allow": o.AllowCIDRs} {
-		if _, err := network.Parse(ranges); err != nil {
+		parsed, err := network.Parse(ranges)
+		if err != nil {
 			return fmt.Errorf("--network-isolation-%s-cidrs: %w", flag, err)
+		}
+		if i := slices.IndexFunc(parsed, func(p netip.Prefix) bool { return p.Bits() == 0 }); i >= 0 && flag == "allow" {
+			return fmt.Errorf("--network-isolation-allow-cidrs: %s is everything, with nodes, the host's own pods and the metadata of clouds: name the networks that all pods are to reach", parsed[i])
 		}
 	}
 	if namespace, name, _ := strings.Cut(o.DNSService, "/"); o.DNSService != "" && len(slices.Concat(validation.IsDNS1123Label(namespace), validation.IsDNS1035Label(name))) > 0 {
@@ -151,7 +156,7 @@ func (o *Options) Validate() error {
 	if _, err := translate.ParseAPI(o.APIAddress); err != nil {
 		return fmt.Errorf("--workloads-api-address: %w", err)
 	}
-	if o.MaxNamespaces < 0 {
+	if o.MaxNamespaces < 1 {
 		return fmt.Errorf("--max-namespaces-per-tenant is %d, and must be positive", o.MaxNamespaces)
 	}
 	if o.OrphanLimit < 0 {

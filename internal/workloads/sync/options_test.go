@@ -28,13 +28,16 @@ func TestValidate(t *testing.T) {
 		"what is not there":  {options: Options{NetworkIsolation: "None"}, want: `--network-isolation is "None"`},
 		"no range":           {options: Options{Image: "i", ClusterCIDRs: []string{"10.0.0.0/33"}}, want: "--network-isolation-cluster-cidrs"},
 		"no address":         {options: Options{Image: "i", AllowCIDRs: []string{"api"}}, want: `--network-isolation-allow-cidrs: "api" is neither`},
+		"all addresses":      {options: Options{Image: "i", ClusterCIDRs: []string{"0.0.0.0/0"}, AllowCIDRs: []string{"10.0.0.0/8", "::/0"}}, want: "--network-isolation-allow-cidrs: ::/0 is everything"},
 		"a Service for DNS":  {options: Options{Image: "i", DNSService: "a/b"}},
 		"no namespace of it": {options: Options{Image: "i", DNSService: "/dns"}, want: `--dns-service is "/dns"`},
 		"no name of one":     {options: Options{Image: "i", DNSService: "a/b_c"}, want: `--dns-service is "a/b_c"`},
 		"no Service for DNS": {options: Options{Image: "i", DNSService: "dns"}, want: `--dns-service is "dns"`},
 		"a negative limit":   {options: Options{NetworkIsolation: "Unenforced", OrphanLimit: -1}, want: "--orphan-limit is -1"},
+		"no namespaces":      {options: Options{Image: "i", MaxNamespaces: -DefaultMaxNamespaces}, want: "--max-namespaces-per-tenant is 0, and must be positive"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			tc.options.MaxNamespaces += DefaultMaxNamespaces
 			err := tc.options.Validate()
 			if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -54,7 +57,7 @@ func TestConfined(t *testing.T) {
 	}{
 		"by the policy":        {answer: denied("ValidatingAdmissionPolicy 'tenantry-workloads' with binding 'tenantry-workloads' denied request: no")},
 		"not at all":           {want: "is missing, or does not hold"},
-		"by something else":    {answer: denied("RBAC: no"), want: "it cannot be seen whether"},
+		"by something else":    {answer: denied("RBAC: no"), want: "make a kubeconfig for its ServiceAccount syncer if they are another's"},
 		"by a host that fails": {answer: apierrors.NewInternalError(denied("no")), want: "looking whether"},
 	} {
 		t.Run(name, func(t *testing.T) {

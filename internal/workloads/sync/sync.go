@@ -228,7 +228,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 	now := clock.RealClock{}
 	s := &syncer{
 		clock: now, pacing: newPacing(now, o.workers()), notes: newNotes(now),
-		connects: o.Connects, maxNamespaces: cmp.Or(o.MaxNamespaces, DefaultMaxNamespaces), askRanges: make(chan struct{}, 1),
+		connects: o.Connects, maxNamespaces: o.MaxNamespaces, askRanges: make(chan struct{}, 1),
 	}
 	var err error
 	if s.caches, err = newCaches(views); err != nil {

@@ -34,7 +34,7 @@ func ParseAPI(text string) (netip.AddrPort, error) {
 		return api, fmt.Errorf("%q is no IP address and port, such as 192.0.2.7:6443", text)
 	}
 	addr := api.Addr().Unmap()
-	if addr.IsUnspecified() || addr.IsMulticast() || addr.Zone() != "" || api.Port() == 0 {
+	if addr.IsUnspecified() || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.Zone() != "" || api.Port() == 0 {
 		return api, fmt.Errorf("%q is not where pods reach something: name an address of the servers, or of what is before them, and its port", text)
 	}
 	return netip.AddrPortFrom(addr, api.Port()), nil

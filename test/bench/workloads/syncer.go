@@ -47,7 +47,7 @@ func runSyncer(ctx context.Context, address, spaces, host string) error {
 	sent := &requests{counts: map[string]int{}}
 	options := workloads.Options{
 		LeaderElection: true, NetworkIsolation: string(workloads.Unenforced), DNSService: workloads.DefaultDNSService,
-		OrphanLimit: workloads.DefaultOrphanLimit,
+		OrphanLimit: workloads.DefaultOrphanLimit, MaxNamespaces: workloads.DefaultMaxNamespaces,
 	}
 	for side, of := range map[string]struct {
 		file   string

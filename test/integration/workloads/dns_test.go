@@ -100,7 +100,7 @@ var _ = Describe("DNS of spaces", func() {
 		Expect(asks("127.0.0.22", "only.default.svc.cluster.local.")()).To(Equal([]string{"not found"}))
 		// The host's own Services have no names in spaces.
 		Expect(asks("127.0.0.21", "dns.tenantry-workloads.svc.cluster.local.")()).To(Equal([]string{"not found"}))
-		Expect(asks("127.0.0.21", "kubernetes.default.svc.cluster.local.")()).To(Equal([]string{"127.0.0.1"}), "the API of the space")
+		Expect(asks("127.0.0.21", "kubernetes.default.svc.cluster.local.")()).To(Equal([]string{apiAddress}), "the API of the space")
 
 		// An address that another tenant's pod has now.
 		before, after := onHost(ctx, acme, "asks"), onHost(ctx, globex, "asks")

@@ -3,9 +3,11 @@ package workloads
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,6 +36,9 @@ import (
 	"github.com/tenantry/tenantry/test/harness"
 )
 
+// apiAddress is where pods reach the API, as they are told. There are none here; tests ask at a loopback address.
+const apiAddress = "192.0.2.7"
+
 const (
 	acme   tenant.Name = "acme"
 	globex tenant.Name = "globex"
@@ -55,7 +60,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		o.Workloads.TestPeriod = time.Second
 		o.Workloads.OrphanLimit = 50
 		o.Workloads.DNSService = sync.DefaultDNSService
-		o.Workloads.APIAddress = fmt.Sprintf("127.0.0.1:%d", o.Port)
+		o.Workloads.APIAddress = net.JoinHostPort(apiAddress, strconv.Itoa(o.Port))
 	})
 	host = tenantry.Client(tenant.System)
 	apply(ctx, "../../../config/workloads")

@@ -55,8 +55,8 @@ func inCluster(ctx SpecContext, pod *corev1.Pod) *rest.Config {
 	}
 	c := &pod.Spec.Containers[0]
 	return &rest.Config{
-		Host:        "https://" + net.JoinHostPort(variable(c, "KUBERNETES_SERVICE_HOST"), variable(c, "KUBERNETES_SERVICE_PORT")),
-		BearerToken: files["token"], TLSClientConfig: rest.TLSClientConfig{CAData: []byte(files["ca.crt"])},
+		Host:        "https://" + net.JoinHostPort("127.0.0.1", variable(c, "KUBERNETES_SERVICE_PORT")),
+		BearerToken: files["token"], TLSClientConfig: rest.TLSClientConfig{CAData: []byte(files["ca.crt"]), ServerName: variable(c, "KUBERNETES_SERVICE_HOST")},
 	}
 }
 
@@ -182,17 +182,17 @@ var _ = Describe("Tokens of pods", func() {
 		c := &onHost(ctx, globex, "linked").Spec.Containers[0]
 		Expect(variable(c, "MY_DB_SERVICE_HOST")).To(Equal(address))
 		Expect(variable(c, "MY_DB_SERVICE_PORT_SQL")).To(Equal("5432"))
-		Expect(variable(c, "KUBERNETES_PORT")).To(HavePrefix("tcp://127.0.0.1:"))
+		Expect(variable(c, "KUBERNETES_PORT")).To(HavePrefix("tcp://" + apiAddress + ":"))
 
 		kube, err := client.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(kube.Spec.ClusterIP).To(Equal("127.0.0.1"))
+		Expect(kube.Spec.ClusterIP).To(Equal(apiAddress))
 		list, err := client.CoreV1().Services("default").List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(list.Items).To(ContainElement(HaveField("Spec.ClusterIP", "127.0.0.1")))
+		Expect(list.Items).To(ContainElement(HaveField("Spec.ClusterIP", apiAddress)))
 		system, err := host.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(system.Spec.ClusterIP).NotTo(Equal("127.0.0.1"), "it is the system space's own")
+		Expect(system.Spec.ClusterIP).NotTo(Equal(apiAddress), "it is the system space's own")
 		Expect(system.Spec.Ports[0].Port).To(Equal(int32(443)))
 	})
 })
