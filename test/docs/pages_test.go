@@ -104,6 +104,28 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
+// TestFiltersAreInOrder checks that the page on filters has those of the server, in the order of the list above the function that
+// puts them together.
+func TestFiltersAreInOrder(t *testing.T) {
+	chain, err := os.ReadFile(filepath.Join(root, "internal/server/chain.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/concepts/filters.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := firsts(regexp.MustCompile(`(?m)^//\t(With\w+) `), string(chain))
+	if diff := cmp.Diff(want, firsts(regexp.MustCompile(`\*\*(With\w+)\*\*`), string(page))); diff != "" {
+		t.Errorf("docs/concepts/filters.md (-want +got):\n%s", diff)
+	}
+	for _, name := range want {
+		if !strings.Contains(string(chain), "."+name+"(") {
+			t.Errorf("internal/server/chain.go lists %s, and does not call it", name)
+		}
+	}
+}
+
 // upstream are parts of messages that are Kubernetes' own.
 var upstream = []string{"Unauthorized", "failed quota:", "exceeded quota:"}
 
