@@ -182,6 +182,21 @@ func TestReadmeFitsOnAFewScreens(t *testing.T) {
 	}
 }
 
+// TestArchitectureIsNarrow keeps its paragraphs at 90 columns, so that differences of them can be read. What has no space, as
+// a link, may be longer.
+func TestArchitectureIsNarrow(t *testing.T) {
+	for _, page := range read(t) {
+		if page.Path != "ARCHITECTURE.md" {
+			continue
+		}
+		for i, line := range strings.Split(page.Prose, "\n") {
+			if len(line) > 90 && !strings.HasPrefix(line, "|") && len(strings.Fields(line)) > 1 {
+				t.Errorf("%s:%d has %d columns", page.Path, i+1, len(line))
+			}
+		}
+	}
+}
+
 // TestBlocks checks that whatever is shown says what it is, so that no command escapes
 // those who run them.
 func TestBlocks(t *testing.T) {
