@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"go/ast"
 	"go/doc/comment"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"maps"
 	"os"
@@ -41,7 +43,7 @@ const (
 
 // TestReference checks that docs/reference says what the program does.
 func TestReference(t *testing.T) {
-	pages := map[string]string{"metrics.md": metricsPage(t), "user-files.md": userFilesPage(t)}
+	pages := map[string]string{"metrics.md": metricsPage(t), "user-files.md": userFilesPage(t), "syncer-bounds.md": boundsPage(t)}
 	for _, cmd := range withSubcommands(newCommand()) {
 		pages[strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".md"] = commandPage(t, cmd)
 	}
@@ -190,6 +192,65 @@ func userFilesPage(t *testing.T) string {
 	}
 	text := (&comment.Printer{HeadingLevel: 2, HeadingID: func(*comment.Heading) string { return "" }}).Markdown(new(comment.Parser).Parse(file.Doc.Text()))
 	return "# Files of users\n\n" + generated + "\n" + string(text)
+}
+
+// boundsPage returns a table of the times and sizes that are constants of the syncer, with their comments.
+func boundsPage(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(source, "internal/workloads/sync/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := "# Bounds of the syncer\n\n" + generated + `
+The times and sizes by which ` + "`internal/workloads/sync`" + ` works, as its code says them. None can be set, but for the defaults of flags.
+
+| file | name | value | |
+|---|---|---|---|
+`
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			if group, ok := decl.(*ast.GenDecl); ok && group.Tok == token.CONST {
+				page += boundsOf(filepath.Base(path), group)
+			}
+		}
+	}
+	return page
+}
+
+// number is how a constant is written that is one.
+var number = regexp.MustCompile(`^\d|^time\.`)
+
+// boundsOf returns rows for the numbers among constants. Those without a comment of their own share the one before.
+func boundsOf(file string, group *ast.GenDecl) (rows string) {
+	var names, values []string
+	about := ""
+	end := func() {
+		if len(names) > 0 {
+			rows += fmt.Sprintf("| `%s` | `%s` | `%s` | %s |\n", file, strings.Join(names, "`, `"), strings.Join(values, "`, `"), about)
+		}
+		names, values = nil, nil
+	}
+	for _, spec := range group.Specs {
+		constant := spec.(*ast.ValueSpec)
+		if doc := cmp.Or(constant.Doc, group.Doc); doc != nil {
+			end()
+			about = strings.Join(strings.Fields(doc.Text()), " ")
+		}
+		for i, value := range constant.Values {
+			if text := types.ExprString(value); number.MatchString(text) {
+				names, values = append(names, constant.Names[i].Name), append(values, strings.ReplaceAll(text, "time.", ""))
+			}
+		}
+	}
+	end()
+	return rows
 }
 
 func unquote(t *testing.T, s string) string {

@@ -104,6 +104,28 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
+// TestFiltersAreInOrder checks that the page on filters has those of the server, in the order of the list above the function that
+// puts them together.
+func TestFiltersAreInOrder(t *testing.T) {
+	chain, err := os.ReadFile(filepath.Join(root, "internal/server/chain.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/concepts/filters.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := firsts(regexp.MustCompile(`(?m)^//\t(With\w+) `), string(chain))
+	if diff := cmp.Diff(want, firsts(regexp.MustCompile(`\*\*(With\w+)\*\*`), string(page))); diff != "" {
+		t.Errorf("docs/concepts/filters.md (-want +got):\n%s", diff)
+	}
+	for _, name := range want {
+		if !strings.Contains(string(chain), "."+name+"(") {
+			t.Errorf("internal/server/chain.go lists %s, and does not call it", name)
+		}
+	}
+}
+
 // upstream are parts of messages that are Kubernetes' own.
 var upstream = []string{"Unauthorized", "failed quota:", "exceeded quota:"}
 
@@ -156,6 +178,21 @@ func TestReadmeFitsOnAFewScreens(t *testing.T) {
 	for _, page := range read(t) {
 		if page.Path == "README.md" && (page.Lines < 120 || page.Lines > 150) {
 			t.Errorf("README.md has %d lines, not 120 to 150: details go to docs/guides", page.Lines)
+		}
+	}
+}
+
+// TestArchitectureIsNarrow keeps its paragraphs at 90 columns, so that differences of them can be read. What has no space, as
+// a link, may be longer.
+func TestArchitectureIsNarrow(t *testing.T) {
+	for _, page := range read(t) {
+		if page.Path != "ARCHITECTURE.md" {
+			continue
+		}
+		for i, line := range strings.Split(page.Prose, "\n") {
+			if len(line) > 90 && !strings.HasPrefix(line, "|") && len(strings.Fields(line)) > 1 {
+				t.Errorf("%s:%d has %d columns", page.Path, i+1, len(line))
+			}
 		}
 	}
 }

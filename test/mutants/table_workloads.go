@@ -43,6 +43,8 @@ var workloadsTable = []mutant{
 		"internal/workloads/connect/stream.go", `		context.AfterFunc(e.ctx, func() { _ = conn.Close() })`, ``},
 	{"a tenant has so many streams", by("internal/workloads/connect", "TestLogs"),
 		"internal/workloads/connect/streams.go", `	if s.open[n] >= s.most {`, `	if false {`},
+	{"a stream that is closed twice is counted once", by("internal/workloads/connect", "TestAStreamEndsOnce"),
+		"internal/workloads/connect/streams.go", `return sync.OnceFunc(func() {`, `return (func() {`},
 	{"what is gone by the cache alone stays on the host", by("internal/workloads/sync", "TestBehind"),
 		"internal/workloads/sync/pods.go", `	if err == nil && live.UID == uid {`, `	if err == nil && live.UID != uid {`},
 	{"what the host has lost is asked for there", by("internal/workloads/sync", "TestBehind"),

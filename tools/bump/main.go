@@ -127,12 +127,12 @@ func edit(path string, wanted *release) error {
 	if err != nil {
 		return err
 	}
-	whole, any := false, false
+	whole, some := false, false
 	for _, require := range file.Require {
 		whole = whole || require.Mod.Path == kubernetes
-		any = any || require.Mod.Path == measure
+		some = some || require.Mod.Path == measure
 	}
-	if !whole && !any {
+	if !whole && !some {
 		return nil
 	}
 	for _, require := range slices.Clone(file.Require) {

@@ -63,17 +63,17 @@ func withoutYAML(req *http.Request) (*http.Request, bool) {
 	if !strings.Contains(accept, "yaml") && !strings.Contains(accept, "*") { // as upstream compares
 		return req, true
 	}
-	var named, any []goautoneg.Accept
+	var named, wildcards []goautoneg.Accept
 	for _, clause := range goautoneg.ParseAccept(accept) {
 		switch mediaType := clause.Type + "/" + clause.SubType; mediaType {
 		case runtime.ContentTypeJSON, runtime.ContentTypeProtobuf:
 			named = append(named, clause)
 		case "*/*", "application/*":
 			clause.Type, clause.SubType = "application", "json"
-			any = append(any, clause)
+			wildcards = append(wildcards, clause)
 		}
 	}
-	clauses := slices.Concat(named, any)
+	clauses := slices.Concat(named, wildcards)
 	if len(clauses) == 0 {
 		return req, false
 	}

@@ -21,7 +21,8 @@ func newStreams(most int) *streams {
 	return &streams{most: most, open: map[tenant.Name]int{}}
 }
 
-// begin counts a connection, and reports whether the tenant may have one more.
+// begin counts a connection, and reports whether the tenant may have one more. end may be called more than once: whoever
+// closes a stream may do so, and the tenant must not get another one for it.
 func (s *streams) begin(n tenant.Name) (end func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,11 +30,11 @@ func (s *streams) begin(n tenant.Name) (end func(), ok bool) {
 		return nil, false
 	}
 	s.open[n]++
-	return func() {
+	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.open[n]--; s.open[n] == 0 {
 			delete(s.open, n)
 		}
-	}, true
+	}), true
 }

@@ -44,9 +44,9 @@ func audited(agent string) map[string]string {
 }
 
 var _ = Describe("An audit event", func() {
-	DescribeTable("tells the tenant of the user and of the target", func(make func() credentials, path, user, target string) {
+	DescribeTable("tells the tenant of the user and of the target", func(as func() credentials, path, user, target string) {
 		agent := "audit-" + strings.ReplaceAll(CurrentSpecReport().LeafNodeText, " ", "-")
-		make().with("User-Agent", agent).do(http.MethodGet, path, nil)
+		as().with("User-Agent", agent).do(http.MethodGet, path, nil)
 		Eventually(func(g Gomega) {
 			annotations := audited(agent)
 			g.Expect(annotations).NotTo(BeNil())
