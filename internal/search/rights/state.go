@@ -19,6 +19,7 @@ import (
 	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
@@ -73,8 +74,8 @@ type State struct {
 	changes    int64
 	// changing is the space in which something is being changed, "" for none, and all for all.
 	changing tenant.Scope
-	// changed is closed at the end of a change, nil if nobody waits for that.
-	changed chan struct{}
+	// changed is told at the end of a change.
+	changed signal.Broadcast
 }
 
 type tenantState struct {
@@ -217,10 +218,7 @@ func (s *State) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changing = ""
-	if s.changed != nil {
-		close(s.changed)
-		s.changed = nil
-	}
+	s.changed.Tell()
 }
 
 // Version returns the version of the rights of a tenant's users in a space, and false while they are
@@ -233,30 +231,10 @@ func (s *State) Version(space, userTenant tenant.Name) (Version, bool) {
 
 // Await waits until the rights of a tenant's users in a space are not being changed, and have another version. Its error is that of ctx.
 func (s *State) Await(ctx context.Context, space, userTenant tenant.Name, not Version) error {
-	for {
-		changed := s.unless(space, userTenant, not)
-		if changed == nil {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// unless returns what is closed when rights have changed, nil if those in a space are of another version.
-func (s *State) unless(space, userTenant tenant.Name, not Version) <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if v, stable := s.version(space, userTenant); stable && v != not {
-		return nil
-	}
-	if s.changed == nil {
-		s.changed = make(chan struct{})
-	}
-	return s.changed
+	return s.changed.Await(ctx, func() bool {
+		v, stable := s.Version(space, userTenant)
+		return stable && v != not
+	})
 }
 
 func (s *State) version(space, userTenant tenant.Name) (Version, bool) {
