@@ -42,7 +42,7 @@ var workloadsTable = []mutant{
 	{"streams end with their request", by("internal/workloads/connect", "TestExec"),
 		"internal/workloads/connect/stream.go", `		context.AfterFunc(e.ctx, func() { _ = conn.Close() })`, ``},
 	{"a tenant has so many streams", by("internal/workloads/connect", "TestLogs"),
-		"internal/workloads/connect/streams.go", `	if s.open[n] >= s.most {`, `	if false {`},
+		"internal/workloads/connect/host.go", `	if connections > s.most {`, `	if false && connections > s.most {`},
 	{"what is gone by the cache alone stays on the host", by("internal/workloads/sync", "TestBehind"),
 		"internal/workloads/sync/pods.go", `	if err == nil && live.UID == uid {`, `	if err == nil && live.UID != uid {`},
 	{"what the host has lost is asked for there", by("internal/workloads/sync", "TestBehind"),

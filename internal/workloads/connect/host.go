@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -49,14 +51,14 @@ type host struct {
 	pods      metadata.Getter
 	// pod reads a pod of the request's space.
 	pod     rest.Getter
-	streams *streams
+	streams streams
 }
 
 func newHost(config Config, pod rest.Getter) (*host, error) {
 	if config.GoesOn == nil {
 		config.GoesOn = func(context.Context) {}
 	}
-	h := &host{config: config, pod: pod, streams: newStreams(config.Streams)}
+	h := &host{config: config, pod: pod, streams: streams{most: cmp.Or(config.Streams, DefaultStreams)}}
 	var err error
 	if h.base, _, err = restclient.DefaultServerUrlFor(config.Host); err != nil {
 		return nil, fmt.Errorf("reading the address of the host cluster: %w", err)
@@ -73,6 +75,22 @@ func newHost(config Config, pod rest.Getter) (*host, error) {
 	}
 	h.pods = client.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
 	return h, nil
+}
+
+// streams are the connections of each tenant.
+type streams struct {
+	most int
+	open keyed.Map[tenant.Name, struct{}]
+}
+
+// begin counts a connection, and reports whether the tenant may have one more.
+func (s *streams) begin(n tenant.Name) (end func(), ok bool) {
+	_, connections, end := s.open.Use(n, func() struct{} { return struct{}{} })
+	if connections > s.most {
+		end()
+		return nil, false
+	}
+	return end, true
 }
 
 // requestTimeout is how long the host has to say what pod there is.
