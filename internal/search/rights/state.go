@@ -19,6 +19,7 @@ import (
 	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/server/authorization"
 	"github.com/tenantry/tenantry/internal/server/crd"
@@ -302,23 +303,18 @@ func (s *State) countBinding(p storage.Place, deleted bool) {
 	if known == !deleted {
 		return
 	}
-	in := s.bound[p.Space]
-	if in == nil {
-		in = map[string]int{}
-		s.bound[p.Space] = in
-	}
+	bound := s.bound[p.Space][p.Namespace]
 	if deleted {
 		delete(s.bindings, p)
-		in[p.Namespace]--
+		bound--
 	} else {
 		s.bindings[p] = struct{}{}
-		in[p.Namespace]++
+		bound++
 	}
-	if in[p.Namespace] == 0 {
-		delete(in, p.Namespace)
-	}
-	if len(in) == 0 {
-		delete(s.bound, p.Space)
+	if bound == 0 {
+		keyed.Delete(s.bound, p.Space, p.Namespace)
+	} else {
+		keyed.Set(s.bound, p.Space, p.Namespace, bound)
 	}
 }
 
@@ -407,17 +403,10 @@ func (s *State) setNamespace(p storage.Place, obj runtime.Object) func() error {
 	return func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		in := s.creators[p.Space]
-		if in == nil {
-			in = map[string]string{}
-			s.creators[p.Space] = in
-		}
-		in[p.Name] = creator
 		if creator == "" {
-			delete(in, p.Name)
-		}
-		if len(in) == 0 {
-			delete(s.creators, p.Space)
+			keyed.Delete(s.creators, p.Space, p.Name)
+		} else {
+			keyed.Set(s.creators, p.Space, p.Name, creator)
 		}
 		return nil
 	}
@@ -455,18 +444,10 @@ func (s *State) setDefinition(p storage.Place, obj runtime.Object) func() error 
 	return func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		in := s.definitions[p.Space]
-		if in == nil {
-			in = map[schema.GroupResource]definition{}
-			s.definitions[p.Space] = in
-		}
 		if now == nil {
-			delete(in, resource)
+			keyed.Delete(s.definitions, p.Space, resource)
 		} else {
-			in[resource] = *now
-		}
-		if len(in) == 0 {
-			delete(s.definitions, p.Space)
+			keyed.Set(s.definitions, p.Space, resource, *now)
 		}
 		return nil
 	}

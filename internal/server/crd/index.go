@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -48,10 +49,7 @@ func (i *index) set(definition *metav1.PartialObjectMetadata) {
 		i.setShared(definition)
 		return
 	}
-	if i.own[n] == nil {
-		i.own[n] = make(map[string]struct{})
-	}
-	i.own[n][definition.Name] = struct{}{}
+	keyed.Set(i.own, n, definition.Name, struct{}{})
 }
 
 func (i *index) setShared(definition *metav1.PartialObjectMetadata) {
@@ -82,10 +80,7 @@ func (i *index) unset(definition *metav1.PartialObjectMetadata) {
 		}
 		return
 	}
-	delete(i.own[n], definition.Name)
-	if len(i.own[n]) == 0 {
-		delete(i.own, n)
-	}
+	keyed.Delete(i.own, n, definition.Name)
 }
 
 // replace forgets what is not among definitions, which are those of a version.
