@@ -67,10 +67,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 // available.
 var concerned = predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		available := func(o client.Object) bool {
-			return meta.IsStatusConditionTrue(o.(*v1alpha1.ControlPlane).Status.Conditions, v1alpha1.ConditionAvailable)
-		}
-		return !available(e.ObjectOld) && available(e.ObjectNew)
+		return !controlplane.IsAvailable(e.ObjectOld) && controlplane.IsAvailable(e.ObjectNew)
 	},
 })
 
