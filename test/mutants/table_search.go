@@ -132,7 +132,7 @@ var searchTable = []mutant{
 	{"an answer of an earlier state of the database is none", by("internal/search", "TestDatabaseComesBack"),
 		"internal/search/exact.go", `v.revision < needed {`, `v.revision < min(needed, 0) {`},
 	{"a corrupt file is made anew", by("internal/search/index", "TestCorruptFile"),
-		"internal/search/index/postgres.go", `case sqlite3.SQLITE_CORRUPT, `, `case `},
+		"internal/search/index/errors.go", `case sqlite3.SQLITE_CORRUPT, `, `case `},
 	{"what cannot be decrypted now fails the index", by("internal/search", "TestSealed"),
 		"internal/search/session.go", `	if errors.Is(err, storage.ErrSealed) {
 		return err
