@@ -99,7 +99,7 @@ var searchTable = []mutant{
 	{"of two fragments of one name none is left unmeasured", by("internal/search/graphql", "TestRefusals"),
 		"internal/search/graphql/request.go", `if document.Fragments.ForName(fragment.Name) != fragment {`, `if document.Fragments.ForName(fragment.Name) == nil {`},
 	{"an answer has no more items than it may, however often it shows them", by("internal/search/graphql", "TestRefusals"),
-		"internal/search/graphql/execute.go", `e.items > MaxItems {`, `false && e.items > MaxItems {`},
+		"internal/search/graphql/execute.go", `e.items > maxItems {`, `false && e.items > maxItems {`},
 	{"pages of other sites post nothing", by("internal/search", "TestGraphQLRequests"),
 		"internal/search/graphql.go", `contentType != "application/json" {`, `contentType == "-" {`},
 	{"pages of other sites open no web socket", by("internal/search", "TestSocketCredentials"),

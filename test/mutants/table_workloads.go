@@ -341,7 +341,7 @@ var workloadsTable = []mutant{
 	}
 	return nil`, `	return nil`},
 	{"pods of spaces do not keep the canaries waiting", by("internal/workloads/network", "TestCanaryPriority"),
-		"internal/workloads/network/canary.go", `			PriorityClassName: CanaryPriorityClass,`, ``},
+		"internal/workloads/network/canary.go", `			PriorityClassName: canaryPriorityClass,`, ``},
 	{"no pod is made before the guards", by("internal/workloads/sync", "TestGuards|TestForeignGuard"),
 		"internal/workloads/sync/namespaces.go", `	return found.UID, s.ensureGuards(ctx, home)`, `	return found.UID, nil`},
 	{"somebody else's policy is not taken for the guard", by("internal/workloads/sync", "TestForeignGuard|TestPolicies"),

@@ -111,7 +111,7 @@ func (c *connections) connect(ctx context.Context, cp *v1alpha1.ControlPlane) (*
 		return nil, err
 	}
 	bound := func(config *rest.Config) *rest.Config { return planeclient.Bound(config, c.shares, key) }
-	space, err := NewSpace(bound(admin), bound(publisher), c.mapper)
+	space, err := newSpace(bound(admin), bound(publisher), c.mapper)
 	if err != nil {
 		return nil, err
 	}

@@ -35,12 +35,12 @@ type Config struct {
 	HomeOf func(ctx context.Context, n tenant.Name, namespace string) (names.Namespace, error)
 	// GoesOn says that a request does nothing more but to pass bytes on, and is counted by Streams. May be nil.
 	GoesOn func(context.Context)
-	// Streams is how many connections a tenant may have at once. Zero is DefaultStreams.
+	// Streams is how many connections a tenant may have at once. Zero is defaultStreams.
 	Streams int
 }
 
-// DefaultStreams is how many connections a tenant may have at once on a server.
-const DefaultStreams = 100
+// defaultStreams is how many connections a tenant may have at once on a server.
+const defaultStreams = 100
 
 // host connects to the pods of the host.
 type host struct {
@@ -58,7 +58,7 @@ func newHost(config Config, pod rest.Getter) (*host, error) {
 	if config.GoesOn == nil {
 		config.GoesOn = func(context.Context) {}
 	}
-	h := &host{config: config, pod: pod, streams: streams{most: cmp.Or(config.Streams, DefaultStreams)}}
+	h := &host{config: config, pod: pod, streams: streams{most: cmp.Or(config.Streams, defaultStreams)}}
 	var err error
 	if h.base, _, err = restclient.DefaultServerUrlFor(config.Host); err != nil {
 		return nil, fmt.Errorf("reading the address of the host cluster: %w", err)

@@ -530,7 +530,7 @@ func TestNamespaceLabels(t *testing.T) {
 		many[fmt.Sprintf("%03d.example.com/%s", i, strings.Repeat("k", 63))] = "v"
 	}
 	got := NamespaceLabels(many)
-	if len(got) != MaxLabels || got[hostKey(corev1.LabelMetadataName)] != "shop" {
+	if len(got) != maxLabels || got[hostKey(corev1.LabelMetadataName)] != "shop" {
 		t.Errorf("got %d labels", len(got))
 	}
 	for key := range got {
