@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -24,16 +25,10 @@ type Limits struct {
 var DefaultLimits = Limits{Rows: MaxLimit, Time: 10 * time.Second, Concurrency: 1}
 
 func (l Limits) orDefaults() Limits {
-	if l.Rows == 0 {
-		l.Rows = DefaultLimits.Rows
+	return Limits{
+		Rows: cmp.Or(l.Rows, DefaultLimits.Rows), Time: cmp.Or(l.Time, DefaultLimits.Time),
+		Concurrency: cmp.Or(l.Concurrency, DefaultLimits.Concurrency),
 	}
-	if l.Time == 0 {
-		l.Time = DefaultLimits.Time
-	}
-	if l.Concurrency == 0 {
-		l.Concurrency = DefaultLimits.Concurrency
-	}
-	return l
 }
 
 // Validate returns what is wrong with the limits. Zero is, as a flag.
