@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/workers"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -176,14 +177,11 @@ func (i *fairInformer) note(n tenant.Name, key string, working bool) {
 	if len(i.given[n])%manyGiven == manyGiven-1 {
 		i.prune(n)
 	}
-	if i.given[n] == nil {
-		i.given[n] = map[string]given{}
-	}
 	counts := queuedTime
 	if working {
 		counts = workingTime
 	}
-	i.given[n][key] = given{working, i.debts.now().Add(counts)}
+	keyed.Set(i.given, n, key, given{working, i.debts.now().Add(counts)})
 }
 
 // room returns how many more objects of a tenant may be given. It is called with the lock.
@@ -218,10 +216,7 @@ func (i *fairInformer) prune(n tenant.Name) {
 func (i *fairInformer) done(n tenant.Name, key string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	delete(i.given[n], key)
-	if len(i.given[n]) == 0 {
-		delete(i.given, n)
-	}
+	keyed.Delete(i.given, n, key)
 	if i.parked[n] != nil {
 		go i.release(n) // the controller's queue is locked
 	}

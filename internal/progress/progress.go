@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/tenantry/tenantry/internal/process/signal"
 )
 
 // waitTimeout is how long a writer waits for an index. The change is stored in any case.
@@ -15,8 +17,8 @@ const waitTimeout = time.Second
 type Progress struct {
 	mu   sync.Mutex
 	seen uint64
-	// next is closed when the index has seen more, nil if nobody waits for that.
-	next chan struct{}
+	// more is told when the index has seen more.
+	more signal.Broadcast
 }
 
 // Note says that the index knows everything up to a resource version. It ignores what is
@@ -31,13 +33,9 @@ func (p *Progress) Note(resourceVersion string) {
 func (p *Progress) Reach(version uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if version <= p.seen {
-		return
-	}
-	p.seen = version
-	if p.next != nil {
-		close(p.next)
-		p.next = nil
+	if version > p.seen {
+		p.seen = version
+		p.more.Tell()
 	}
 }
 
@@ -57,17 +55,7 @@ func (p *Progress) Await(ctx context.Context) error { return p.AwaitVersion(ctx,
 // AwaitVersion waits until the index knows everything up to a version. Its error is that of ctx,
 // when that has ended before.
 func (p *Progress) AwaitVersion(ctx context.Context, version uint64) error {
-	for {
-		next := p.before(version)
-		if next == nil {
-			return nil
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return p.more.Await(ctx, func() bool { return p.Seen() >= version })
 }
 
 // Wait returns when the index knows an object of the given version, or has not
@@ -83,21 +71,4 @@ func (p *Progress) Wait(resourceVersion string) bool {
 }
 
 // Awaited reports whether somebody waits.
-func (p *Progress) Awaited() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.next != nil
-}
-
-// before returns what is closed when the index has seen more, nil if it knows a version.
-func (p *Progress) before(version uint64) <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.seen >= version {
-		return nil
-	}
-	if p.next == nil {
-		p.next = make(chan struct{})
-	}
-	return p.next
-}
+func (p *Progress) Awaited() bool { return p.more.Awaited() }

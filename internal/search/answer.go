@@ -34,8 +34,8 @@ const (
 	ParameterRelated     = "related"
 )
 
-// AllKinds is the parameter for related objects of all kinds.
-const AllKinds = "*"
+// allKinds is the parameter for related objects of all kinds.
+const allKinds = "*"
 
 // How many items an answer has, if the caller does not say, and at most.
 const (

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/search/properties"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -34,21 +35,14 @@ func (c *columns) of(n tenant.Name, resource schema.GroupResource) *properties.C
 func (c *columns) define(place storage.Place, object runtime.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	in, resource := c.spaces[place.Space], schema.ParseGroupResource(place.Name)
+	resource := schema.ParseGroupResource(place.Name)
 	definition, ok := object.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
-		delete(in, resource)
-		if len(in) == 0 {
-			delete(c.spaces, place.Space)
-		}
+		keyed.Delete(c.spaces, place.Space, resource)
 		return
 	}
-	if in == nil {
-		in = map[schema.GroupResource]*properties.Columns{}
-		if c.spaces == nil {
-			c.spaces = map[tenant.Name]map[schema.GroupResource]*properties.Columns{}
-		}
-		c.spaces[place.Space] = in
+	if c.spaces == nil {
+		c.spaces = map[tenant.Name]map[schema.GroupResource]*properties.Columns{}
 	}
-	in[resource] = properties.NewColumns(definition)
+	keyed.Set(c.spaces, place.Space, resource, properties.NewColumns(definition))
 }

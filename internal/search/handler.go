@@ -43,7 +43,7 @@ const (
 // that decide whether the user may act in the space.
 func (s *Service) WithSearch(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if !IsPath(req.URL.Path) {
+		if !isPath(req.URL.Path) {
 			handler.ServeHTTP(w, req)
 			return
 		}
@@ -73,8 +73,8 @@ func (s *Service) WithSearch(handler http.Handler) http.Handler {
 	})
 }
 
-// IsPath reports whether a path is one of searches.
-func IsPath(path string) bool { return path == Path || path == GraphQLPath }
+// isPath reports whether a path is one of searches.
+func isPath(path string) bool { return path == Path || path == GraphQLPath }
 
 // serve answers a search, in JSON. It is encoded in its turn.
 func (s *Service) serve(req *http.Request) (json.RawMessage, error) {
@@ -245,7 +245,7 @@ func newQuestion(parameters url.Values) (*question, error) {
 	}
 	if text := parameters.Get(ParameterRelated); text != "" {
 		asked.related = true
-		if text != AllKinds {
+		if text != allKinds {
 			asked.kinds = strings.Split(text, ",")
 		}
 	}
@@ -276,11 +276,11 @@ func unavailable(message string) error {
 // tokens without a scheme, as the console sends them.
 func RequireUser(delegate authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
-		if sent := req.Header.Get("Authorization"); IsPath(req.URL.Path) && withScheme(sent) != sent {
+		if sent := req.Header.Get("Authorization"); isPath(req.URL.Path) && withScheme(sent) != sent {
 			req.Header.Set("Authorization", withScheme(sent)) // what authenticates takes it out
 		}
 		response, ok, err := delegate.AuthenticateRequest(req)
-		if ok && IsPath(req.URL.Path) && slices.Contains(response.User.GetGroups(), user.AllUnauthenticated) {
+		if ok && isPath(req.URL.Path) && slices.Contains(response.User.GetGroups(), user.AllUnauthenticated) {
 			return nil, false, nil
 		}
 		return response, ok, err

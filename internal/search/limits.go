@@ -1,8 +1,8 @@
 package search
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,16 +25,10 @@ type Limits struct {
 var DefaultLimits = Limits{Rows: MaxLimit, Time: 10 * time.Second, Concurrency: 1}
 
 func (l Limits) orDefaults() Limits {
-	if l.Rows == 0 {
-		l.Rows = DefaultLimits.Rows
+	return Limits{
+		Rows: cmp.Or(l.Rows, DefaultLimits.Rows), Time: cmp.Or(l.Time, DefaultLimits.Time),
+		Concurrency: cmp.Or(l.Concurrency, DefaultLimits.Concurrency),
 	}
-	if l.Time == 0 {
-		l.Time = DefaultLimits.Time
-	}
-	if l.Concurrency == 0 {
-		l.Concurrency = DefaultLimits.Concurrency
-	}
-	return l
 }
 
 // Validate returns what is wrong with the limits. Zero is, as a flag.
@@ -53,8 +47,7 @@ func (l Limits) Validate() error {
 // turns are those of the searches that run or wait: each tenant, and each system user, has a few at a time, and all of them
 // together as many as the database answers at once.
 type turns struct {
-	limits Limits
-	of     keyed.Map[turnKey, chan struct{}]
+	of keyed.Turns[turnKey]
 	// all is taken by every search, and systems by those of system users, who leave some to tenants.
 	all, systems chan struct{}
 }
@@ -65,46 +58,21 @@ type turnKey struct {
 	user   string
 }
 
-func newTurns(limits Limits) turns {
-	return turns{limits: limits, all: make(chan struct{}, index.Readers), systems: make(chan struct{}, index.Readers/2)}
-}
-
-var errTooMany = errors.New("too many searches wait")
-
 // maxWaiting is how many searches of one tenant, or system user, wait. Each holds a request.
 const maxWaiting = 100
 
-// take waits for a turn, and returns what to call when it is over. Its error is that of ctx if that ends first.
+func newTurns(limits Limits) turns {
+	return turns{
+		of:  keyed.Turns[turnKey]{Each: limits.Concurrency, Waiting: maxWaiting},
+		all: make(chan struct{}, index.Readers), systems: make(chan struct{}, index.Readers/2),
+	}
+}
+
+// take waits for a turn, and returns what to call when it is over. Its error is that of ctx if that ends first, or that too
+// many wait.
 func (t *turns) take(ctx context.Context, a *asker) (release func(), err error) {
-	key := turnKey{tenant: a.userTenant}
-	if !a.userTenant.IsSpace() {
-		key.user = a.user.GetName()
+	if a.userTenant.IsSpace() {
+		return t.of.Take(ctx, turnKey{tenant: a.userTenant}, t.all)
 	}
-	own, users, leave := t.of.Use(key, func() chan struct{} { return make(chan struct{}, t.limits.Concurrency) })
-	if users > maxWaiting+1 {
-		leave()
-		return nil, errTooMany
-	}
-	wanted := []chan struct{}{own}
-	if key.user != "" {
-		wanted = append(wanted, t.systems)
-	}
-	wanted = append(wanted, t.all)
-	taken := 0
-	release = func() {
-		for _, each := range wanted[:taken] {
-			<-each
-		}
-		leave()
-	}
-	for _, each := range wanted {
-		select {
-		case each <- struct{}{}:
-			taken++
-		case <-ctx.Done():
-			release()
-			return nil, ctx.Err()
-		}
-	}
-	return release, nil
+	return t.of.Take(ctx, turnKey{a.userTenant, a.user.GetName()}, t.systems, t.all)
 }

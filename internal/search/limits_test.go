@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -58,15 +60,18 @@ func TestTurns(t *testing.T) {
 		t.Error("turns are kept")
 	}
 	// Those who wait are bounded.
-	hold := take(asks("acme", "jane"))
-	for range maxWaiting {
-		_, _, leave := turns.of.Use(turnKey{tenant: "acme"}, nil)
-		defer leave()
-	}
-	if _, err := turns.take(t.Context(), asks("acme", "jane")); !errors.Is(err, errTooMany) {
-		t.Errorf("any number waits: %v", err)
-	}
-	hold()
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(DefaultLimits)
+		waits, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range 1 + maxWaiting {
+			go func() { _, _ = turns.take(waits, asks("acme", "jane")) }()
+		}
+		synctest.Wait()
+		if _, err := turns.take(ended, asks("acme", "jane")); !errors.Is(err, keyed.ErrTooMany) {
+			t.Errorf("any number waits: %v", err)
+		}
+	})
 }
 
 func TestLimits(t *testing.T) {

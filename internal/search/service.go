@@ -177,8 +177,8 @@ func (s *Service) resumable(ctx context.Context, stream *storage.Stream, p *inde
 }
 
 // begin opens the database and makes a session of it: one that goes on with what is there, if it is kept and can be, or compares that with what
-// there is.
-func (s *Service) begin(ctx context.Context, stream *storage.Stream, keep bool) (*session, error) {
+// there is. fail ends it.
+func (s *Service) begin(ctx context.Context, stream *storage.Stream, keep bool, fail func(error)) (*session, error) {
 	config := s.config.Rights
 	var err error
 	if config.Builtin, err = s.config.Listable(); err != nil {
@@ -213,7 +213,7 @@ func (s *Service) begin(ctx context.Context, stream *storage.Stream, keep bool) 
 	}
 	current := newSession(stream, rights.NewState(config), database, &s.config.Options, leads)
 	current.changed, current.rightsChanged = s.watches.changed, s.watches.rightsChanged
-	current.identity = identity
+	current.identity, current.fail = identity, fail
 	if compares && leads {
 		current.compared = &index.Keys{}
 		klog.InfoS("Search: the index is compared with what there is, because nobody knows all that has become of that since", "revision", p.All())
@@ -232,14 +232,13 @@ func (s *Service) runOnce(ctx context.Context, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	current, err := s.begin(ctx, stream, keep)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	current, err := s.begin(ctx, stream, keep, func(err error) { cancel(fmt.Errorf("%w: %w", errIndex, err)) })
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, current.index.Close()) }()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	current.fail = func(err error) { cancel(fmt.Errorf("%w: %w", errIndex, err)) }
 	var working sync.WaitGroup
 	defer s.current.Store(nil)
 	defer working.Wait()

@@ -108,7 +108,7 @@ func (a *asker) enter(ctx context.Context, spaces []tenant.Name) error {
 // had searched there: so it is authenticated, authorized, limited and audited by each. It stands around authentication.
 func (s *Service) WithSpaces(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if !IsPath(req.URL.Path) {
+		if !isPath(req.URL.Path) {
 			handler.ServeHTTP(w, req)
 			return
 		}

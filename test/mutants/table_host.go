@@ -208,7 +208,7 @@ var hostTable = []mutant{
 	{"annotations of ours are not copied from the host", by("internal/controller/hostpublish", "TestCopy"),
 		"internal/controller/hostpublish/wanted.go", `annotations := tenant.WithoutOurs(object.GetAnnotations())`, `annotations := object.GetAnnotations()`},
 	{"former keys of ours are ours", by("internal/tenant", "TestWithoutOurs"),
-		"internal/tenant/keys.go", ` || of == formerDomain`, ``},
+		"internal/tenant/annotations.go", ` || of == formerDomain`, ``},
 	{"the publisher writes in one namespace", by("internal/controller/hostpublish", "TestRights"),
 		"internal/controller/hostpublish/space.go", `		if k.namespaced {
 			within`, `		if k.namespaced && false {

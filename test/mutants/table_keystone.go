@@ -39,7 +39,7 @@ var keystoneTable = []mutant{
 	{"trusts that impersonate", by("internal/server/authentication/keystone", "TestIdentity"),
 		"internal/server/authentication/keystone/user.go", `t.Trust.Impersonation && !acceptTrusts`, `t.Trust.Impersonation && false && !acceptTrusts`},
 	{"look-ups in Keystone of one address", by("internal/server/authentication/keystone", "TestFlood"),
-		"internal/server/authentication/keystone/places.go", `return make(chan struct{}, maxOfClient)`, `return make(chan struct{}, maxLookups)`},
+		"internal/server/authentication/keystone/places.go", `Each: maxOfClient,`, `Each: maxLookups,`},
 	{"a password is for a token without scope", by("internal/keystone", "TestLogIn$"),
 		"internal/keystone/login.go", `"scope": "unscoped",`, ``},
 	{"passwords give the roles of one domain, on what is enabled there", by("internal/keystone", "TestLogIn$"),

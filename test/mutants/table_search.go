@@ -102,7 +102,7 @@ var searchTable = []mutant{
 	{"of two fragments of one name none is left unmeasured", by("internal/search/graphql", "TestRefusals"),
 		"internal/search/graphql/request.go", `if document.Fragments.ForName(fragment.Name) != fragment {`, `if document.Fragments.ForName(fragment.Name) == nil {`},
 	{"an answer has no more items than it may, however often it shows them", by("internal/search/graphql", "TestRefusals"),
-		"internal/search/graphql/execute.go", `e.items > MaxItems {`, `false && e.items > MaxItems {`},
+		"internal/search/graphql/execute.go", `e.items > maxItems {`, `false && e.items > maxItems {`},
 	{"pages of other sites post nothing", by("internal/search", "TestGraphQLRequests"),
 		"internal/search/graphql.go", `contentType != "application/json" {`, `contentType == "-" {`},
 	{"pages of other sites open no web socket", by("internal/search", "TestSocketCredentials"),
@@ -135,7 +135,7 @@ var searchTable = []mutant{
 	{"an answer of an earlier state of the database is none", by("internal/search", "TestDatabaseComesBack"),
 		"internal/search/exact.go", `v.revision < needed {`, `v.revision < min(needed, 0) {`},
 	{"a corrupt file is made anew", by("internal/search/index", "TestCorruptFile"),
-		"internal/search/index/postgres.go", `case sqlite3.SQLITE_CORRUPT, `, `case `},
+		"internal/search/index/errors.go", `case sqlite3.SQLITE_CORRUPT, `, `case `},
 	{"what cannot be decrypted now fails the index", by("internal/search", "TestSealed"),
 		"internal/search/session.go", `	if errors.Is(err, storage.ErrSealed) {
 		return err
@@ -156,7 +156,9 @@ var searchTable = []mutant{
 	{"what the service answers is confirmed", by("internal/search", "TestRemoteAnswersAreConfirmed"),
 		"internal/search/remote.go", `if s.confirm(ctx, func`, `if true || s.confirm(ctx, func`},
 	{"system users leave places to tenants", by("internal/search", "TestTurns"),
-		"internal/search/limits.go", `wanted = append(wanted, t.systems)`, `_ = t.systems`},
+		"internal/search/limits.go", `t.systems, t.all)`, `t.all)`},
+	{"of one tenant only so many wait for a turn", by("internal/process/keyed", "TestTurns"),
+		"internal/process/keyed/turns.go", `users > t.Each+t.Waiting {`, `false && users > t.Each+t.Waiting {`},
 	{"what a query repeats counts as often", by("internal/search/graphql", "TestLargeAnswers"),
 		"internal/search/graphql/writer.go", `case w.Len()+len(text) > w.limit:`, `case false:`},
 	{"no more is read for an answer than it may have", by("internal/search/index", "TestBudget"),

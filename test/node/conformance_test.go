@@ -30,17 +30,7 @@ var _ = Describe("upstream's tests of pods", Ordered, Label("conformance"), func
 	out := filepath.Join(root, "bin", "conformance")
 
 	BeforeAll(func() {
-		must("apply", "-k", "config/workloads")
-		DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--timeout=2m") })
-		must("--namespace", "tenantry-workloads", "patch", "deployment", "dns", "--type=json", "-p",
-			`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--forward=`+outside()+`"}]`)
-		dir, err := os.MkdirTemp("", "tenantry-conformance-")
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(os.RemoveAll, dir)
-		tenantry = &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), isolation: "--network-isolation=Unenforced"}
-		syncerKubeconfig(tenantry.hostKubeconfig)
-		tenantry.start()
-		DeferCleanup(tenantry.end)
+		tenantry = startOnHost("--network-isolation=Unenforced", true)
 		for _, tenant := range tenants {
 			tenantry.as(tenant)
 			must("--kubeconfig", tenantry.admin(), "patch", "tenant", tenant, "--type=merge", "-p", `{"spec":{"workloads":{"nodePorts":"Allowed"},"nodePlacement":{"mode":"Enabled"}}}`)

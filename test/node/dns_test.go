@@ -102,17 +102,7 @@ var _ = Describe("workloads that ask DNS", Ordered, func() {
 	}
 
 	BeforeAll(func() {
-		must("apply", "-k", "config/workloads")
-		DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--timeout=2m") })
-		must("--namespace", "tenantry-workloads", "patch", "deployment", "dns", "--type=json", "-p",
-			`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--forward=`+outside()+`"}]`)
-		dir, err := os.MkdirTemp("", "tenantry-dns-")
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(os.RemoveAll, dir)
-		tenantry = &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), isolation: "--network-isolation=Unenforced"}
-		syncerKubeconfig(tenantry.hostKubeconfig)
-		tenantry.start()
-		DeferCleanup(tenantry.end)
+		tenantry = startOnHost("--network-isolation=Unenforced", true)
 		must("--namespace", "tenantry-workloads", "rollout", "status", "deployment/dns", "--timeout=3m")
 	})
 

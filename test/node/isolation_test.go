@@ -94,15 +94,7 @@ var _ = Describe("workloads on a network with policies", Ordered, func() {
 	}
 
 	BeforeAll(func() {
-		must("apply", "-k", "config/workloads")
-		DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--timeout=2m") })
-		dir, err := os.MkdirTemp("", "tenantry-isolation-")
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(os.RemoveAll, dir)
-		tenantry = &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), isolation: "--workloads-image=ghcr.io/tenantry/tenantry:v0.2.0"}
-		syncerKubeconfig(tenantry.hostKubeconfig)
-		tenantry.start()
-		DeferCleanup(tenantry.end)
+		tenantry = startOnHost("--workloads-image=ghcr.io/tenantry/tenantry:v0.2.0", false)
 		DeferCleanup(enforcing.stop)
 	})
 

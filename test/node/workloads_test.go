@@ -33,6 +33,25 @@ func (s *standalone) binary() string {
 	return filepath.Join(root, "bin", "linux-"+runtime.GOARCH, "tenantry")
 }
 
+// startOnHost starts one whose pods run on the host until the specs of a container end. If it forwards, its DNS asks what the host does.
+func startOnHost(isolation string, forwards bool) *standalone {
+	GinkgoHelper()
+	must("apply", "-k", "config/workloads")
+	DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--timeout=2m") })
+	if forwards {
+		must("--namespace", "tenantry-workloads", "patch", "deployment", "dns", "--type=json", "-p",
+			`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--forward=`+outside()+`"}]`)
+	}
+	dir, err := os.MkdirTemp("", "tenantry-node-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, dir)
+	s := &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), isolation: isolation}
+	syncerKubeconfig(s.hostKubeconfig)
+	s.start()
+	DeferCleanup(s.end)
+	return s
+}
+
 // start runs it, and waits until it answers.
 func (s *standalone) start() {
 	GinkgoHelper()
@@ -281,17 +300,9 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 	}
 
 	BeforeAll(func() {
-		must("apply", "-k", "config/workloads")
-		DeferCleanup(func() { _, _ = kubectl("delete", "-k", "config/workloads", "--ignore-not-found", "--timeout=2m") })
-		dir, err := os.MkdirTemp("", "tenantry-workloads-")
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(os.RemoveAll, dir)
-		tenantry = &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), isolation: "--network-isolation=Unenforced"}
-		syncerKubeconfig(tenantry.hostKubeconfig)
 		must("label", "node", "node", "topology.kubernetes.io/zone=here")
 		DeferCleanup(func() { must("label", "node", "node", "topology.kubernetes.io/zone-") })
-		tenantry.start()
-		DeferCleanup(tenantry.end)
+		tenantry = startOnHost("--network-isolation=Unenforced", false)
 	})
 
 	AfterEach(func() {

@@ -291,8 +291,8 @@ func configurationArgs(w *work) ([]string, error) {
 			args = append(args, "--"+flag.name+"="+flag.section.Path())
 		}
 	}
-	if c := w.cp.Spec.Authentication; c != nil && len(c.SystemIssuers) > 0 {
-		args = append(args, "--system-issuers="+strings.Join(slices.Sorted(slices.Values(c.SystemIssuers)), ","))
+	if c := w.cp.Spec.Authentication; c != nil {
+		args = append(args, listFlag("system-issuers", c.SystemIssuers)...)
 	}
 	if c := w.cp.Spec.Audit; c != nil && c.WebhookSecretName == "" {
 		args = append(args, "--audit-log-path=-")
@@ -302,19 +302,19 @@ func configurationArgs(w *work) ([]string, error) {
 }
 
 // webhookArgs are the flags that say where webhooks of tenants may be.
-func webhookArgs(webhooks *v1alpha1.ControlPlaneTenantWebhooks) (args []string) {
+func webhookArgs(webhooks *v1alpha1.ControlPlaneTenantWebhooks) []string {
 	if webhooks == nil {
 		return nil
 	}
-	for _, flag := range []struct {
-		name     string
-		networks []string
-	}{{"denied", webhooks.DeniedCIDRs}, {"allowed", webhooks.AllowedCIDRs}} {
-		if len(flag.networks) > 0 {
-			args = append(args, "--tenant-webhook-"+flag.name+"-cidrs="+strings.Join(slices.Sorted(slices.Values(flag.networks)), ","))
-		}
+	return append(listFlag("tenant-webhook-denied-cidrs", webhooks.DeniedCIDRs), listFlag("tenant-webhook-allowed-cidrs", webhooks.AllowedCIDRs)...)
+}
+
+// listFlag is a flag with some values, none without.
+func listFlag(name string, values []string) []string {
+	if len(values) == 0 {
+		return nil
 	}
-	return args
+	return []string{"--" + name + "=" + strings.Join(slices.Sorted(slices.Values(values)), ",")}
 }
 
 // managerArgs are the flags by which a server follows the configuration of the manager, which

@@ -35,17 +35,21 @@ func (r *Reconciler) ensureManagers(ctx context.Context, w *work) error {
 	if w.cp.Spec.Storage.Etcd == nil {
 		return nil
 	}
-	name := managerName(w.cp)
-	if err := r.applyNetworkPolicy(ctx, w.cp, name, managersPart); err != nil {
+	return r.ensureClients(ctx, w, managerName(w.cp), managersPart, managerUser, r.managers)
+}
+
+// ensureClients makes the Deployment of a part that logs in to the servers as a user, and what it needs.
+func (r *Reconciler) ensureClients(ctx context.Context, w *work, name, part, user string, desires func(*work) (*applyappsv1.DeploymentApplyConfiguration, error)) error {
+	if err := r.applyNetworkPolicy(ctx, w.cp, name, part); err != nil {
 		return err
 	}
-	if err := r.applyBudget(ctx, w.cp, name, managersPart); err != nil {
+	if err := r.applyBudget(ctx, w.cp, name, part); err != nil {
 		return err
 	}
-	if err := r.ensureLogin(ctx, w, name, managersPart, managerUser); err != nil {
+	if err := r.ensureLogin(ctx, w, name, part, user); err != nil {
 		return err
 	}
-	desired, err := r.managers(w)
+	desired, err := desires(w)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,11 @@ func conditionsOf(w *work, failed error) []metav1.Condition {
 	return append([]metav1.Condition{available(w), progressing(w, failed), degraded(w, failed)}, workloadsReady(w, failed)...)
 }
 
+// IsAvailable reports whether a server of a ControlPlane answers requests.
+func IsAvailable(cp client.Object) bool {
+	return meta.IsStatusConditionTrue(cp.(*v1alpha1.ControlPlane).Status.Conditions, v1alpha1.ConditionAvailable)
+}
+
 func available(w *work) metav1.Condition {
 	switch {
 	case w.servers.ready == 0:

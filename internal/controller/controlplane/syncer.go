@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,37 +58,28 @@ func (r *Reconciler) ensureHostAccounts(ctx context.Context, w *work) error {
 // ensureSyncer makes the syncer, as soon as a server answers it. One that is not wanted any more is stopped: the operator
 // deletes nothing.
 func (r *Reconciler) ensureSyncer(ctx context.Context, w *work) error {
-	name := syncerName(w.cp)
 	if w.cp.Spec.Workloads == nil {
 		live, err := r.ownSyncer(ctx, w.cp)
 		if err != nil || live == nil || ptr.Deref(live.Spec.Replicas, 1) == 0 {
 			return err
 		}
-		desired, err := r.syncer(w, 0)
+		desired, err := r.syncer(w)
 		if err != nil {
 			return err
 		}
 		desired.WithUID(live.UID) // that of an earlier ControlPlane may be going: it is not made again
 		return r.apply(ctx, w.cp, desired, &appsv1.Deployment{})
 	}
-	if err := r.applyNetworkPolicy(ctx, w.cp, name, syncerPart); err != nil {
-		return err
-	}
-	if err := r.applyBudget(ctx, w.cp, name, syncerPart); err != nil {
-		return err
-	}
-	if err := r.ensureLogin(ctx, w, name, syncerPart, syncerUser); err != nil {
-		return err
-	}
-	desired, err := r.syncer(w, syncers(w.cp))
-	if err != nil {
-		return err
-	}
-	return r.applyAfterServers(ctx, w, desired)
+	return r.ensureClients(ctx, w, syncerName(w.cp), syncerPart, syncerUser, r.syncer)
 }
 
-// syncers is the number of syncers, of which one works: as many as can go on without another one's node.
-func syncers(cp *v1alpha1.ControlPlane) int32 { return min(replicas(cp), 2) }
+// syncers is the number of syncers, of which one works: as many as can go on without another one's node, if any are wanted.
+func syncers(cp *v1alpha1.ControlPlane) int32 {
+	if cp.Spec.Workloads == nil {
+		return 0
+	}
+	return min(replicas(cp), 2)
+}
 
 // ownSyncer returns the Deployment of this ControlPlane's syncer, nil if there is none. What somebody
 // else has made of that name, or an earlier ControlPlane, is of no concern then.
@@ -108,7 +97,7 @@ func (r *Reconciler) ownSyncer(ctx context.Context, cp *v1alpha1.ControlPlane) (
 
 // syncer makes what is on the host. It has the operator's own image, whatever the servers have: whoever writes ControlPlanes
 // and names images gets no token with rights to the whole host by that.
-func (r *Reconciler) syncer(w *work, replicas int32) (*applyappsv1.DeploymentApplyConfiguration, error) {
+func (r *Reconciler) syncer(w *work) (*applyappsv1.DeploymentApplyConfiguration, error) {
 	wanted := ptr.Deref(w.cp.Spec.Workloads, v1alpha1.ControlPlaneWorkloads{})
 	args := append([]string{
 		"syncer",
@@ -121,7 +110,7 @@ func (r *Reconciler) syncer(w *work, replicas int32) (*applyappsv1.DeploymentApp
 	container := r.loggedIn(w, args...).WithImage(r.Image).WithResources(resources(wanted.Resources, defaultManagerResources))
 	container.Env = nil // it calls nothing but the servers and the host
 	pod := withHostToken(r.loginPod(w, syncerName(w.cp), container), hostOwner(w.cp).Syncer())
-	deployment := r.deployment(w.cp, syncerName(w.cp), syncerPart, replicas, pod)
+	deployment := r.deployment(w.cp, syncerName(w.cp), syncerPart, syncers(w.cp), pod)
 	return deployment, configure(w.cp, deployment.Spec.Template, nil)
 }
 
@@ -131,14 +120,8 @@ func syncerArgs(wanted *v1alpha1.ControlPlaneWorkloads) (args []string) {
 	if isolation.Mode != "" {
 		args = append(args, "--network-isolation="+string(isolation.Mode))
 	}
-	for _, flag := range []struct {
-		name     string
-		networks []string
-	}{{"cluster", isolation.ClusterCIDRs}, {"allow", isolation.AllowedCIDRs}} {
-		if len(flag.networks) > 0 {
-			args = append(args, "--network-isolation-"+flag.name+"-cidrs="+strings.Join(slices.Sorted(slices.Values(flag.networks)), ","))
-		}
-	}
+	args = append(args, listFlag("network-isolation-cluster-cidrs", isolation.ClusterCIDRs)...)
+	args = append(args, listFlag("network-isolation-allow-cidrs", isolation.AllowedCIDRs)...)
 	if wanted.LocalImages == v1alpha1.LocalImagesTrusted {
 		args = append(args, "--trust-local-images")
 	}

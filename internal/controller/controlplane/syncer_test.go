@@ -14,7 +14,7 @@ import (
 func TestHostToken(t *testing.T) {
 	r := &Reconciler{}
 	w := &work{cp: named(func(cp *v1alpha1.ControlPlane) { cp.Spec.Workloads = &v1alpha1.ControlPlaneWorkloads{} }), address: "192.0.2.1"}
-	syncer, err := r.syncer(w, 1)
+	syncer, err := r.syncer(w)
 	if err != nil {
 		t.Fatal(err)
 	}

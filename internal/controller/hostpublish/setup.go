@@ -67,10 +67,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 // available.
 var concerned = predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		available := func(o client.Object) bool {
-			return meta.IsStatusConditionTrue(o.(*v1alpha1.ControlPlane).Status.Conditions, v1alpha1.ConditionAvailable)
-		}
-		return !available(e.ObjectOld) && available(e.ObjectNew)
+		return !controlplane.IsAvailable(e.ObjectOld) && controlplane.IsAvailable(e.ObjectNew)
 	},
 })
 
@@ -114,7 +111,7 @@ func (c *connections) connect(ctx context.Context, cp *v1alpha1.ControlPlane) (*
 		return nil, err
 	}
 	bound := func(config *rest.Config) *rest.Config { return planeclient.Bound(config, c.shares, key) }
-	space, err := NewSpace(bound(admin), bound(publisher), c.mapper)
+	space, err := newSpace(bound(admin), bound(publisher), c.mapper)
 	if err != nil {
 		return nil, err
 	}

@@ -31,9 +31,9 @@ type Space struct {
 	Publisher client.Client
 }
 
-// NewSpace returns the system space with clients of the operator's user and of PublisherUser. The
+// newSpace returns the system space with clients of the operator's user and of PublisherUser. The
 // kinds are those of the host: the space is not asked.
-func NewSpace(admin, publisher *rest.Config, mapper meta.RESTMapper) (*Space, error) {
+func newSpace(admin, publisher *rest.Config, mapper meta.RESTMapper) (*Space, error) {
 	s := &Space{}
 	for config, made := range map[*rest.Config]*client.Client{admin: &s.Admin, publisher: &s.Publisher} {
 		c, err := client.New(config, client.Options{Scheme: scheme.Scheme, Mapper: mapper})

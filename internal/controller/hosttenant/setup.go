@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -171,8 +170,6 @@ var changed = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 // reachedOtherwise passes ControlPlanes that come, go, become available or have another address.
 var reachedOtherwise = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*v1alpha1.ControlPlane).Status, e.ObjectNew.(*v1alpha1.ControlPlane).Status
-	available := func(s v1alpha1.ControlPlaneStatus) bool {
-		return meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionAvailable)
-	}
-	return before.Endpoint != after.Endpoint || before.CertificateAuthority != after.CertificateAuthority || available(before) != available(after)
+	return before.Endpoint != after.Endpoint || before.CertificateAuthority != after.CertificateAuthority ||
+		controlplane.IsAvailable(e.ObjectOld) != controlplane.IsAvailable(e.ObjectNew)
 }}

@@ -56,3 +56,17 @@ func TestMany(t *testing.T) {
 		t.Errorf("%d were inside, %d keys are kept", inside, m.Len())
 	}
 }
+
+func TestNested(t *testing.T) {
+	all := map[string]map[string]int{}
+	Delete(all, "acme", "none")
+	Set(all, "acme", "a", 1)
+	Set(all, "acme", "b", 2)
+	Set(all, "acme", "b", 3)
+	Set(all, "globex", "a", 4)
+	Delete(all, "acme", "a")
+	Delete(all, "globex", "a")
+	if len(all) != 1 || len(all["acme"]) != 1 || all["acme"]["b"] != 3 {
+		t.Errorf("there are %v", all)
+	}
+}

@@ -56,13 +56,13 @@ type Root interface {
 	Messages() []Message
 }
 
-// MaxItems is how many items an answer has in all.
-const MaxItems = 30_000
+// maxItems is how many items an answer has in all.
+const maxItems = 30_000
 
 var (
 	errIntrospection = Refuse(errors.New("the schema is not served; it is in the documentation of the search"))
 	errOneWatch      = Refuse(errors.New("a subscription has one watch, and nothing else"))
-	errTooManyItems  = Refuse(fmt.Errorf("the answer has more than %d items in all; ask for less at once", MaxItems))
+	errTooManyItems  = Refuse(fmt.Errorf("the answer has more than %d items in all; ask for less at once", maxItems))
 	errTooManyInputs = Refuse(fmt.Errorf("the query has more than %d searches; ask for less at once", maxInputs))
 )
 
@@ -198,7 +198,7 @@ func (e *execution) related(f *field, all []Related) {
 
 // show counts items, however often a query shows them.
 func (e *execution) show(items []json.RawMessage) {
-	if e.items += len(items); e.items > MaxItems {
+	if e.items += len(items); e.items > maxItems {
 		e.fail(errTooManyItems)
 		return
 	}

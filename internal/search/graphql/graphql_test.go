@@ -161,7 +161,7 @@ func TestRefusals(t *testing.T) {
 		t.Error("half a request is one")
 	}
 	// What is small and has a large answer.
-	if got := ask(t, &fake{items: MaxItems/2 + 1}, "{ search(input: [{}]) { items again: items } }", nil); !strings.Contains(got, "in all") && !strings.Contains(got, "bytes") {
+	if got := ask(t, &fake{items: maxItems/2 + 1}, "{ search(input: [{}]) { items again: items } }", nil); !strings.Contains(got, "in all") && !strings.Contains(got, "bytes") {
 		t.Errorf("%.100s", got)
 	}
 }

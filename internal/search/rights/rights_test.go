@@ -393,13 +393,7 @@ func TestAwait(t *testing.T) {
 	}
 	waited := make(chan error, 1)
 	go func() { waited <- s.Await(t.Context(), "acme", "acme", before) }()
-	for {
-		s.mu.RLock()
-		waits := s.changed != nil
-		s.mu.RUnlock()
-		if waits {
-			break
-		}
+	for !s.changed.Awaited() {
 	}
 	s.bind("globex", "a", "jane")
 	select {
@@ -413,11 +407,11 @@ func TestAwait(t *testing.T) {
 	}
 	s.begin("acme", 100)
 	now, stable := s.Version("acme", "acme")
-	if stable || s.unless("acme", "acme", before) == nil {
+	if stable || s.Await(ended, "acme", "acme", before) == nil {
 		t.Error("rights that are being changed are taken for others")
 	}
 	s.end()
-	if s.unless("acme", "acme", before) != nil || s.unless("acme", "acme", now) == nil {
+	if s.Await(ended, "acme", "acme", before) != nil || s.Await(ended, "acme", "acme", now) == nil {
 		t.Error("the end of a change is not noticed")
 	}
 }

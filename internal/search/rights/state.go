@@ -3,24 +3,19 @@ package rights
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	authzconfig "k8s.io/apiserver/pkg/apis/apiserver"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/server/authorization"
-	"github.com/tenantry/tenantry/internal/server/crd"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/registry/user"
@@ -73,8 +68,8 @@ type State struct {
 	changes    int64
 	// changing is the space in which something is being changed, "" for none, and all for all.
 	changing tenant.Scope
-	// changed is closed at the end of a change, nil if nobody waits for that.
-	changed chan struct{}
+	// changed is told at the end of a change.
+	changed signal.Broadcast
 }
 
 type tenantState struct {
@@ -217,10 +212,7 @@ func (s *State) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changing = ""
-	if s.changed != nil {
-		close(s.changed)
-		s.changed = nil
-	}
+	s.changed.Tell()
 }
 
 // Version returns the version of the rights of a tenant's users in a space, and false while they are
@@ -228,38 +220,6 @@ func (s *State) end() {
 func (s *State) Version(space, userTenant tenant.Name) (Version, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.version(space, userTenant)
-}
-
-// Await waits until the rights of a tenant's users in a space are not being changed, and have another version. Its error is that of ctx.
-func (s *State) Await(ctx context.Context, space, userTenant tenant.Name, not Version) error {
-	for {
-		changed := s.unless(space, userTenant, not)
-		if changed == nil {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// unless returns what is closed when rights have changed, nil if those in a space are of another version.
-func (s *State) unless(space, userTenant tenant.Name, not Version) <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if v, stable := s.version(space, userTenant); stable && v != not {
-		return nil
-	}
-	if s.changed == nil {
-		s.changed = make(chan struct{})
-	}
-	return s.changed
-}
-
-func (s *State) version(space, userTenant tenant.Name) (Version, bool) {
 	v := s.everywhere
 	for _, n := range []tenant.Name{space, userTenant} {
 		own := s.versions[n]
@@ -269,240 +229,10 @@ func (s *State) version(space, userTenant tenant.Name) (Version, bool) {
 	return v, stable
 }
 
-// as returns an object as what it must be, zero if it has gone.
-func as[T runtime.Object](obj runtime.Object) (T, error) {
-	var none T
-	if obj == nil {
-		return none, nil
-	}
-	typed, ok := obj.(T)
-	if !ok {
-		return none, fmt.Errorf("unexpected object %T", obj)
-	}
-	return typed, nil
-}
-
-func failing(err error) func() error { return func() error { return err } }
-
-// rbacObject is a pointer to an object of RBAC.
-type rbacObject[T any] interface {
-	*T
-	runtime.Object
-	metav1.Object
-}
-
-// setRBAC tells the index of an object by the names of the flattened view.
-func setRBAC[T any, P rbacObject[T]](s *State, p storage.Place, obj runtime.Object) func() error {
-	return func() error {
-		flat := P(new(T))
-		if obj != nil {
-			stored, ok := obj.DeepCopyObject().(P)
-			if !ok {
-				return fmt.Errorf("unexpected object %T", obj)
-			}
-			flat = stored
-		}
-		flat.SetNamespace(p.Namespace)
-		flat.SetName(p.Name)
-		tenant.FlattenObject(p.Space, flat)
-		return s.rbac.Set(flat, obj == nil)
-	}
-}
-
-func (s *State) setRoleBinding(p storage.Place, obj runtime.Object) func() error {
-	set := setRBAC[rbacv1.RoleBinding](s, p, obj)
-	return func() error {
-		s.countBinding(p, obj == nil)
-		return set()
-	}
-}
-
-func (s *State) countBinding(p storage.Place, deleted bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, known := s.bindings[p]
-	if known == !deleted {
-		return
-	}
-	in := s.bound[p.Space]
-	if in == nil {
-		in = map[string]int{}
-		s.bound[p.Space] = in
-	}
-	if deleted {
-		delete(s.bindings, p)
-		in[p.Namespace]--
-	} else {
-		s.bindings[p] = struct{}{}
-		in[p.Namespace]++
-	}
-	if in[p.Namespace] == 0 {
-		delete(in, p.Namespace)
-	}
-	if len(in) == 0 {
-		delete(s.bound, p.Space)
-	}
-}
-
-// boundIn returns the namespaces of a space that have RoleBindings, sorted.
-func (s *State) boundIn(n tenant.Name) []string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.Sorted(maps.Keys(s.bound[n]))
-}
-
-// setTenant ignores what changes often and decides nothing, such as how much is stored.
-func (s *State) setTenant(p storage.Place, obj runtime.Object) func() error {
-	n := tenant.Name(p.Name)
-	var now tenantState
-	t, err := as[*v1alpha1.Tenant](obj)
-	if err != nil {
-		return failing(err)
-	}
-	if t != nil {
-		now = tenantState{uid: t.UID, labels: t.Labels, terminating: t.DeletionTimestamp != nil, suspended: t.Spec.Suspended}
-	}
-	before := s.tenant(n)
-	if before.uid == now.uid && before.terminating == now.terminating && before.suspended == now.suspended && maps.Equal(before.labels, now.labels) {
-		return nil
-	}
-	return func() error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if now.uid == "" {
-			delete(s.tenants, n)
-		} else {
-			s.tenants[n] = now
-		}
-		return nil
-	}
-}
-
-func (s *State) setPolicy(p storage.Place, obj runtime.Object) func() error {
-	policy, err := as[*v1alpha1.TenantAccessPolicy](obj)
-	if err != nil {
-		return failing(err)
-	}
-	return func() error {
-		if policy != nil {
-			s.grants.Set(policy)
-			return nil
-		}
-		gone := &v1alpha1.TenantAccessPolicy{}
-		gone.Name, gone.Annotations = p.Name, map[string]string{tenant.Annotation: string(p.Space)}
-		s.grants.Delete(gone)
-		return nil
-	}
-}
-
-func (s *State) setUser(p storage.Place, obj runtime.Object) func() error {
-	u, err := as[*v1alpha1.User](obj)
-	if err != nil {
-		return failing(err)
-	}
-	return func() error {
-		if before, known := s.stored[p]; known {
-			s.users.Delete(before)
-			delete(s.stored, p)
-		}
-		if u != nil {
-			s.users.Set(u)
-			s.stored[p] = u
-		}
-		return nil
-	}
-}
-
-func (s *State) setNamespace(p storage.Place, obj runtime.Object) func() error {
-	creator := ""
-	if obj != nil {
-		if accessor, err := meta.Accessor(obj); err == nil {
-			creator = accessor.GetLabels()[tenant.CreatedByLabel]
-		}
-	}
-	s.mu.RLock()
-	before := s.creators[p.Space][p.Name]
-	s.mu.RUnlock()
-	if before == creator {
-		return nil
-	}
-	return func() error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		in := s.creators[p.Space]
-		if in == nil {
-			in = map[string]string{}
-			s.creators[p.Space] = in
-		}
-		in[p.Name] = creator
-		if creator == "" {
-			delete(in, p.Name)
-		}
-		if len(in) == 0 {
-			delete(s.creators, p.Space)
-		}
-		return nil
-	}
-}
-
-// createdBy returns the namespaces of a space that Users with some UIDs have created.
-func (s *State) createdBy(n tenant.Name, uids sets.Set[string]) []string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var names []string
-	for name, uid := range s.creators[n] {
-		if uids.Has(uid) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func (s *State) setDefinition(p storage.Place, obj runtime.Object) func() error {
-	resource := schema.ParseGroupResource(p.Name)
-	var now *definition
-	d, err := as[*apiextensionsv1.CustomResourceDefinition](obj)
-	if err != nil {
-		return failing(err)
-	}
-	if d != nil {
-		now = newDefinition(d)
-	}
-	s.mu.RLock()
-	before, known := s.definitions[p.Space][resource]
-	s.mu.RUnlock()
-	if known == (now != nil) && (now == nil || *now == before) {
-		return nil
-	}
-	return func() error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		in := s.definitions[p.Space]
-		if in == nil {
-			in = map[schema.GroupResource]definition{}
-			s.definitions[p.Space] = in
-		}
-		if now == nil {
-			delete(in, resource)
-		} else {
-			in[resource] = *now
-		}
-		if len(in) == 0 {
-			delete(s.definitions, p.Space)
-		}
-		return nil
-	}
-}
-
-func newDefinition(d *apiextensionsv1.CustomResourceDefinition) *definition {
-	established := slices.ContainsFunc(d.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+// Await waits until the rights of a tenant's users in a space are not being changed, and have another version. Its error is that of ctx.
+func (s *State) Await(ctx context.Context, space, userTenant tenant.Name, not Version) error {
+	return s.changed.Await(ctx, func() bool {
+		v, stable := s.Version(space, userTenant)
+		return stable && v != not
 	})
-	served := slices.ContainsFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
-	_, marked := d.Labels[tenant.PublishedDefinitionLabel]
-	return &definition{
-		serves:    established && served,
-		published: marked && crd.IsShown(d),
-		was:       marked,
-	}
 }

@@ -35,7 +35,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	}
 	webhook := identities.NewWebhook()
 	b.Cleanup(webhook.Close)
-	webhook.Know("hook", authenticationv1.UserInfo{Username: "jane", Groups: []string{"g"}, Extra: map[string]authenticationv1.ExtraValue{ClaimKey: {"a"}}})
+	webhook.Know("hook", authenticationv1.UserInfo{Username: "jane", Groups: []string{"g"}, Extra: map[string]authenticationv1.ExtraValue{extraKey: {"a"}}})
 	kubeconfig, err := webhook.Kubeconfig()
 	if err != nil {
 		b.Fatal(err)

@@ -135,18 +135,18 @@ func (b *builder) issuers(ctx context.Context) (authenticator.Token, apiserver.A
 	if err != nil {
 		return nil, config.Anonymous, fmt.Errorf("configuring token issuers: %w", err)
 	}
-	return namedTokens(delegate, "token issuer", []string{ClaimKey}, func(token string) bool {
+	return namedTokens(delegate, "token issuer", []string{extraKey}, func(token string) bool {
 		return slices.Contains(b.Options.SystemIssuers, webtoken.Parse(token).Text("iss"))
 	}), config.Anonymous, nil
 }
 
-// tenantMapping maps a claim to ClaimKey. A token without the claim names no tenant.
+// tenantMapping maps a claim to extraKey. A token without the claim names no tenant.
 func tenantMapping(claim string) []apiserver.ExtraMapping {
 	if claim == "" {
 		return nil
 	}
 	return []apiserver.ExtraMapping{{
-		Key:             ClaimKey,
+		Key:             extraKey,
 		ValueExpression: "claims[?" + strconv.Quote(claim) + `].orValue("")`,
 	}}
 }

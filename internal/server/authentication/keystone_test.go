@@ -224,8 +224,8 @@ func TestKeystoneIsLast(t *testing.T) {
 	server, config := newKeystone(t)
 	webhook := identities.NewWebhook()
 	t.Cleanup(webhook.Close)
-	webhook.Know(fake.Token(2), authenticationv1.UserInfo{Username: "hook", Extra: map[string]authenticationv1.ExtraValue{ClaimKey: {"a"}}})
-	webhook.Know(fake.Token(3), authenticationv1.UserInfo{Username: "keystone:u", Extra: map[string]authenticationv1.ExtraValue{ClaimKey: {"a"}}})
+	webhook.Know(fake.Token(2), authenticationv1.UserInfo{Username: "hook", Extra: map[string]authenticationv1.ExtraValue{extraKey: {"a"}}})
+	webhook.Know(fake.Token(3), authenticationv1.UserInfo{Username: "keystone:u", Extra: map[string]authenticationv1.ExtraValue{extraKey: {"a"}}})
 	kubeconfig, err := webhook.Kubeconfig()
 	if err != nil {
 		t.Fatal(err)

@@ -14,10 +14,10 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// ClaimKey is the key of a user's extra under which identity providers (a front proxy, a
+// extraKey is the key of a user's extra under which identity providers (a front proxy, a
 // webhook, the mappings of an AuthenticationConfiguration) name the tenant unless another
 // one is configured. The server reads it once and replaces it by the accepted tenant.
-const ClaimKey = tenant.UserExtraKey
+const extraKey = tenant.UserExtraKey
 
 // Keys of the extra in the answers of k8s-keystone-auth. Names of domains can
 // change and be taken by others, so their ids come first.
@@ -45,7 +45,7 @@ type Options struct {
 	RequestHeaderSystem bool
 	WebhookSystem       bool
 	// OIDCTenantClaim is the claim of a token that names the tenant, with the
-	// --oidc-* flags. An AuthenticationConfiguration maps it to ClaimKey.
+	// --oidc-* flags. An AuthenticationConfiguration maps it to extraKey.
 	OIDCTenantClaim string
 	// KeystoneConfig is the file of a KeystoneConfiguration; empty for no Keystone.
 	KeystoneConfig string
@@ -62,8 +62,8 @@ func NewOptions(upstream *kubeoptions.BuiltInAuthenticationOptions) Options {
 	}
 	return Options{
 		Upstream:                upstream,
-		RequestHeaderTenantKeys: []string{ClaimKey},
-		WebhookTenantKeys:       []string{ClaimKey, keystoneDomainID, keystoneDomainName},
+		RequestHeaderTenantKeys: []string{extraKey},
+		WebhookTenantKeys:       []string{extraKey, keystoneDomainID, keystoneDomainName},
 	}
 }
 
@@ -84,7 +84,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Whether the token webhook may name the tenant \"system\".")
 	fs.StringVar(&o.OIDCTenantClaim, "oidc-tenant-claim", o.OIDCTenantClaim,
 		"Claim that names the user's tenant in tokens of --oidc-issuer-url. In a file of --authentication-config, map it "+
-			"to the extra "+ClaimKey+" instead.")
+			"to the extra "+extraKey+" instead.")
 	fs.StringVar(&o.KeystoneConfig, "keystone-config", o.KeystoneConfig,
 		"Configuration file of an OpenStack Keystone whose tokens authenticate, a KeystoneConfiguration of config.tenantry.io/v1alpha1. "+
 			"It is read again when it changes.")
@@ -108,7 +108,7 @@ func (o *Options) Validate() []error {
 	}
 	if o.OIDCTenantClaim != "" && (o.Upstream.OIDC == nil || o.Upstream.OIDC.IssuerURL == "") {
 		errs = append(errs, fmt.Errorf("--oidc-tenant-claim needs --oidc-issuer-url; "+
-			"in a file of --authentication-config, map the claim to the extra %s", ClaimKey))
+			"in a file of --authentication-config, map the claim to the extra %s", extraKey))
 	}
 	if o.KeystoneSystem && o.KeystoneConfig == "" {
 		errs = append(errs, errors.New("--keystone-allow-system needs --keystone-config"))

@@ -27,11 +27,11 @@ func TestCachedForOneTenant(t *testing.T) {
 		want          string
 		asked         int // of the webhook, about a token it still knows
 	}{
-		"of a tenant":             {extra: map[string]authenticationv1.ExtraValue{ClaimKey: {"a"}}, want: "jane of a", asked: 2},
+		"of a tenant":             {extra: map[string]authenticationv1.ExtraValue{extraKey: {"a"}}, want: "jane of a", asked: 2},
 		"of the default tenant":   {defaultTenant: "a", want: "jane of a", asked: 2},
-		"of another tenant":       {extra: map[string]authenticationv1.ExtraValue{ClaimKey: {"b"}}, want: "jane of b", asked: 1},
+		"of another tenant":       {extra: map[string]authenticationv1.ExtraValue{extraKey: {"b"}}, want: "jane of b", asked: 1},
 		"of no tenant":            {want: "jane of ", asked: 1},
-		"of the system's tenants": {extra: map[string]authenticationv1.ExtraValue{ClaimKey: {"system"}}, want: "jane of system", asked: 1},
+		"of the system's tenants": {extra: map[string]authenticationv1.ExtraValue{extraKey: {"system"}}, want: "jane of system", asked: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			webhook := identities.NewWebhook()

@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -20,10 +22,10 @@ type index struct {
 	shared map[string]state
 	// visible are the names of those that spaces see, sorted.
 	visible []string
-	// last is the resource version of the last change of a shared definition, and next
-	// is closed when there is another.
+	// last is the resource version of the last change of a shared definition, and more
+	// is told when there is another.
 	last uint64
-	next chan struct{}
+	more signal.Broadcast
 }
 
 // state is what is known of a shared definition.
@@ -35,7 +37,7 @@ type state struct {
 }
 
 func newIndex() *index {
-	return &index{own: make(map[tenant.Name]map[string]struct{}), shared: make(map[string]state), next: make(chan struct{})}
+	return &index{own: make(map[tenant.Name]map[string]struct{}), shared: make(map[string]state)}
 }
 
 // set notes a definition.
@@ -47,10 +49,7 @@ func (i *index) set(definition *metav1.PartialObjectMetadata) {
 		i.setShared(definition)
 		return
 	}
-	if i.own[n] == nil {
-		i.own[n] = make(map[string]struct{})
-	}
-	i.own[n][definition.Name] = struct{}{}
+	keyed.Set(i.own, n, definition.Name, struct{}{})
 }
 
 func (i *index) setShared(definition *metav1.PartialObjectMetadata) {
@@ -81,10 +80,7 @@ func (i *index) unset(definition *metav1.PartialObjectMetadata) {
 		}
 		return
 	}
-	delete(i.own[n], definition.Name)
-	if len(i.own[n]) == 0 {
-		delete(i.own, n)
-	}
+	keyed.Delete(i.own, n, definition.Name)
 }
 
 // replace forgets what is not among definitions, which are those of a version.
@@ -112,8 +108,7 @@ func (i *index) changed(version string) {
 		i.last = max(i.last, parsed)
 	}
 	i.visible = slices.DeleteFunc(slices.Sorted(maps.Keys(i.shared)), func(name string) bool { return !i.shared[name].published })
-	close(i.next)
-	i.next = make(chan struct{})
+	i.more.Tell()
 }
 
 // defines reports whether the space of n has a definition of its own.
@@ -154,7 +149,7 @@ func (i *index) names() []string {
 func (i *index) changes() (last uint64, next <-chan struct{}) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	return i.last, i.next
+	return i.last, i.more.Next()
 }
 
 // isDeleted reports whether a shared definition is being deleted.

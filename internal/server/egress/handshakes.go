@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/bounds"
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/roundtrip"
-	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -52,7 +52,7 @@ func refused(err error) roundtrip.Func {
 
 // turns are those of the tenants whose webhooks' certificates are being verified. They are the process's, because what
 // makes connections for a tenant comes and goes.
-var turns waiting.Turns
+var turns = keyed.Turns[tenant.Name]{Each: 1}
 
 // handshakes is a transport by which a tenant has one certificate verified at a time.
 type handshakes struct {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -43,24 +44,14 @@ func (l *NamespaceWatch) Bind(ctx context.Context, name tenant.Flat) (context.Co
 	if l.ends == nil {
 		l.ends = map[tenant.Flat]map[*bound]struct{}{}
 	}
-	if l.ends[name] == nil {
-		l.ends[name] = map[*bound]struct{}{}
-	}
-	l.ends[name][b] = struct{}{}
+	keyed.Set(l.ends, name, b, struct{}{})
 	b.uid = l.Known(name) // what changes from now on ends it
 	l.mu.Unlock()
 	return ctx, func() {
 		end(nil)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.forget(name, b)
-	}
-}
-
-func (l *NamespaceWatch) forget(name tenant.Flat, b *bound) {
-	delete(l.ends[name], b)
-	if len(l.ends[name]) == 0 {
-		delete(l.ends, name)
+		keyed.Delete(l.ends, name, b)
 	}
 }
 
@@ -85,7 +76,7 @@ func (l *NamespaceWatch) namespaceChanged(obj any, gone bool) {
 	for b := range l.ends[name] {
 		if gone || b.uid != ns.UID {
 			b.end(errNamespaceGone)
-			l.forget(name, b)
+			keyed.Delete(l.ends, name, b)
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -33,12 +36,12 @@ type Config struct {
 	HomeOf func(ctx context.Context, n tenant.Name, namespace string) (names.Namespace, error)
 	// GoesOn says that a request does nothing more but to pass bytes on, and is counted by Streams. May be nil.
 	GoesOn func(context.Context)
-	// Streams is how many connections a tenant may have at once. Zero is DefaultStreams.
+	// Streams is how many connections a tenant may have at once. Zero is defaultStreams.
 	Streams int
 }
 
-// DefaultStreams is how many connections a tenant may have at once on a server.
-const DefaultStreams = 100
+// defaultStreams is how many connections a tenant may have at once on a server.
+const defaultStreams = 100
 
 // host connects to the pods of the host.
 type host struct {
@@ -49,14 +52,14 @@ type host struct {
 	pods      metadata.Getter
 	// pod reads a pod of the request's space.
 	pod     rest.Getter
-	streams *streams
+	streams streams
 }
 
 func newHost(config Config, pod rest.Getter) (*host, error) {
 	if config.GoesOn == nil {
 		config.GoesOn = func(context.Context) {}
 	}
-	h := &host{config: config, pod: pod, streams: newStreams(config.Streams)}
+	h := &host{config: config, pod: pod, streams: streams{most: cmp.Or(config.Streams, defaultStreams)}}
 	var err error
 	if h.base, _, err = restclient.DefaultServerUrlFor(config.Host); err != nil {
 		return nil, fmt.Errorf("reading the address of the host cluster: %w", err)
@@ -73,6 +76,23 @@ func newHost(config Config, pod rest.Getter) (*host, error) {
 	}
 	h.pods = client.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
 	return h, nil
+}
+
+// streams are the connections of each tenant.
+type streams struct {
+	most int
+	open keyed.Map[tenant.Name, struct{}]
+}
+
+// begin counts a connection, and reports whether the tenant may have one more. end may be called more than once: whoever
+// closes a stream may do so, and the tenant must not get another one for it.
+func (s *streams) begin(n tenant.Name) (end func(), ok bool) {
+	_, connections, end := s.open.Use(n, func() struct{} { return struct{}{} })
+	if connections > s.most {
+		end()
+		return nil, false
+	}
+	return sync.OnceFunc(end), true
 }
 
 // requestTimeout is how long the host has to say what pod there is.

@@ -53,7 +53,7 @@ type Metrics struct {
 	// pods lists those of the request's space.
 	pods   rest.Lister
 	used   resourceclient.PodMetricsesGetter
-	asking *streams
+	asking streams
 }
 
 var (
@@ -68,7 +68,7 @@ func newMetrics(h *host, pods rest.Lister) (*Metrics, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of the host cluster's metrics: %w", err)
 	}
-	return &Metrics{rest.NewDefaultTableConvertor(metricsv1beta1.Resource("pods")), h, pods, used, newStreams(maxMetrics)}, nil
+	return &Metrics{rest.NewDefaultTableConvertor(metricsv1beta1.Resource("pods")), h, pods, used, streams{most: maxMetrics}}, nil
 }
 
 // Group returns the API group that serves them.

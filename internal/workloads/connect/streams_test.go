@@ -7,7 +7,7 @@ import (
 )
 
 func TestAStreamEndsOnce(t *testing.T) {
-	s := newStreams(2)
+	s := streams{most: 2}
 	begin := func() func() {
 		t.Helper()
 		end, ok := s.begin("acme")

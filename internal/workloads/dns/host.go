@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
@@ -60,7 +60,7 @@ func idOf(p place) tenantID { return tenantID{p.Installation, p.TenantUID, p.own
 type hostState struct {
 	pods, services, slices, namespaces cache.SharedIndexInformer
 	// changed is told when it may be known of an address whose it is.
-	changed broadcast
+	changed signal.Broadcast
 }
 
 func newHostState(client kubernetes.Interface) (*hostState, error) {
@@ -86,7 +86,7 @@ func newHostState(client kubernetes.Interface) (*hostState, error) {
 		}
 	}
 	wake := cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { h.changed.tell() }, UpdateFunc: func(any, any) { h.changed.tell() }, DeleteFunc: func(any) { h.changed.tell() },
+		AddFunc: func(any) { h.changed.Tell() }, UpdateFunc: func(any, any) { h.changed.Tell() }, DeleteFunc: func(any) { h.changed.Tell() },
 	}
 	for _, informer := range []cache.SharedIndexInformer{h.pods, h.namespaces} {
 		if _, err := informer.AddEventHandler(wake); err != nil {
@@ -341,29 +341,4 @@ func (h *hostState) namesAt(of tenantID, address netip.Addr, most int) (found []
 func indexed[T any](informer cache.SharedIndexInformer, index, value string) []T {
 	all, _ := objects.Indexed[T](informer.GetIndexer(), index, value)
 	return all
-}
-
-// broadcast tells all who wait that something has changed.
-type broadcast struct {
-	mu sync.Mutex
-	ch chan struct{}
-}
-
-// next returns a channel that is closed at the next change.
-func (b *broadcast) next() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ch == nil {
-		b.ch = make(chan struct{})
-	}
-	return b.ch
-}
-
-func (b *broadcast) tell() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ch != nil {
-		close(b.ch)
-		b.ch = nil
-	}
 }

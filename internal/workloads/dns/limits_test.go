@@ -220,12 +220,12 @@ func TestWaiting(t *testing.T) {
 	waits(greedy, maxWaiting-1)
 	_ = s.host.namespaces.GetIndexer().Add(namespace(shop))
 	_ = s.host.pods.GetIndexer().Add(pod("a", shop, modest.String()))
-	s.host.changed.tell()
+	s.host.changed.Tell()
 	if !<-told {
 		t.Error("it is not told whose its address is")
 	}
 	_ = s.host.pods.GetIndexer().Add(pod("b", shop, greedy.String()))
-	s.host.changed.tell()
+	s.host.changed.Tell()
 	for range maxWaiting - 1 {
 		<-ended
 	}

@@ -180,7 +180,7 @@ func (s *server) whoAsks(address netip.Addr) (place, bool) {
 	timer := time.NewTimer(s.patience)
 	defer timer.Stop()
 	for {
-		changed := s.host.changed.next()
+		changed := s.host.changed.Next()
 		if n, ok := s.host.clientAt(address); ok {
 			return n, true
 		}

@@ -31,9 +31,9 @@ const (
 	portPackets
 )
 
-// CanaryPriorityClass is the PriorityClass of the host that the canaries have. They come before pods of spaces, with
+// canaryPriorityClass is the PriorityClass of the host that the canaries have. They come before pods of spaces, with
 // which a tenant could fill the nodes otherwise until nobody knows whether the host enforces policies.
-const CanaryPriorityClass = "tenantry-workloads-canaries"
+const canaryPriorityClass = "tenantry-workloads-canaries"
 
 // CanaryNames are the names of the canaries.
 var CanaryNames = []string{canaryListener, canaryDialer}
@@ -113,7 +113,7 @@ func canaryPod(namespace, installation, name, image string, args []string) *core
 	return &corev1.Pod{
 		ObjectMeta: canaryMeta(namespace, installation, name),
 		Spec: corev1.PodSpec{
-			PriorityClassName: CanaryPriorityClass,
+			PriorityClassName: canaryPriorityClass,
 			RestartPolicy:     corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
 			TerminationGracePeriodSeconds: new(int64(1)), ActiveDeadlineSeconds: new(int64(600)), DNSPolicy: corev1.DNSDefault,
 			SecurityContext: &corev1.PodSecurityContext{

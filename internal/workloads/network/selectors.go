@@ -17,9 +17,9 @@ const LabelPrefix = names.Prefix + "l-"
 // absentPrefix begins labels that nothing has, in the place of the platform's: nothing in a space has those.
 const absentPrefix = names.Prefix + "absent-"
 
-// MaxLabels is how many labels of a space's namespace its host's has. Those beyond, in the order of their keys, are
+// maxLabels is how many labels of a space's namespace its host's has. Those beyond, in the order of their keys, are
 // not there for selectors of policies.
-const MaxLabels = 128
+const maxLabels = 128
 
 // NamespaceLabels returns the labels that a host's namespace has for the selectors of policies in its space. Their keys
 // are hashed: as they are, they would tell the host what to do, and may be as long as keys can be.
@@ -29,7 +29,7 @@ func NamespaceLabels(of map[string]string) map[string]string {
 		on[hostKey(corev1.LabelMetadataName)] = name
 	}
 	for _, key := range slices.Sorted(maps.Keys(of)) {
-		if len(on) == MaxLabels {
+		if len(on) == maxLabels {
 			break
 		}
 		on[hostKey(key)] = of[key]

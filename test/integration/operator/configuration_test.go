@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -325,17 +324,7 @@ var _ = Describe("A configured server, run as its StatefulSet says", Ordered, fu
 		said := string(server.Err.Contents())
 		Expect(said).To(ContainSubstring("limitedResources"))
 
-		template := get(ctx, &appsv1.StatefulSet{}, cp.Name).Spec.Template
-		failed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "misled-0", Labels: template.Labels}, Spec: template.Spec}
-		failed.Spec.Volumes = append(failed.Spec.Volumes, corev1.Volume{Name: "state"})
-		Expect(admin.Create(ctx, failed)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(admin.Delete(ctx, failed, client.GracePeriodSeconds(0))).To(Succeed()) })
-		failed.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: "tenantry", Image: image, ImageID: "x",
-			State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: said, FinishedAt: metav1.NewTime(time.Now())}},
-		}}
-		Expect(admin.Status().Update(ctx, failed)).To(Succeed())
+		failedPod(ctx, "misled-0", get(ctx, &appsv1.StatefulSet{}, cp.Name).Spec.Template, said)
 		condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonPodFailing)
 		Expect(condition.Message).To(ContainSubstring("limitedResources"))
 	}, NodeTimeout(specTimeout))

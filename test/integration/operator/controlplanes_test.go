@@ -110,9 +110,7 @@ var _ = Describe("A ControlPlane", func() {
 	It("has pods that the restricted Pod Security Standard lets run", func(ctx SpecContext) {
 		cp := newControlPlane("restricted")
 		create(ctx, cp)
-		template := get(ctx, &appsv1.StatefulSet{}, cp.Name).Spec.Template
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "restricted-0", Labels: template.Labels}, Spec: template.Spec}
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "state"})
+		pod := newPod("restricted-0", get(ctx, &appsv1.StatefulSet{}, cp.Name).Spec.Template)
 		Expect(admin.Create(ctx, pod.DeepCopy(), client.DryRunAll)).To(Succeed())
 		Expect(pod.Spec.Containers[0].Image).To(Equal(image))
 		Expect(pod.Spec.SecurityContext.RunAsUser).To(BeNil())

@@ -1,8 +1,6 @@
 package operator
 
 import (
-	"time"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -104,19 +102,7 @@ var _ = Describe("A problem of a ControlPlane", func() {
 	It("is what a server says at its end", func(ctx SpecContext) {
 		cp := newControlPlane("failing")
 		createAvailable(ctx, cp)
-		template := get(ctx, &appsv1.StatefulSet{}, cp.Name).Spec.Template
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "failing-0", Labels: template.Labels}, Spec: template.Spec}
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "state"})
-		Expect(admin.Create(ctx, pod)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(admin.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed()) })
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: "tenantry", Image: image, ImageID: "x",
-			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}},
-			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-				ExitCode: 1, Message: "I1123 a line\ntenantry: the disk is full\n", FinishedAt: metav1.NewTime(time.Now()),
-			}},
-		}}
-		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
+		pod := failedPod(ctx, "failing-0", get(ctx, &appsv1.StatefulSet{}, cp.Name).Spec.Template, "I1123 a line\ntenantry: the disk is full\n")
 		condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonPodFailing)
 		Expect(condition.Message).To(Equal("pod failing-0: CrashLoopBackOff: tenantry: the disk is full"))
 		expectEvent(ctx, namespace, cp.Name, v1alpha1.ReasonPodFailing)

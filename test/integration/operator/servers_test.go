@@ -275,15 +275,7 @@ var _ = Describe("The servers and managers of a ControlPlane, run as its Deploym
 			said := string(refused.Err.Contents())
 			Expect(said).To(ContainSubstring("the prefix of etcd is not this control plane's"))
 
-			template := getPodTemplate(ctx, second.Name)
-			failed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: second.Name + "-x", Labels: template.Labels}, Spec: template.Spec}
-			Expect(admin.Create(ctx, failed)).To(Succeed())
-			failed.Status.ContainerStatuses = []corev1.ContainerStatus{{
-				Name: "tenantry", Image: image, ImageID: "x",
-				State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: said, FinishedAt: metav1.NewTime(time.Now())}},
-			}}
-			Expect(admin.Status().Update(ctx, failed)).To(Succeed())
+			failed := failedPod(ctx, second.Name+"-x", getPodTemplate(ctx, second.Name), said)
 			condition := expectCondition(ctx, second.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonPodFailing)
 			Expect(condition.Message).To(SatisfyAll(ContainSubstring("choose another prefix"), ContainSubstring(taken)))
 
@@ -394,8 +386,7 @@ var _ = Describe("The servers and managers of a ControlPlane, run as its Deploym
 	It("are not ready while etcd is away, which the ControlPlane says, and go on by themselves", func(ctx SpecContext) {
 		setPods := func(ready bool) { // as a kubelet does that asks servers
 			GinkgoHelper()
-			template := getPodTemplate(ctx, name)
-			of := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-x", Labels: template.Labels}, Spec: template.Spec}
+			of := newPod(name+"-x", getPodTemplate(ctx, name))
 			Expect(client.IgnoreAlreadyExists(admin.Create(ctx, of))).To(Succeed())
 			get(ctx, of, of.Name)
 			of.Status.ContainerStatuses = []corev1.ContainerStatus{{

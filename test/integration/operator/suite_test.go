@@ -272,6 +272,30 @@ func change[T client.Object](ctx context.Context, object T, name string, how fun
 	}).Should(Succeed())
 }
 
+// newPod returns a pod of a template, as the host would make it, with the volume of a StatefulSet.
+func newPod(name string, template corev1.PodTemplateSpec) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: template.Labels}, Spec: template.Spec}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "state"})
+	return pod
+}
+
+// failedPod makes a pod whose server has said something at its end.
+func failedPod(ctx context.Context, name string, template corev1.PodTemplateSpec, said string) *corev1.Pod {
+	GinkgoHelper()
+	pod := newPod(name, template)
+	Expect(admin.Create(ctx, pod)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.IgnoreNotFound(admin.Delete(ctx, pod, client.GracePeriodSeconds(0)))).To(Succeed())
+	})
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "tenantry", Image: image, ImageID: "x",
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: said, FinishedAt: metav1.NewTime(time.Now())}},
+	}}
+	Expect(admin.Status().Update(ctx, pod)).To(Succeed())
+	return pod
+}
+
 func secret(ctx context.Context, name string) *corev1.Secret {
 	GinkgoHelper()
 	return get(ctx, &corev1.Secret{}, name)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/utils/lru"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -130,20 +131,14 @@ func (p *pendingDefinitions) add(ctx context.Context, n tenant.Name, definition 
 	if p.of == nil {
 		p.of = map[tenant.Name]map[*pendingDefinition]bool{}
 	}
-	if p.of[n] == nil {
-		p.of[n] = map[*pendingDefinition]bool{}
-	}
-	p.of[n][definition] = true
+	keyed.Set(p.of, n, definition, true)
 	context.AfterFunc(ctx, func() { time.AfterFunc(pendingTime, func() { p.remove(n, definition) }) })
 }
 
 func (p *pendingDefinitions) remove(n tenant.Name, definition *pendingDefinition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.of[n], definition)
-	if len(p.of[n]) == 0 {
-		delete(p.of, n)
-	}
+	keyed.Delete(p.of, n, definition)
 }
 
 func costsOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) DefinitionCosts {

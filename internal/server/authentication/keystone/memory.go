@@ -91,8 +91,8 @@ func (m *memory) remembered(digest string) (verdict, bool) {
 // lookUp asks Keystone, for all requests that wait for the same secret. It ends with
 // none of them.
 func (m *memory) lookUp(client, digest string, ask ask) (verdict, error) {
-	release, ok := m.places.acquire(client)
-	if !ok {
+	release, err := m.places.acquire(client)
+	if err != nil {
 		m.results.WithLabelValues(resultBusy).Inc()
 		return verdict{}, identity.Unavailable(errBusy)
 	}

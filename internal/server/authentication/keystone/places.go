@@ -51,38 +51,18 @@ func clientOf(remote string) string {
 // them, and waits for itself.
 type places struct {
 	all     chan struct{}
-	clients keyed.Map[string, chan struct{}]
+	clients keyed.Turns[string]
 }
 
-func newPlaces() *places { return &places{all: make(chan struct{}, maxLookups)} }
+func newPlaces() *places {
+	return &places{all: make(chan struct{}, maxLookups), clients: keyed.Turns[string]{Each: maxOfClient, Waiting: maxWaiting}}
+}
 
-// acquire takes a place and reports whether there was one in time.
-func (p *places) acquire(client string) (release func(), ok bool) {
-	own, present, leave := p.clients.Use(client, func() chan struct{} { return make(chan struct{}, maxOfClient) })
-	if present > maxOfClient+maxWaiting {
-		leave()
-		return nil, false
-	}
-	timer := time.NewTimer(maxWait)
-	defer timer.Stop()
-	select {
-	case own <- struct{}{}:
-	case <-timer.C:
-		leave()
-		return nil, false
-	}
-	select {
-	case p.all <- struct{}{}:
-	case <-timer.C:
-		<-own
-		leave()
-		return nil, false
-	}
-	return func() {
-		<-p.all
-		<-own
-		leave()
-	}, true
+// acquire takes a place. Its error is that there was none in time, or that too many wait.
+func (p *places) acquire(client string) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
+	defer cancel()
+	return p.clients.Take(ctx, client, p.all)
 }
 
 // addressOf returns the client's address in the context of its request, empty if it is not known.
