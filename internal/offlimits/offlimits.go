@@ -3,7 +3,7 @@ package offlimits
 import "net/netip"
 
 // Networks are off limits whatever is configured.
-var Networks = parse(
+var Networks = MustParse(
 	// This machine.
 	"127.0.0.0/8", "::1/128", "0.0.0.0/8", "::/128",
 	// Links, with the metadata of most clouds, which have credentials.
@@ -33,7 +33,8 @@ var (
 // by Embedded, leaves them out.
 var Obsolete = []netip.Prefix{sixToFour, compatible}
 
-func parse(all ...string) []netip.Prefix {
+// MustParse returns networks as they are written. It panics if one cannot be read.
+func MustParse(all ...string) []netip.Prefix {
 	parsed := make([]netip.Prefix, len(all))
 	for i := range all {
 		parsed[i] = netip.MustParsePrefix(all[i])

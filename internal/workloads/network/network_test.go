@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/tenantry/tenantry/internal/offlimits"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
@@ -433,7 +434,7 @@ func TestGuards(t *testing.T) {
 		peer.PodSelector.MatchLabels["app.kubernetes.io/instance"] != "one" || peer.PodSelector.MatchLabels["app.kubernetes.io/component"] != "control-plane" {
 		t.Errorf("behind the address of a ControlPlane's API, pods reach %v", peer)
 	}
-	guards := Guards(web.home, NewRanges(nil, nil), Reachable{Namespace: "ours", Addresses: prefixes("192.168.1.4/32")})
+	guards := Guards(web.home, NewRanges(nil, nil), Reachable{Namespace: "ours", Addresses: offlimits.MustParse("192.168.1.4/32")})
 	closed := func(peer on, port int32) bool {
 		return admits(t, guards, web, Open{}, networkingv1.PolicyTypeEgress, peer, port)
 	}
@@ -477,12 +478,12 @@ func TestRanges(t *testing.T) {
 			if got := fmt.Sprint(ranges.own()); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
-			if !ranges.Equal(NewRanges(configured, found)) || ranges.Equal(NewRanges(prefixes("1.0.0.0/8"), nil)) {
+			if !ranges.Equal(NewRanges(configured, found)) || ranges.Equal(NewRanges(offlimits.MustParse("1.0.0.0/8"), nil)) {
 				t.Error("it is not equal to itself alone")
 			}
 		})
 	}
-	ranges := NewRanges(nil, prefixes("198.51.100.0/24"))
+	ranges := NewRanges(nil, offlimits.MustParse("198.51.100.0/24"))
 	for text, want := range map[string]bool{"10.0.0.1": true, "::ffff:10.0.0.1": true, "198.51.100.9": true, "169.254.169.254": true, "fd00::1": true, "192.0.2.1": false, "2001:db8::1": false} {
 		if got := ranges.Contains(netip.MustParseAddr(text)); got != want {
 			t.Errorf("it has %s: %t", text, got)
@@ -498,7 +499,7 @@ func TestRanges(t *testing.T) {
 // own returns the ranges without those that are off limits for everybody, and by which NAT64 leads to others.
 func (r Ranges) own() []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(r.inside), func(p netip.Prefix) bool {
-		return slices.ContainsFunc(append(prefixes("64:ff9b::/96"), never...), func(n netip.Prefix) bool { return contains(n, p) })
+		return slices.ContainsFunc(append(offlimits.MustParse("64:ff9b::/96"), never...), func(n netip.Prefix) bool { return contains(n, p) })
 	})
 }
 
@@ -509,7 +510,7 @@ func TestNever(t *testing.T) {
 		"Oracle": "192.0.0.192", "loopback": "127.0.0.1", "loopback of IPv6": "::1", "this": "0.0.0.0", "multicast": "224.0.0.1", "multicast of IPv6": "ff02::1",
 		"metadata by NAT64": "64:ff9b::a9fe:a9fe", "the cluster by NAT64": "64:ff9b::a00:1", "another NAT64": "64:ff9b:1::1", "6to4": "2002:a00:1::1", "compatible": "::10.0.0.1",
 	}
-	for name, ranges := range map[string]Ranges{"by default": NewRanges(nil, nil), "configured": NewRanges(prefixes("10.0.0.0/8"), nil)} {
+	for name, ranges := range map[string]Ranges{"by default": NewRanges(nil, nil), "configured": NewRanges(offlimits.MustParse("10.0.0.0/8"), nil)} {
 		for what, address := range addresses {
 			p := netip.PrefixFrom(netip.MustParseAddr(address), netip.MustParseAddr(address).BitLen())
 			if block := ranges.outsideOf(&networkingv1.IPBlock{CIDR: p.String()}); block != nil || !ranges.Contains(p.Addr()) {

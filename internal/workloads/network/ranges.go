@@ -13,21 +13,13 @@ import (
 
 // private are the ranges that are not the outside unless somebody says what is the cluster's: most clusters have
 // their pods, Services and nodes in them, and nodes that join have addresses there before anybody knows of them.
-var private = prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "240.0.0.0/4", "fc00::/7")
+var private = offlimits.MustParse("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "240.0.0.0/4", "fc00::/7")
 
 // never are ranges that are no outside for anybody.
 var never = slices.Concat(offlimits.Networks, offlimits.Obsolete)
 
 // everywhere are all addresses.
-var everywhere = prefixes("0.0.0.0/0", "::/0")
-
-func prefixes(all ...string) []netip.Prefix {
-	parsed := make([]netip.Prefix, len(all))
-	for i := range all {
-		parsed[i] = netip.MustParsePrefix(all[i])
-	}
-	return parsed
-}
+var everywhere = offlimits.MustParse("0.0.0.0/0", "::/0")
 
 // Ranges are the ranges of addresses that are not the outside: no policy lets them in or out but by what
 // pods, and not addresses, are.
