@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -15,10 +16,7 @@ type streams struct {
 }
 
 func newStreams(most int) *streams {
-	if most == 0 {
-		most = DefaultStreams
-	}
-	return &streams{most: most, open: map[tenant.Name]int{}}
+	return &streams{most: cmp.Or(most, DefaultStreams), open: map[tenant.Name]int{}}
 }
 
 // begin counts a connection, and reports whether the tenant may have one more.

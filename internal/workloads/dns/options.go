@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -219,11 +220,7 @@ func (o *Options) answer(ctx context.Context, s *server, ready *atomic.Bool) err
 	select {
 	case <-ctx.Done():
 		ready.Store(false)
-		lameDuck := o.LameDuck
-		if lameDuck == 0 {
-			lameDuck = defaultLameDuck
-		}
-		time.Sleep(lameDuck)
+		time.Sleep(cmp.Or(o.LameDuck, defaultLameDuck))
 	case err = <-ended:
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)

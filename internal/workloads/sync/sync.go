@@ -186,7 +186,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	connected.Store(s)
-	return o.elected(ctx, s, func(ctx context.Context) error { return s.run(ctx, o.workers()) })
+	return o.elected(ctx, s, func(ctx context.Context) error { return s.run(ctx, cmp.Or(o.Workers, DefaultWorkers)) })
 }
 
 // errConnecting is that of a syncer that does not know yet whether it has its rights.
@@ -206,13 +206,6 @@ func (s *syncer) ready() error {
 	return nil
 }
 
-func (o *Options) workers() int {
-	if o.Workers == 0 {
-		return DefaultWorkers
-	}
-	return o.Workers
-}
-
 // asSyncer returns the configuration of clients that act as the syncer.
 func asSyncer(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
@@ -227,7 +220,7 @@ func asSyncer(config *rest.Config) *rest.Config {
 func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFactory) (*syncer, error) {
 	now := clock.RealClock{}
 	s := &syncer{
-		clock: now, pacing: newPacing(now, o.workers()), notes: newNotes(now),
+		clock: now, pacing: newPacing(now, cmp.Or(o.Workers, DefaultWorkers)), notes: newNotes(now),
 		connects: o.Connects, maxNamespaces: cmp.Or(o.MaxNamespaces, DefaultMaxNamespaces), askRanges: make(chan struct{}, 1),
 	}
 	var err error
