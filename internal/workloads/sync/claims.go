@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/storage/ephemeral"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/objects"
@@ -178,7 +179,7 @@ func (s *syncer) publishedClass(claim *corev1.PersistentVolumeClaim) (class *sto
 func (s *syncer) isNamed(claim *corev1.PersistentVolumeClaim) (bool, error) {
 	pods, err := s.podsNaming(claim.Namespace, claim.Name)
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		return !isOver(pod) && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0
+		return !podv1.IsPodTerminal(pod) && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0
 	}), err
 }
 
