@@ -44,14 +44,8 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	if budget.Status.ObservedGeneration != budget.Generation {
 		return nil // the space does not know yet how many are to be healthy
 	}
-	if there == nil {
-		ok, err := s.room.has(place{budgetItem, home.Host()}, s.hostState.budgets.GetIndexer(), maxBudgets)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return s.recordRefusedBudget(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
-		}
+	if there == nil && !s.room.has(place{budgetItem, home.Host()}, s.hostState.budgets.GetIndexer(), maxBudgets) {
+		return s.recordRefusedBudget(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
 	}
 	err = put(ctx, client, "budget", there, hostBudget(budget, home), slimBudget)
 	if isRefused(err) {

@@ -93,14 +93,10 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 // hasRoom returns an error if a namespace of the host has as many policies as it may have, and not this one.
 func (s *syncer) hasRoom(home names.Namespace, name string) error {
 	there, err := s.hostState.policy(home.Host(), name)
-	if err != nil || there != nil {
+	if err != nil || there != nil || s.room.has(place{policyItem, home.Host()}, s.hostState.policies.GetIndexer(), network.MaxPolicies+len(network.Names)) {
 		return err
 	}
-	ok, err := s.room.has(place{policyItem, home.Host()}, s.hostState.policies.GetIndexer(), network.MaxPolicies+len(network.Names))
-	if err == nil && !ok {
-		err = fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)
-	}
-	return err
+	return fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)
 }
 
 func (s *syncer) tellOfPolicy(ctx context.Context, policy *networkingv1.NetworkPolicy, why string) error {
