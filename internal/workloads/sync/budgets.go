@@ -9,7 +9,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -79,17 +78,7 @@ func (s *syncer) recordRefusedBudget(ctx context.Context, budget *policyv1.PodDi
 }
 
 // budgetChanged has a budget of a space looked at, if there are pods for it.
-func (s *syncer) budgetChanged(obj any) {
-	budget := obj.(*policyv1.PodDisruptionBudget)
-	flat := tenant.Flat(budget.Namespace)
-	n, ok := flat.Tenant()
-	if !ok {
-		return
-	}
-	if used, err := s.hostState.namespacesOf(flat); err != nil || len(used) > 0 {
-		s.queue.Add(item{budgetItem, n, budget.Namespace, budget.Name})
-	}
-}
+func (s *syncer) budgetChanged(obj any) { s.enqueueIfOnHost(budgetItem, obj) }
 
 // budgetUpdated is budgetChanged where both states are known: the number of pods that are healthy changes often, and is
 // not on the host.
@@ -101,29 +90,15 @@ func (s *syncer) budgetUpdated(before, obj any) {
 	}
 }
 
-// hostBudgetChanged has what a budget of the host is made for looked at: somebody may have changed or deleted it.
-func (s *syncer) hostBudgetChanged(obj any) {
-	budget := obj.(*policyv1.PodDisruptionBudget)
-	if n, name, ok := sourceOf(budget); ok {
-		s.queue.Add(item{budgetItem, n.Tenant, n.Flat().String(), name})
-	}
-}
+func (s *syncer) hostBudgetChanged(obj any) { s.enqueueSource(budgetItem, obj) }
 
 // hostBudgetGone has what the budget was made for looked at, and, if others had no room, all of the namespace.
 func (s *syncer) hostBudgetGone(obj any, _ bool) {
 	s.hostBudgetChanged(obj)
-	if n, _, ok := sourceOf(obj.(*policyv1.PodDisruptionBudget)); ok && s.room.freed(place{budgetItem, n.Host()}) {
-		s.enqueueBudgets(n)
-	}
+	s.enqueueRefused(budgetItem, obj, s.enqueueBudgets)
 }
 
 // enqueueBudgets has all budgets of a namespace of a space looked at.
 func (s *syncer) enqueueBudgets(of names.Namespace) {
-	all, err := s.budgets.PodDisruptionBudgets(of.Flat().String()).List(labels.Everything())
-	if err != nil {
-		return
-	}
-	for _, budget := range all {
-		s.queue.Add(item{budgetItem, of.Tenant, budget.Namespace, budget.Name})
-	}
+	s.enqueueIn(budgetItem, s.informers.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer(), of.Flat())
 }

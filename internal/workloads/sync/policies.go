@@ -9,8 +9,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -37,7 +35,7 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 		return nil
 	}
 	if (err == nil || isDenied(err)) && (policy == nil || !s.governed.noteEnqueued(policy)) {
-		s.enqueuePodsIn(i.tenant, i.namespace)
+		s.enqueueIn(podItem, s.podIndexer, tenant.Flat(i.namespace))
 	}
 	return err
 }
@@ -165,17 +163,7 @@ func (s *syncer) openOf(pod *corev1.Pod) (network.Open, error) {
 }
 
 // policyChanged has a policy of a space looked at, if there are pods for it.
-func (s *syncer) policyChanged(obj any) {
-	policy := obj.(*networkingv1.NetworkPolicy)
-	flat := tenant.Flat(policy.Namespace)
-	n, ok := flat.Tenant()
-	if !ok {
-		return
-	}
-	if used, err := s.hostState.namespacesOf(flat); err != nil || len(used) > 0 {
-		s.queue.Add(item{policyItem, n, policy.Namespace, policy.Name})
-	}
-}
+func (s *syncer) policyChanged(obj any) { s.enqueueIfOnHost(policyItem, obj) }
 
 // hostPolicyChanged has what a policy of the host is made for looked at: somebody may have changed or deleted it.
 func (s *syncer) hostPolicyChanged(obj any) {
@@ -194,30 +182,10 @@ func (s *syncer) hostPolicyChanged(obj any) {
 // hostPolicyGone has what the policy was made for looked at, and, if others had no room, all of the namespace.
 func (s *syncer) hostPolicyGone(obj any, _ bool) {
 	s.hostPolicyChanged(obj)
-	if n, _, ok := sourceOf(obj.(*networkingv1.NetworkPolicy)); ok && s.room.freed(place{policyItem, n.Host()}) {
-		s.enqueuePolicies(n)
-	}
+	s.enqueueRefused(policyItem, obj, s.enqueuePolicies)
 }
 
 // enqueuePolicies has all policies of a namespace of a space looked at.
 func (s *syncer) enqueuePolicies(of names.Namespace) {
-	all, err := s.policies.NetworkPolicies(of.Flat().String()).List(labels.Everything())
-	if err != nil {
-		return
-	}
-	for _, policy := range all {
-		s.queue.Add(item{policyItem, of.Tenant, policy.Namespace, policy.Name})
-	}
-}
-
-// enqueuePodsIn has all pods of a namespace of a space looked at.
-func (s *syncer) enqueuePodsIn(n tenant.Name, namespace string) {
-	all, err := s.podIndexer.ByIndex(cache.NamespaceIndex, namespace)
-	if err != nil {
-		klog.ErrorS(err, "Reading the cache of pods", "namespace", namespace)
-		return
-	}
-	for _, obj := range all {
-		s.queue.Add(item{podItem, n, namespace, obj.(*corev1.Pod).Name})
-	}
+	s.enqueueIn(policyItem, s.informers.Networking().V1().NetworkPolicies().Informer().GetIndexer(), of.Flat())
 }
