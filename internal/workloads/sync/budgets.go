@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,11 +43,11 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 		return nil // the space does not know yet how many are to be healthy
 	}
 	if there == nil && !s.room.has(place{budgetItem, home.Host()}, s.hostState.budgets.GetIndexer(), maxBudgets) {
-		return s.recordRefusedBudget(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
+		return s.tellRefused(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
 	}
 	err = put(ctx, client, "budget", there, hostBudget(budget, home), slimBudget)
 	if isRefused(err) {
-		err = errors.Join(err, s.recordRefusedBudget(ctx, budget, "the host cluster does not take it: "+err.Error()))
+		err = errors.Join(err, s.tellRefused(ctx, budget, "the host cluster does not take it: "+err.Error()))
 	}
 	return err
 }
@@ -69,12 +68,6 @@ func hostBudget(budget *policyv1.PodDisruptionBudget, home names.Namespace) *pol
 		host.Spec.Selector = network.PodSelector(budget.Spec.Selector)
 	}
 	return host
-}
-
-func (s *syncer) recordRefusedBudget(ctx context.Context, budget *policyv1.PodDisruptionBudget, why string) error {
-	return s.recordEvent(ctx, corev1.ObjectReference{
-		Kind: "PodDisruptionBudget", APIVersion: "policy/v1", Namespace: budget.Namespace, Name: budget.Name, UID: budget.UID, ResourceVersion: budget.ResourceVersion,
-	}, reasonRefused, why)
 }
 
 // budgetChanged has a budget of a space looked at, if there are pods for it.

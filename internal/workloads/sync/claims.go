@@ -72,14 +72,14 @@ const sourceTime = 30 * time.Second
 // be there for nobody. Where a class waits for a pod, the host's waits for the host's pod, which names it.
 func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	if errs := translate.CheckClaim(&claim.Spec, field.NewPath("spec")); len(errs) > 0 {
-		return s.refuseClaim(ctx, claim, errs.ToAggregate().Error())
+		return s.tellRefused(ctx, claim, errs.ToAggregate().Error())
 	}
 	class, why, err := s.publishedClass(claim)
 	if err != nil {
 		return err
 	}
 	if class == nil {
-		return s.refuseClaim(ctx, claim, why)
+		return s.tellRefused(ctx, claim, why)
 	}
 	if mode := class.VolumeBindingMode; mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer {
 		if named, err := s.isNamed(claim); err != nil || !named {
@@ -90,7 +90,7 @@ func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 		return err
 	} else if why != "" {
 		s.queue.AddAfter(item{claimItem, tenant.Flat(claim.Namespace).Space(), claim.Namespace, claim.Name}, sourceTime)
-		return s.refuseClaim(ctx, claim, why)
+		return s.tellRefused(ctx, claim, why)
 	}
 	home, t, err := s.homeOf(tenant.Flat(claim.Namespace))
 	if err != nil {
@@ -142,14 +142,14 @@ func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolume
 		}
 		if of, name, ok := sourceOf(there); !ok || of != home || name != claim.Name {
 			const why = "the host cluster has another claim in its place; whoever administers the host is to remove it"
-			return errors.Join(s.refuseClaim(ctx, claim, why), errors.New(why)) // tried again, because nothing says that it is gone
+			return errors.Join(s.tellRefused(ctx, claim, why), errors.New(why)) // tried again, because nothing says that it is gone
 		}
 		if uidOf(there) != claim.UID {
 			return errors.New("the claim of this name that there was before is still on the host")
 		}
 		return nil
 	case isRefused(err):
-		return errors.Join(s.refuseClaim(ctx, claim, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)), err)
+		return errors.Join(s.tellRefused(ctx, claim, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's claim: %w", err)
 	}
@@ -252,7 +252,7 @@ func (s *syncer) awaitClaims(ctx context.Context, pod *corev1.Pod) (bool, error)
 // followClaim takes the growth of a claim to the host, and its volume and status into the space.
 func (s *syncer) followClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim) error {
 	if host.DeletionTimestamp != nil {
-		return s.refuseClaim(ctx, claim, "somebody deletes its volume on the host cluster")
+		return s.tellRefused(ctx, claim, "somebody deletes its volume on the host cluster")
 	}
 	err := s.growClaim(ctx, claim, host)
 	if host.Status.Phase != corev1.ClaimBound {
@@ -298,7 +298,7 @@ func (s *syncer) lostClaim(ctx context.Context, claim *corev1.PersistentVolumeCl
 	}
 	status := *claim.Status.DeepCopy()
 	status.Phase = corev1.ClaimLost
-	return errors.Join(s.setClaimStatus(ctx, claim, status), s.refuseClaim(ctx, claim, "its volume is not on the host cluster, and no other one is made in its place"))
+	return errors.Join(s.setClaimStatus(ctx, claim, status), s.tellRefused(ctx, claim, "its volume is not on the host cluster, and no other one is made in its place"))
 }
 
 // isClaimOnHost asks the host itself whether it has a claim: the cache may be behind.
@@ -369,11 +369,4 @@ func (s *syncer) deleteHostClaim(ctx context.Context, host *corev1.PersistentVol
 		return fmt.Errorf("deleting the host's claim: %w", err)
 	}
 	return nil
-}
-
-// refuseClaim says in the space why a claim has no volume.
-func (s *syncer) refuseClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, why string) error {
-	return s.recordEvent(ctx, corev1.ObjectReference{
-		Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
-	}, reasonRefused, why)
 }

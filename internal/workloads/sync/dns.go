@@ -113,5 +113,5 @@ func (s *syncer) recordMissingDNS(ctx context.Context, pod, host *corev1.Pod) er
 	if s.dns.hidden.Load() {
 		why = hiddenDNS
 	}
-	return s.recordEvent(ctx, podReference(pod), reasonNoDNS, why)
+	return s.recordEvent(ctx, pod, reasonNoDNS, why)
 }

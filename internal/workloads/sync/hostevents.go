@@ -3,7 +3,6 @@ package sync
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -97,15 +96,12 @@ func eventIn(event *corev1.Event, pod *corev1.Pod, of names.Namespace) *corev1.E
 	if event.Reason == "FailedScheduling" {
 		message = translate.Unschedulable(message)
 	}
-	if len(message) > messageLen {
-		message = strings.ToValidUTF8(message[:messageLen], "")
-	}
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "tn-" + names.Digest(string(event.UID)), Namespace: pod.Namespace},
 		InvolvedObject: corev1.ObjectReference{
 			Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, FieldPath: translate.Text(event.InvolvedObject.FieldPath, pod, of),
 		},
-		Reason: event.Reason, Message: message, Type: event.Type, Source: event.Source,
+		Reason: event.Reason, Message: shortened(message), Type: event.Type, Source: event.Source,
 		FirstTimestamp: event.FirstTimestamp, LastTimestamp: event.LastTimestamp, Count: event.Count, EventTime: event.EventTime,
 		Action: event.Action, ReportingController: event.ReportingController, ReportingInstance: event.ReportingInstance,
 	}

@@ -76,7 +76,7 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 		err = s.hasRoom(home, wanted.Name)
 	}
 	if err != nil {
-		return false, errors.Join(s.tellOfPolicy(ctx, policy, err.Error()), s.removePolicy(ctx, home, i))
+		return false, errors.Join(s.tellRefused(ctx, policy, err.Error()), s.removePolicy(ctx, home, i))
 	}
 	there, err := s.ownPolicy(wanted)
 	if err != nil {
@@ -95,12 +95,6 @@ func (s *syncer) hasRoom(home names.Namespace, name string) error {
 		return err
 	}
 	return fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)
-}
-
-func (s *syncer) tellOfPolicy(ctx context.Context, policy *networkingv1.NetworkPolicy, why string) error {
-	return s.recordEvent(ctx, corev1.ObjectReference{
-		Kind: "NetworkPolicy", APIVersion: "networking.k8s.io/v1", Namespace: policy.Namespace, Name: policy.Name, UID: policy.UID, ResourceVersion: policy.ResourceVersion,
-	}, reasonRefused, why)
 }
 
 // ensureGuards makes the policies that a namespace of the host has in any case. No pod is made before they are there.

@@ -104,7 +104,7 @@ func (s *syncer) ensureTokens(ctx context.Context, pod, host *corev1.Pod) error 
 		return nil
 	}
 	if isTold(err) {
-		return errors.Join(err, s.recordEvent(ctx, podReference(pod), reasonToken, err.Error()))
+		return errors.Join(err, s.recordEvent(ctx, pod, reasonToken, err.Error()))
 	}
 	if err != nil {
 		return err
