@@ -41,12 +41,14 @@ type hostEvents struct {
 
 var _ cache.ReflectorStore = &hostEvents{}
 
-// watchEvents returns what watches the host's events of pods.
-func (s *syncer) watchEvents(ctx context.Context) (run func(), err error) {
-	s.events = &hostEvents{clock: s.clock, enqueue: s.eventSeen, pending: map[item]*corev1.Event{}, counts: map[tenant.Name]int{}}
+func newHostEvents(c clock.PassiveClock, enqueue func(*corev1.Event)) *hostEvents {
+	return &hostEvents{clock: c, enqueue: enqueue, pending: map[item]*corev1.Event{}, counts: map[tenant.Name]int{}}
+}
+
+// watchEvents watches the host's events of pods until ctx ends.
+func (s *syncer) watchEvents(ctx context.Context) {
 	lw := cache.NewListWatchFromClient(s.host.CoreV1().RESTClient(), "events", metav1.NamespaceAll, fields.OneTermEqualSelector("involvedObject.kind", "Pod"))
-	reflector := cache.NewReflector(lw, &corev1.Event{}, s.events, 0)
-	return func() { reflector.RunWithContext(ctx) }, nil
+	cache.NewReflector(lw, &corev1.Event{}, s.events, 0).RunWithContext(ctx)
 }
 
 // eventSeen has an event looked at if it is about a pod of a space.

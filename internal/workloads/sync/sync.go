@@ -223,6 +223,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		clock: now, pacing: newPacing(now, cmp.Or(o.Workers, DefaultWorkers)), notes: newNotes(now),
 		connects: o.Connects, maxNamespaces: cmp.Or(o.MaxNamespaces, DefaultMaxNamespaces), askRanges: make(chan struct{}, 1),
 	}
+	s.events = newHostEvents(now, s.eventSeen)
 	var err error
 	if s.caches, err = newCaches(views); err != nil {
 		return nil, err
@@ -322,11 +323,7 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 		klog.FromContext(ctx).Error(err, "Looking what is on the host cluster")
 	}
 	s.enqueueHostNamespaces()
-	events, err := s.watchEvents(ctx)
-	if err != nil {
-		return err
-	}
-	go events()
+	go s.watchEvents(ctx)
 	var running sync.WaitGroup
 	if s.isolated != nil {
 		running.Go(func() { s.testIsolation(ctx) })
