@@ -731,7 +731,7 @@ var workloadsTable = []mutant{
 	{"a pod with ephemeral containers is not too large", by("internal/workloads/sync", "TestDebuggerOfAnotherLevel"),
 		"internal/workloads/sync/debug.go", `	if why := tooLarge(wanted, 0); why != "" {`, `	if why := tooLarge(wanted, 0); false {`},
 	{"what is changed of a pod is not changed of its successor", by("internal/workloads/sync", "TestDebug$|TestResize$"),
-		"internal/workloads/sync/debug.go", `	metadata["uid"] = host.UID`, ``},
+		"internal/workloads/sync/put.go", `	metadata["uid"] = uid`, ``},
 	{"a resize of which nobody knows whether it was written is written", by("internal/workloads/sync", "TestResizeIsInterrupted"),
 		"internal/workloads/sync/resize.go", `	if has != "" {`, `	if false {`},
 	{"a change does not say that a resize was written", by("internal/workloads/sync", "TestResizeRefusedByHost"),

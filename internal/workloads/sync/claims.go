@@ -359,14 +359,10 @@ func (s *syncer) removeClaim(ctx context.Context, i item, host *corev1.Persisten
 	return errors.Join(s.deleteHostClaim(ctx, host), s.removeVolume(ctx, i.tenant, uid))
 }
 
-// deleteHostClaim deletes one claim of the host, and no other one of its name.
+// deleteHostClaim deletes a claim of the host.
 func (s *syncer) deleteHostClaim(ctx context.Context, host *corev1.PersistentVolumeClaim) error {
 	if host.DeletionTimestamp != nil {
 		return nil // a pod of the host uses it
 	}
-	err := s.host.CoreV1().PersistentVolumeClaims(host.Namespace).Delete(ctx, host.Name, *metav1.NewPreconditionDeleteOptions(string(host.UID)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the host's claim: %w", err)
-	}
-	return nil
+	return deleteOne(ctx, s.host.CoreV1().PersistentVolumeClaims(host.Namespace), "the host's claim", host, nil)
 }

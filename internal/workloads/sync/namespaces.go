@@ -3,7 +3,6 @@ package sync
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -115,7 +114,7 @@ func (s *syncer) giveAnotherName(ctx context.Context, home names.Namespace) erro
 	if begun, err := s.hasBegun(home); err != nil || begun {
 		return errors.Join(err, errNamespace("somebody else has the name of its namespace on the host cluster, in which it has pods or claims; whoever administers the host is to remove that namespace, or to give it back its labels and annotations"))
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": home.UID, "annotations": map[string]any{names.SaltAnnotation: rand.Text()}}})
+	patch, err := patchFor(home.UID, map[string]any{"metadata": map[string]any{"annotations": map[string]any{names.SaltAnnotation: rand.Text()}}})
 	if err != nil {
 		return err
 	}
@@ -264,8 +263,7 @@ func (s *syncer) markNamespace(ctx context.Context, found, wanted *corev1.Namesp
 
 // patchNamespace changes the metadata of one namespace of the host, and of no other one of its name.
 func (s *syncer) patchNamespace(ctx context.Context, of *corev1.Namespace, change map[string]any) error {
-	change["uid"] = of.UID
-	patch, err := json.Marshal(map[string]any{"metadata": change})
+	patch, err := patchFor(of.UID, map[string]any{"metadata": change})
 	if err != nil {
 		return err
 	}
@@ -344,9 +342,8 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 }
 
 func (s *syncer) deleteNamespace(ctx context.Context, found *corev1.Namespace) error {
-	err := s.host.CoreV1().Namespaces().Delete(ctx, found.Name, *metav1.NewPreconditionDeleteOptions(string(found.UID)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the host's namespace %q: %w", found.Name, err)
+	if err := deleteOne(ctx, s.host.CoreV1().Namespaces(), fmt.Sprintf("the host's namespace %q", found.Name), found, nil); err != nil {
+		return err
 	}
 	s.copies.forget(found.Name)
 	return nil

@@ -379,27 +379,14 @@ func (s *syncer) removeOrphan(ctx context.Context, i item, host *corev1.Pod) err
 	return s.deleteHost(ctx, host, nil)
 }
 
-// deleteHost deletes one pod of the host, and no other one of its name. Without a grace period it has
-// its own.
+// deleteHost deletes a pod of the host. Without a grace period it has its own.
 func (s *syncer) deleteHost(ctx context.Context, host *corev1.Pod, grace *int64) error {
-	options := metav1.NewPreconditionDeleteOptions(string(host.UID))
-	options.GracePeriodSeconds = grace
-	err := s.host.CoreV1().Pods(host.Namespace).Delete(ctx, host.Name, *options)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the host's pod: %w", err)
-	}
-	return nil
+	return deleteOne(ctx, s.host.CoreV1().Pods(host.Namespace), "the host's pod", host, grace)
 }
 
-// deletePod deletes one pod of a space, and no other one of its name.
+// deletePod deletes a pod of a space.
 func (s *syncer) deletePod(ctx context.Context, pod *corev1.Pod, grace int64) error {
-	options := metav1.NewPreconditionDeleteOptions(string(pod.UID))
-	options.GracePeriodSeconds = &grace
-	err := s.spaces.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *options)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the pod: %w", err)
-	}
-	return nil
+	return deleteOne(ctx, s.spaces.CoreV1().Pods(pod.Namespace), "the pod", pod, &grace)
 }
 
 // graceOf returns how long, in seconds, a pod that is being deleted still may run.

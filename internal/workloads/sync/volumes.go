@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -29,8 +28,8 @@ func (s *syncer) bindClaim(ctx context.Context, claim, host *corev1.PersistentVo
 	if claim.Spec.VolumeName != "" {
 		return claim, nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": claim.UID, "annotations": map[string]string{
+	patch, err := patchFor(claim.UID, map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{
 			names.HostUIDAnnotation: string(host.UID), storagehelpers.AnnBindCompleted: "yes", storagehelpers.AnnBoundByController: "yes",
 		}},
 		"spec": map[string]any{"volumeName": names.Volume(claim.UID)},
@@ -122,18 +121,13 @@ func (s *syncer) removeVolume(ctx context.Context, n tenant.Name, claim types.UI
 	if shown.DeletionTimestamp != nil {
 		return nil
 	}
-	err = s.spaces.CoreV1().PersistentVolumes().Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(shown.UID)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the volume in the space: %w", err)
-	}
-	return nil
+	return deleteOne(ctx, s.spaces.CoreV1().PersistentVolumes(), "the volume in the space", shown, nil)
 }
 
 // patchHostClaim has the host give one claim so much storage, and no other one of its name.
 func (s *syncer) patchHostClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim, storage string) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": host.UID},
-		"spec":     map[string]any{"resources": map[string]any{"requests": map[string]any{string(corev1.ResourceStorage): storage}}},
+	patch, err := patchFor(host.UID, map[string]any{
+		"spec": map[string]any{"resources": map[string]any{"requests": map[string]any{string(corev1.ResourceStorage): storage}}},
 	})
 	if err != nil {
 		return err
