@@ -242,6 +242,8 @@ var workloadsTable = []mutant{
 		"internal/workloads/translate/pod.go", `	maps.Copy(host.Annotations, home.MarksOf(pod.Name, pod.UID))`, `	maps.Copy(host.Annotations, pod.Annotations)`},
 	{"no other tenant's image is used", by("internal/workloads/translate", "TestTrustLocalImages"),
 		"internal/workloads/translate/pod.go", `	if !o.TrustLocalImages {`, `	if false {`},
+	{"a pod reads copies alone", by("internal/workloads/translate", "TestEachSource"),
+		"internal/workloads/translate/references.go", `			if source := v.Projected.Sources[j].Secret; source != nil {`, `			if source := v.Projected.Sources[j].Secret; false {`},
 	{"no token of the host is in a pod", by("internal/workloads/translate", "TestPod$"),
 		"internal/workloads/translate/pod.go", `	spec.AutomountServiceAccountToken = new(false)`, ``},
 	{"no pod answers for others", by("internal/workloads/translate", "TestNetRaw"),
