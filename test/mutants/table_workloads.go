@@ -5,7 +5,7 @@ var workloadsTable = []mutant{
 	{"a connection is to the host's pod that is made of this one", by("internal/workloads/connect", "TestLocate"),
 		"internal/workloads/connect/host.go", ` && there.Annotations[names.UIDAnnotation] == string(pod.UID)`, ``},
 	{"a connection is to a pod of this tenant and namespace", by("internal/workloads/connect", "TestLocate"),
-		"internal/workloads/connect/host.go", `complete && of == home &&`, `complete && of.Name == home.Name &&`},
+		"internal/workloads/names/names.go", `complete && of == n &&`, `complete && of.Name == n.Name &&`},
 	{"what a pod uses is shown of the host's pod that is made of this one", by("internal/workloads/connect", "TestMetrics$"),
 		"internal/workloads/connect/metrics.go", ` && isOf(on, home, pods[on.Name]) {`, ` {`},
 	{"what another pod used that had the name before is not shown", by("internal/workloads/connect", "TestMetrics$"),
@@ -457,7 +457,7 @@ var workloadsTable = []mutant{
 		return nil, apierrors.NewInvalid`, `	if false {
 		return nil, apierrors.NewInvalid`},
 	{"a Service of others on the host is not taken", by("internal/workloads/clusterip", "TestRefused"),
-		"internal/workloads/clusterip/services.go", `	return complete && of == home && there.Annotations[names.NameAnnotation] == name`, `	return complete && of == home || name != ""`},
+		"internal/workloads/names/names.go", `	return complete && of == n && host.GetAnnotations()[NameAnnotation] == name`, `	return complete && of == n || name != ""`},
 	{"a predecessor's Service on the host is not taken", by("internal/workloads/clusterip", "TestRefused|TestPredecessorGoes"),
 		"internal/workloads/clusterip/services.go", `	case there.Annotations[names.UIDAnnotation] != wanted.Annotations[names.UIDAnnotation]:`, `	case false:`},
 	{"a change is of this Service's own", by("internal/workloads/clusterip", "TestUpdateElsewhere"),

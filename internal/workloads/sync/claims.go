@@ -140,7 +140,7 @@ func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolume
 		if err != nil {
 			return fmt.Errorf("reading the host's claim: %w", err)
 		}
-		if of, name, ok := sourceOf(there); !ok || of != home || name != claim.Name {
+		if !home.Has(there, claim.Name) {
 			const why = "the host cluster has another claim in its place; whoever administers the host is to remove it"
 			return errors.Join(s.tellRefused(ctx, claim, why), errors.New(why)) // tried again, because nothing says that it is gone
 		}

@@ -186,7 +186,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 		if err != nil {
 			return fmt.Errorf("reading the host's pod: %w", err)
 		}
-		if of, name, ok := sourceOf(there); !ok || of != home.Namespace || name != pod.Name {
+		if !home.Has(there, pod.Name) {
 			return s.refuse(ctx, pod, "the host cluster has another pod in its place; whoever administers the host is to remove it")
 		}
 		if uidOf(there) != pod.UID {

@@ -90,15 +90,13 @@ func keepOthers(wanted, there metav1.Object) {
 
 // isSame reports whether two objects of the host are made for the same namespace, and the same object of it.
 func isSame(there, wanted metav1.Object) bool {
-	has, _ := names.Of(there.GetLabels(), there.GetAnnotations())
 	of, _ := names.Of(wanted.GetLabels(), wanted.GetAnnotations())
-	return has == of && there.GetAnnotations()[names.NameAnnotation] == wanted.GetAnnotations()[names.NameAnnotation]
+	return of.Has(there, wanted.GetAnnotations()[names.NameAnnotation])
 }
 
 // remove deletes an object of the host, if it is that for an object of this name.
 func remove[T any, O object[T]](ctx context.Context, client writer[T], what string, there O, home names.Namespace, name string) error {
-	has, _ := names.Of(there.GetLabels(), there.GetAnnotations())
-	if there.GetDeletionTimestamp() != nil || has != home || there.GetAnnotations()[names.NameAnnotation] != name {
+	if there.GetDeletionTimestamp() != nil || !home.Has(there, name) {
 		return nil
 	}
 	return deleteOne(ctx, client, fmt.Sprintf("the host's %s %s/%s", what, there.GetNamespace(), there.GetName()), there, nil)
