@@ -108,7 +108,7 @@ func (o *Options) Validate() error {
 }
 
 // newServer makes the server of the options.
-func (o *Options) newServer(host *hostState) (*server, error) {
+func (o *Options) newServer(host *directory) (*server, error) {
 	switch {
 	case o.TTL < 0 || o.TTL > time.Hour || o.TTL%time.Second != 0:
 		return nil, fmt.Errorf("--ttl is %s, and must be in whole seconds, from 0s to 1h", o.TTL)
@@ -159,7 +159,7 @@ func Run(ctx context.Context, o Options) error {
 var errNotReady = errors.New("it is not known yet what there is on the host, or the server ends")
 
 func (o *Options) run(ctx context.Context, client kubernetes.Interface) error {
-	host, err := newHostState(client)
+	host, err := newDirectory(client)
 	if err != nil {
 		return err
 	}

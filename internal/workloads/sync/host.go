@@ -59,12 +59,7 @@ func newHostState(client kubernetes.Interface, installation string, owner names.
 
 // run runs the informers until ctx ends, and returns when they know what there is.
 func (h *hostState) run(ctx context.Context) bool {
-	var synced []cache.InformerSynced
-	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims, h.namespaces, h.policies, h.budgets, h.ingresses} {
-		go informer.RunWithContext(ctx)
-		synced = append(synced, informer.HasSynced)
-	}
-	return cache.WaitForCacheSync(ctx.Done(), synced...)
+	return objects.Follow(ctx, h.pods, h.services, h.claims, h.namespaces, h.policies, h.budgets, h.ingresses)
 }
 
 // objects returns how many pods, Services and Ingresses there are in namespaces of the owner.

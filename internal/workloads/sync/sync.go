@@ -28,6 +28,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/volume/common"
 	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/process/probes"
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -313,7 +314,7 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	}
 	s.informers.StartWithContext(ctx)
 	go s.hostNodes.RunWithContext(ctx)
-	if !s.hostState.run(ctx) || !s.runTenants(ctx) || !s.dns.run(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if !s.hostState.run(ctx) || !objects.Follow(ctx, s.tenants) || !s.dns.run(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return ctx.Err()
 	}
 	if err := s.watchRanges(ctx); err != nil {
