@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -77,4 +78,14 @@ func Indexed[T any](indexer cache.Indexer, index, value string) ([]T, error) {
 		all[i] = found[i].(T)
 	}
 	return all, nil
+}
+
+// Follow runs informers until ctx ends, and returns when their caches have what there is. It reports whether they do.
+func Follow(ctx context.Context, informers ...cache.SharedIndexInformer) bool {
+	synced := make([]cache.InformerSynced, len(informers))
+	for i, informer := range informers {
+		go informer.RunWithContext(ctx)
+		synced[i] = informer.HasSynced
+	}
+	return cache.WaitForCacheSync(ctx.Done(), synced...)
 }

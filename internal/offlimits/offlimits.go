@@ -33,7 +33,7 @@ var (
 // by Embedded, leaves them out.
 var Obsolete = []netip.Prefix{sixToFour, compatible}
 
-// MustParse returns the networks that are written so. It panics if one is wrong.
+// MustParse returns networks as they are written. It panics if one cannot be read.
 func MustParse(all ...string) []netip.Prefix {
 	parsed := make([]netip.Prefix, len(all))
 	for i := range all {

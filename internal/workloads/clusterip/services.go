@@ -270,19 +270,13 @@ func (s *services) existing(ctx context.Context, home names.Namespace, wanted *c
 		return nil, ctx.Err() // the wait is over, and the host has been reached before
 	case err != nil:
 		return nil, refusal(ctx, home, wanted.Name, err)
-	case !isOf(there, home, wanted.Name):
+	case !home.Has(there, wanted.Name):
 		return nil, forbidden(wanted.Name, "the host cluster has another Service in its place; whoever administers the host is to remove it")
 	case there.Annotations[names.UIDAnnotation] != wanted.Annotations[names.UIDAnnotation]:
 		return nil, nil
 	default:
 		return there, nil
 	}
-}
-
-// isOf reports whether a Service of the host has the marks of one of a space, in whichever of its lives.
-func isOf(there *corev1.Service, home names.Namespace, name string) bool {
-	of, complete := names.Of(there.Labels, there.Annotations)
-	return complete && of == home && there.Annotations[names.NameAnnotation] == name
 }
 
 // update checks a changed Service, and has the host asked for what it had not when all else have agreed.
@@ -322,7 +316,7 @@ func (s *services) replace(ctx context.Context, m *made, home names.Namespace, h
 	if err != nil {
 		return nil, err
 	}
-	if !isOf(there, home, host.Name) || there.Annotations[names.UIDAnnotation] != string(before.UID) {
+	if !home.Has(there, host.Name) || there.Annotations[names.UIDAnnotation] != string(before.UID) {
 		return nil, apierrors.NewNotFound(core.Resource("services"), host.Name)
 	}
 	if there.Annotations[names.ChangeAnnotation] != "" {
@@ -438,7 +432,7 @@ func (s *services) remove(ctx context.Context, p placed) error {
 			return !p.lost, nil
 		case err != nil:
 			return false, err
-		case !isOf(there, p.home, p.name) || there.Annotations[names.UIDAnnotation] != string(p.of):
+		case !p.home.Has(there, p.name) || there.Annotations[names.UIDAnnotation] != string(p.of):
 			return true, nil
 		}
 		err = s.host.Services(p.home.Host()).Delete(ctx, p.name, *metav1.NewPreconditionDeleteOptions(string(there.UID)))

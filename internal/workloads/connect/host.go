@@ -179,8 +179,7 @@ func (h *host) check(ctx context.Context, home names.Namespace, pod *core.Pod) e
 
 // isOf reports whether a pod of the host is made of one of a space.
 func isOf(there *metav1.PartialObjectMetadata, home names.Namespace, pod *core.Pod) bool {
-	of, complete := names.Of(there.Labels, there.Annotations)
-	return complete && of == home && there.Annotations[names.NameAnnotation] == pod.Name && there.Annotations[names.UIDAnnotation] == string(pod.UID)
+	return home.Has(there, pod.Name) && there.Annotations[names.UIDAnnotation] == string(pod.UID)
 }
 
 func notThere(name string) error {

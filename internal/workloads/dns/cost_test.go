@@ -38,7 +38,7 @@ func headlessOf(n names.Namespace, endpoints, ports int) []runtime.Object {
 // local returns a server with what a host has, without a network.
 func local(t testing.TB, objects ...runtime.Object) *server {
 	t.Helper()
-	h, err := newHostState(fake.NewClientset(objects...))
+	h, err := newDirectory(fake.NewClientset(objects...))
 	if err != nil {
 		t.Fatal(err)
 	}

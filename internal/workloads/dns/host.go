@@ -56,21 +56,21 @@ func placeOf(namespace *corev1.Namespace) (place, bool) {
 
 func idOf(p place) tenantID { return tenantID{p.Installation, p.TenantUID, p.owner} }
 
-// hostState is what is known of the host: what has the label of an installation.
-type hostState struct {
+// directory is what is known of the host, by which it is said whose an address is: what has the label of an installation.
+type directory struct {
 	pods, services, slices, namespaces cache.SharedIndexInformer
 	// changed is told when it may be known of an address whose it is.
 	changed signal.Broadcast
 }
 
-func newHostState(client kubernetes.Interface) (*hostState, error) {
+func newDirectory(client kubernetes.Interface) (*directory, error) {
 	of := func(selector string) informers.SharedInformerFactory {
 		return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(slim),
 			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector }))
 	}
 	marked := of(names.InstallationLabel)
 	core := marked.Core().V1()
-	h := &hostState{
+	h := &directory{
 		pods: core.Pods().Informer(), services: core.Services().Informer(), namespaces: core.Namespaces().Informer(),
 		// Slices have the labels of their Service, and those of headless ones are all that is asked for.
 		slices: of(names.InstallationLabel + "," + corev1.IsHeadlessService).Discovery().V1().EndpointSlices().Informer(),
@@ -97,13 +97,8 @@ func newHostState(client kubernetes.Interface) (*hostState, error) {
 }
 
 // run runs the informers until ctx ends, and returns when they know what there is. It reports whether they do.
-func (h *hostState) run(ctx context.Context) bool {
-	var synced []cache.InformerSynced
-	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.slices, h.namespaces} {
-		go informer.RunWithContext(ctx)
-		synced = append(synced, informer.HasSynced)
-	}
-	return cache.WaitForCacheSync(ctx.Done(), synced...)
+func (h *directory) run(ctx context.Context) bool {
+	return objects.Follow(ctx, h.pods, h.services, h.slices, h.namespaces)
 }
 
 // slim drops what is not read of the host's objects. A pod that is not there any more, or that has the network of its
@@ -229,7 +224,7 @@ func spaceKey(of tenantID, namespace string) string {
 // clientAt returns in which namespace of a space the pod is that has an address. It is not known if there is none, or
 // more than one. Pods that are not in namespaces of spaces do not count: whoever makes them may give them the label of an
 // installation, and say that they have any address.
-func (h *hostState) clientAt(address netip.Addr) (p place, ok bool) {
+func (h *directory) clientAt(address netip.Addr) (p place, ok bool) {
 	found := 0
 	for _, pod := range indexed[*corev1.Pod](h.pods, byAddress, address.Unmap().String()) {
 		if in, ok := h.placeOfHost(pod.Namespace); ok {
@@ -240,7 +235,7 @@ func (h *hostState) clientAt(address netip.Addr) (p place, ok bool) {
 }
 
 // isNode reports whether an address is that of a node with pods of spaces.
-func (h *hostState) isNode(address netip.Addr) bool {
+func (h *directory) isNode(address netip.Addr) bool {
 	return slices.ContainsFunc(indexed[*corev1.Pod](h.pods, byNode, address.Unmap().String()), func(pod *corev1.Pod) bool {
 		_, ok := h.placeOfHost(pod.Namespace)
 		return ok
@@ -248,7 +243,7 @@ func (h *hostState) isNode(address netip.Addr) bool {
 }
 
 // placeOfHost returns the namespace of a space that one of the host is of.
-func (h *hostState) placeOfHost(host string) (place, bool) {
+func (h *directory) placeOfHost(host string) (place, bool) {
 	found, ok, err := h.namespaces.GetIndexer().GetByKey(host)
 	if err != nil || !ok {
 		return place{}, false
@@ -259,7 +254,7 @@ func (h *hostState) placeOfHost(host string) (place, bool) {
 // home returns the name of the host's namespace for one of a space, empty if there is none. That of an earlier life of
 // the namespace is there only until it has ended. A name may also be that of the host's namespace itself: pods see it in
 // their own name.
-func (h *hostState) home(of tenantID, name string) string {
+func (h *directory) home(of tenantID, name string) string {
 	all := indexed[*corev1.Namespace](h.namespaces, bySpace, spaceKey(of, name))
 	if len(all) == 0 {
 		if p, ok := h.placeOfHost(name); ok && idOf(p) == of {
@@ -279,7 +274,7 @@ func (h *hostState) home(of tenantID, name string) string {
 }
 
 // service returns a Service of a namespace of the host, nil if there is none.
-func (h *hostState) service(namespace, name string) *corev1.Service {
+func (h *directory) service(namespace, name string) *corev1.Service {
 	found, ok, err := h.services.GetIndexer().GetByKey(namespace + "/" + name)
 	if err != nil || !ok {
 		return nil
@@ -289,7 +284,7 @@ func (h *hostState) service(namespace, name string) *corev1.Service {
 
 // api returns the Service kubernetes of a tenant's space, nil if its pods do not reach the API. Which address that has is said by the
 // namespaces of the tenant; they say the same, but for the moment in which it changes.
-func (h *hostState) api(of tenantID) *corev1.Service {
+func (h *directory) api(of tenantID) *corev1.Service {
 	for _, namespace := range indexed[*corev1.Namespace](h.namespaces, byTenant, tenantKey(of)) {
 		if api, err := netip.ParseAddrPort(namespace.Annotations[names.APIAnnotation]); err == nil {
 			address := api.Addr().Unmap().String()
@@ -304,12 +299,12 @@ func (h *hostState) api(of tenantID) *corev1.Service {
 
 // below returns the slices of a headless Service that have something of a name below it: the label of an endpoint,
 // "_name._protocol" of a port, or "_protocol". All of them have what is below nothing.
-func (h *hostState) below(service *corev1.Service, name string) []*endpointSlice {
+func (h *directory) below(service *corev1.Service, name string) []*endpointSlice {
 	return indexed[*endpointSlice](h.slices, byName, belowKey(service.Namespace, service.Name, name))
 }
 
 // namesAt returns the names that an address has in a space, without the domain, and whether there are more than so many.
-func (h *hostState) namesAt(of tenantID, address netip.Addr, most int) (found []string, more bool) {
+func (h *directory) namesAt(of tenantID, address netip.Addr, most int) (found []string, more bool) {
 	key := address.Unmap().String()
 	if api := h.api(of); api != nil && api.Spec.ClusterIP == key {
 		found = append(found, "kubernetes.default.svc.")

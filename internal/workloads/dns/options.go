@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,7 +109,7 @@ func (o *Options) Validate() error {
 }
 
 // newServer makes the server of the options.
-func (o *Options) newServer(host *hostState) (*server, error) {
+func (o *Options) newServer(host *directory) (*server, error) {
 	switch {
 	case !isBindAddress(o.BindAddress):
 		return nil, fmt.Errorf("--bind-address is %q, and must be an IP address and a port, such as 192.0.2.1:1053, or :1053 for all addresses", o.BindAddress)
@@ -161,7 +162,7 @@ func Run(ctx context.Context, o Options) error {
 var errNotReady = errors.New("it is not known yet what there is on the host, or the server ends")
 
 func (o *Options) run(ctx context.Context, client kubernetes.Interface) error {
-	host, err := newHostState(client)
+	host, err := newDirectory(client)
 	if err != nil {
 		return err
 	}
@@ -222,11 +223,7 @@ func (o *Options) answer(ctx context.Context, s *server, ready *atomic.Bool) err
 	select {
 	case <-ctx.Done():
 		ready.Store(false)
-		lameDuck := o.LameDuck
-		if lameDuck == 0 {
-			lameDuck = defaultLameDuck
-		}
-		time.Sleep(lameDuck)
+		time.Sleep(cmp.Or(o.LameDuck, defaultLameDuck))
 	case err = <-ended:
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)

@@ -26,7 +26,7 @@ const maxExtra = 20
 
 // lookup is one look for a name of the domain, in the space of one tenant.
 type lookup struct {
-	host *hostState
+	host *directory
 	of   tenantID
 	// zone is the domain, and name what is asked for in it, as the client has written it.
 	zone, name string

@@ -34,7 +34,7 @@ const (
 
 // server answers questions.
 type server struct {
-	host *hostState
+	host *directory
 	// domains are those in which names are of the space of who asks. The first one is that of spaces, another one that
 	// of the host if it is another one.
 	domains []string

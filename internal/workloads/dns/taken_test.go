@@ -15,7 +15,7 @@ import (
 // TestAddressTaken checks that nobody takes a pod's names away by one of their own that has the label of an installation, in a namespace
 // that is of no space, and says that it has the address of that pod, or is on a node of an address.
 func TestAddressTaken(t *testing.T) {
-	h, err := newHostState(fake.NewClientset())
+	h, err := newDirectory(fake.NewClientset())
 	if err != nil {
 		t.Fatal(err)
 	}

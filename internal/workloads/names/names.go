@@ -5,6 +5,7 @@ import (
 	"encoding/base32"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -166,6 +167,12 @@ func Of(labels, annotations map[string]string) (n Namespace, complete bool) {
 		Name: annotations[NamespaceAnnotation], UID: types.UID(annotations[NamespaceUIDAnnotation]), Salt: annotations[SaltAnnotation],
 	}
 	return n, n.Installation != "" && n.Tenant.IsSpace() && n.TenantUID != "" && n.Name != "" && n.UID != ""
+}
+
+// Has reports whether an object of the host has the marks of one of a name in this namespace, in whichever of its lives.
+func (n Namespace) Has(host metav1.Object, name string) bool {
+	of, complete := Of(host.GetLabels(), host.GetAnnotations())
+	return complete && of == n && host.GetAnnotations()[NameAnnotation] == name
 }
 
 // Copy returns the name on the host of a copy of a ConfigMap or Secret: hosts put a ConfigMap of

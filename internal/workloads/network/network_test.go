@@ -513,12 +513,12 @@ func TestNever(t *testing.T) {
 	for name, ranges := range map[string]Ranges{"by default": NewRanges(nil, nil), "configured": NewRanges(offlimits.MustParse("10.0.0.0/8"), nil)} {
 		for what, address := range addresses {
 			p := netip.PrefixFrom(netip.MustParseAddr(address), netip.MustParseAddr(address).BitLen())
-			if block := ranges.outsideOf(&networkingv1.IPBlock{CIDR: p.String()}); block != nil || !ranges.Has(p.Addr()) {
+			if block := ranges.outsideOf(&networkingv1.IPBlock{CIDR: p.String()}); block != nil || !ranges.Contains(p.Addr()) {
 				t.Errorf("%s: %s is outside: %v", name, what, block)
 			}
 		}
 		for _, address := range []string{"8.8.8.8", "64:ff9b::808:808", "2600:1f14::7"} {
-			if ranges.Has(netip.MustParseAddr(address)) {
+			if ranges.Contains(netip.MustParseAddr(address)) {
 				t.Errorf("%s: %s is not outside", name, address)
 			}
 		}

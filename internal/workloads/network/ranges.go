@@ -42,12 +42,6 @@ func NewRanges(configured, found []netip.Prefix) Ranges {
 	return Ranges{merge(inside)}
 }
 
-// Has reports whether an address is in the ranges.
-func (r Ranges) Has(address netip.Addr) bool {
-	address = address.Unmap()
-	return slices.ContainsFunc(r.inside, func(p netip.Prefix) bool { return p.Contains(address) })
-}
-
 // Around returns the network that an address is taken to be in, where nothing tells it: 256 addresses of IPv4, a /64 of
 // IPv6. Hosts give addresses to their pods in blocks.
 func Around(address netip.Addr) netip.Prefix {
@@ -61,7 +55,8 @@ func Around(address netip.Addr) netip.Prefix {
 
 // Contains reports whether an address is not outside.
 func (r Ranges) Contains(address netip.Addr) bool {
-	return slices.ContainsFunc(r.inside, func(p netip.Prefix) bool { return p.Contains(address.Unmap()) })
+	address = address.Unmap()
+	return slices.ContainsFunc(r.inside, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // String returns the ranges for people.

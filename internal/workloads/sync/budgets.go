@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -44,18 +42,12 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	if budget.Status.ObservedGeneration != budget.Generation {
 		return nil // the space does not know yet how many are to be healthy
 	}
-	if there == nil {
-		ok, err := s.room.has(place{budgetItem, home.Host()}, s.hostState.budgets.GetIndexer(), maxBudgets)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return s.recordRefusedBudget(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
-		}
+	if there == nil && !s.room.has(place{budgetItem, home.Host()}, s.hostState.budgets.GetIndexer(), maxBudgets) {
+		return s.tellRefused(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
 	}
 	err = put(ctx, client, "budget", there, hostBudget(budget, home), slimBudget)
 	if isRefused(err) {
-		err = errors.Join(err, s.recordRefusedBudget(ctx, budget, "the host cluster does not take it: "+err.Error()))
+		err = errors.Join(err, s.tellRefused(ctx, budget, "the host cluster does not take it: "+err.Error()))
 	}
 	return err
 }
@@ -78,24 +70,8 @@ func hostBudget(budget *policyv1.PodDisruptionBudget, home names.Namespace) *pol
 	return host
 }
 
-func (s *syncer) recordRefusedBudget(ctx context.Context, budget *policyv1.PodDisruptionBudget, why string) error {
-	return s.recordEvent(ctx, corev1.ObjectReference{
-		Kind: "PodDisruptionBudget", APIVersion: "policy/v1", Namespace: budget.Namespace, Name: budget.Name, UID: budget.UID, ResourceVersion: budget.ResourceVersion,
-	}, reasonRefused, why)
-}
-
 // budgetChanged has a budget of a space looked at, if there are pods for it.
-func (s *syncer) budgetChanged(obj any) {
-	budget := obj.(*policyv1.PodDisruptionBudget)
-	flat := tenant.Flat(budget.Namespace)
-	n, ok := flat.Tenant()
-	if !ok {
-		return
-	}
-	if used, err := s.hostState.namespacesOf(flat); err != nil || len(used) > 0 {
-		s.queue.Add(item{budgetItem, n, budget.Namespace, budget.Name})
-	}
-}
+func (s *syncer) budgetChanged(obj any) { s.enqueueIfOnHost(budgetItem, obj) }
 
 // budgetUpdated is budgetChanged where both states are known: the number of pods that are healthy changes often, and is
 // not on the host.
@@ -107,29 +83,15 @@ func (s *syncer) budgetUpdated(before, obj any) {
 	}
 }
 
-// hostBudgetChanged has what a budget of the host is made for looked at: somebody may have changed or deleted it.
-func (s *syncer) hostBudgetChanged(obj any) {
-	budget := obj.(*policyv1.PodDisruptionBudget)
-	if n, name, ok := sourceOf(budget); ok {
-		s.queue.Add(item{budgetItem, n.Tenant, n.Flat().String(), name})
-	}
-}
+func (s *syncer) hostBudgetChanged(obj any) { s.enqueueSource(budgetItem, obj) }
 
 // hostBudgetGone has what the budget was made for looked at, and, if others had no room, all of the namespace.
 func (s *syncer) hostBudgetGone(obj any, _ bool) {
 	s.hostBudgetChanged(obj)
-	if n, _, ok := sourceOf(obj.(*policyv1.PodDisruptionBudget)); ok && s.room.freed(place{budgetItem, n.Host()}) {
-		s.enqueueBudgets(n)
-	}
+	s.enqueueRefused(budgetItem, obj, s.enqueueBudgets)
 }
 
 // enqueueBudgets has all budgets of a namespace of a space looked at.
 func (s *syncer) enqueueBudgets(of names.Namespace) {
-	all, err := s.budgets.PodDisruptionBudgets(of.Flat().String()).List(labels.Everything())
-	if err != nil {
-		return
-	}
-	for _, budget := range all {
-		s.queue.Add(item{budgetItem, of.Tenant, budget.Namespace, budget.Name})
-	}
+	s.enqueueIn(budgetItem, s.informers.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer(), of.Flat())
 }

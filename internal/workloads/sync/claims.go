@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/storage/ephemeral"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/objects"
@@ -71,14 +72,14 @@ const sourceTime = 30 * time.Second
 // be there for nobody. Where a class waits for a pod, the host's waits for the host's pod, which names it.
 func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	if errs := translate.CheckClaim(&claim.Spec, field.NewPath("spec")); len(errs) > 0 {
-		return s.refuseClaim(ctx, claim, errs.ToAggregate().Error())
+		return s.tellRefused(ctx, claim, errs.ToAggregate().Error())
 	}
 	class, why, err := s.publishedClass(claim)
 	if err != nil {
 		return err
 	}
 	if class == nil {
-		return s.refuseClaim(ctx, claim, why)
+		return s.tellRefused(ctx, claim, why)
 	}
 	if mode := class.VolumeBindingMode; mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer {
 		if named, err := s.isNamed(claim); err != nil || !named {
@@ -89,7 +90,7 @@ func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 		return err
 	} else if why != "" {
 		s.queue.AddAfter(item{claimItem, tenant.Flat(claim.Namespace).Space(), claim.Namespace, claim.Name}, sourceTime)
-		return s.refuseClaim(ctx, claim, why)
+		return s.tellRefused(ctx, claim, why)
 	}
 	home, t, err := s.homeOf(tenant.Flat(claim.Namespace))
 	if err != nil {
@@ -139,16 +140,16 @@ func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolume
 		if err != nil {
 			return fmt.Errorf("reading the host's claim: %w", err)
 		}
-		if of, name, ok := sourceOf(there); !ok || of != home || name != claim.Name {
+		if !home.Has(there, claim.Name) {
 			const why = "the host cluster has another claim in its place; whoever administers the host is to remove it"
-			return errors.Join(s.refuseClaim(ctx, claim, why), errors.New(why)) // tried again, because nothing says that it is gone
+			return errors.Join(s.tellRefused(ctx, claim, why), errors.New(why)) // tried again, because nothing says that it is gone
 		}
 		if uidOf(there) != claim.UID {
 			return errors.New("the claim of this name that there was before is still on the host")
 		}
 		return nil
 	case isRefused(err):
-		return errors.Join(s.refuseClaim(ctx, claim, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)), err)
+		return errors.Join(s.tellRefused(ctx, claim, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's claim: %w", err)
 	}
@@ -178,7 +179,7 @@ func (s *syncer) publishedClass(claim *corev1.PersistentVolumeClaim) (class *sto
 func (s *syncer) isNamed(claim *corev1.PersistentVolumeClaim) (bool, error) {
 	pods, err := s.podsNaming(claim.Namespace, claim.Name)
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		return !isOver(pod) && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0
+		return !podv1.IsPodTerminal(pod) && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0
 	}), err
 }
 
@@ -251,7 +252,7 @@ func (s *syncer) awaitClaims(ctx context.Context, pod *corev1.Pod) (bool, error)
 // followClaim takes the growth of a claim to the host, and its volume and status into the space.
 func (s *syncer) followClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim) error {
 	if host.DeletionTimestamp != nil {
-		return s.refuseClaim(ctx, claim, "somebody deletes its volume on the host cluster")
+		return s.tellRefused(ctx, claim, "somebody deletes its volume on the host cluster")
 	}
 	err := s.growClaim(ctx, claim, host)
 	if host.Status.Phase != corev1.ClaimBound {
@@ -297,7 +298,7 @@ func (s *syncer) lostClaim(ctx context.Context, claim *corev1.PersistentVolumeCl
 	}
 	status := *claim.Status.DeepCopy()
 	status.Phase = corev1.ClaimLost
-	return errors.Join(s.setClaimStatus(ctx, claim, status), s.refuseClaim(ctx, claim, "its volume is not on the host cluster, and no other one is made in its place"))
+	return errors.Join(s.setClaimStatus(ctx, claim, status), s.tellRefused(ctx, claim, "its volume is not on the host cluster, and no other one is made in its place"))
 }
 
 // isClaimOnHost asks the host itself whether it has a claim: the cache may be behind.
@@ -358,21 +359,10 @@ func (s *syncer) removeClaim(ctx context.Context, i item, host *corev1.Persisten
 	return errors.Join(s.deleteHostClaim(ctx, host), s.removeVolume(ctx, i.tenant, uid))
 }
 
-// deleteHostClaim deletes one claim of the host, and no other one of its name.
+// deleteHostClaim deletes a claim of the host.
 func (s *syncer) deleteHostClaim(ctx context.Context, host *corev1.PersistentVolumeClaim) error {
 	if host.DeletionTimestamp != nil {
 		return nil // a pod of the host uses it
 	}
-	err := s.host.CoreV1().PersistentVolumeClaims(host.Namespace).Delete(ctx, host.Name, *metav1.NewPreconditionDeleteOptions(string(host.UID)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the host's claim: %w", err)
-	}
-	return nil
-}
-
-// refuseClaim says in the space why a claim has no volume.
-func (s *syncer) refuseClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, why string) error {
-	return s.recordEvent(ctx, corev1.ObjectReference{
-		Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
-	}, reasonRefused, why)
+	return deleteOne(ctx, s.host.CoreV1().PersistentVolumeClaims(host.Namespace), "the host's claim", host, nil)
 }

@@ -117,9 +117,6 @@ func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.N
 	return s.ensureNamed(ctx, itemOf(pod), home, pod.CreationTimestamp, referencesOf(pod))
 }
 
-// handlerDelay is after what time an item is looked at again of which a handler has not heard: it hears in a moment.
-const handlerDelay = 100 * time.Millisecond
-
 // ensureNamed makes the copies of what an item names that was made at some time. If it waits for them, it is looked at again.
 func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, made metav1.Time, named []reference) (waits bool, err error) {
 	began := s.clock.Now()
@@ -131,8 +128,7 @@ func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, 
 		}
 	}()
 	for _, ref := range named {
-		if !s.references.has(ref) { // the cache has the item, and its handler has not run: without a name, a copy is removed
-			s.queue.AddAfter(i, handlerDelay)
+		if !s.references.has(ref) { // the cache has the item, and its handler, which queues it, has not run: without a name, a copy is removed
 			return true, nil
 		}
 		if busy = !s.copies.tryLock(in, i); busy {

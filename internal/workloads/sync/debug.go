@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -109,13 +108,7 @@ func (s *syncer) addDebugger(ctx context.Context, host *corev1.Pod, c *corev1.Ep
 // patchHost writes a strategic merge patch of one pod of the host, and of no other one of its name. It is an errTooLarge if that is too
 // large, or if the pod that is wanted would be. wanted is nil if the patch takes nothing of it.
 func (s *syncer) patchHost(ctx context.Context, host, wanted *corev1.Pod, patch map[string]any, subresources ...string) error {
-	metadata, _ := patch["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata["uid"] = host.UID
-	patch["metadata"] = metadata
-	written, err := json.Marshal(patch)
+	written, err := patchFor(host.UID, patch)
 	if err != nil {
 		return err
 	}
@@ -151,7 +144,7 @@ func (s *syncer) finishWrite(ctx context.Context, pod *corev1.Pod, w write, what
 	if maps.Equal(before, refused) {
 		return err
 	}
-	return errors.Join(err, s.recordEvent(ctx, podReference(pod), reasonRefused, why))
+	return errors.Join(err, s.tellRefused(ctx, pod, why))
 }
 
 // reportRefusals adds to the status of a pod that runs on the host what that has refused of its changes.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	netutils "k8s.io/utils/net"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/workloads/canary"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
@@ -51,11 +52,7 @@ func newDNSService(client kubernetes.Interface, key string) *dnsService {
 
 // run runs the informer until ctx ends, and returns when it knows whether there is the Service. It reports whether it does.
 func (d *dnsService) run(ctx context.Context) bool {
-	if d.key == "" {
-		return true
-	}
-	go d.informer.RunWithContext(ctx)
-	return cache.WaitForCacheSync(ctx.Done(), d.informer.HasSynced)
+	return d.key == "" || objects.Follow(ctx, d.informer)
 }
 
 // note notes whether a canary has seen that the host hides addresses.
@@ -113,5 +110,5 @@ func (s *syncer) recordMissingDNS(ctx context.Context, pod, host *corev1.Pod) er
 	if s.dns.hidden.Load() {
 		why = hiddenDNS
 	}
-	return s.recordEvent(ctx, podReference(pod), reasonNoDNS, why)
+	return s.recordEvent(ctx, pod, reasonNoDNS, why)
 }

@@ -9,6 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	objectreference "k8s.io/client-go/tools/reference"
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
 
@@ -39,7 +42,7 @@ func (s *syncer) unscheduled(ctx context.Context, pod *corev1.Pod, reason, why s
 	if err := s.patchStatus(ctx, pod, status, why); err != nil {
 		return fmt.Errorf("writing why the pod does not run: %w", err)
 	}
-	return s.recordEvent(ctx, podReference(pod), reason, why)
+	return s.recordEvent(ctx, pod, reason, why)
 }
 
 // setCondition sets a condition in a status of a pod, and reports whether the pod has another one. It is since now, unless the pod
@@ -55,25 +58,36 @@ func (s *syncer) setCondition(status *corev1.PodStatus, pod *corev1.Pod, conditi
 	return !is || has.Reason != condition.Reason || has.Message != condition.Message
 }
 
-func podReference(pod *corev1.Pod) corev1.ObjectReference {
-	return corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+// tellRefused says in the space, by an event, that an object of it, or a change, is not on the host, and why.
+func (s *syncer) tellRefused(ctx context.Context, obj runtime.Object, why string) error {
+	return s.recordEvent(ctx, obj, reasonRefused, why)
 }
 
 // recordEvent makes an event about an object in its space. The same one is made once.
-func (s *syncer) recordEvent(ctx context.Context, about corev1.ObjectReference, reason, message string) error {
-	if len(message) > messageLen {
-		message = strings.ToValidUTF8(message[:messageLen], "")
+func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, message string) error {
+	about, err := objectreference.GetReference(scheme.Scheme, obj)
+	if err != nil {
+		return err
 	}
+	message = shortened(message)
 	now := metav1.NewTime(s.clock.Now().Truncate(time.Second))
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: "tn-" + names.Digest(string(about.UID), reason, message), Namespace: about.Namespace},
-		InvolvedObject: about,
+		InvolvedObject: *about,
 		Reason:         reason, Message: message, Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: component},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
-	_, err := s.spaces.CoreV1().Events(about.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	_, err = s.spaces.CoreV1().Events(about.Namespace).Create(ctx, event, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("telling of an object: %w", err)
 	}
 	return nil
+}
+
+// shortened returns as much of a message as an event may have.
+func shortened(message string) string {
+	if len(message) > messageLen {
+		return strings.ToValidUTF8(message[:messageLen], "")
+	}
+	return message
 }

@@ -22,7 +22,6 @@ func hostEvent(uid, about types.UID, message string) *corev1.Event {
 // TestHostEvents checks which events of the host a space is told, and what of them.
 func TestHostEvents(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(nil), hostPod(spacePod(nil), nil))
-	w.events = &hostEvents{clock: w.clock, enqueue: w.eventSeen, pending: map[item]*corev1.Event{}, counts: map[tenant.Name]int{}}
 	told := func() []corev1.Event {
 		t.Helper()
 		for w.queue.Len() > 0 {
@@ -67,7 +66,7 @@ func TestHostEvents(t *testing.T) {
 // TestHostEventsAreLimited checks that no pod of a tenant fills the queue with events.
 func TestHostEventsAreLimited(t *testing.T) {
 	w := newWorld(t)
-	e := &hostEvents{clock: w.clock, counts: map[tenant.Name]int{}}
+	e := newHostEvents(w.clock, nil)
 	count := func(n tenant.Name) (told int) {
 		for range 2 * eventsPerMinute {
 			if e.allow(n) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -58,24 +59,24 @@ func newHostState(client kubernetes.Interface, installation string, owner names.
 
 // run runs the informers until ctx ends, and returns when they know what there is.
 func (h *hostState) run(ctx context.Context) bool {
-	var synced []cache.InformerSynced
-	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims, h.namespaces, h.policies, h.budgets, h.ingresses} {
-		go informer.RunWithContext(ctx)
-		synced = append(synced, informer.HasSynced)
-	}
-	return cache.WaitForCacheSync(ctx.Done(), synced...)
+	return objects.Follow(ctx, h.pods, h.services, h.claims, h.namespaces, h.policies, h.budgets, h.ingresses)
 }
 
 // objects returns how many pods, Services and Ingresses there are in namespaces of the owner.
 func (h *hostState) objects() int {
-	count := 0
-	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.ingresses} {
-		for _, namespace := range h.namespaces.GetIndexer().ListKeys() {
-			keys, _ := informer.GetIndexer().IndexKeys(cache.NamespaceIndex, namespace) // informers of a factory have this index
-			count += len(keys)
-		}
+	ours := h.namespaces.GetIndexer().ListKeys()
+	return count(h.pods.GetIndexer(), ours...) + count(h.services.GetIndexer(), ours...) + count(h.ingresses.GetIndexer(), ours...)
+}
+
+// count returns how many objects of a cache there are in namespaces. It panics without the index of them, which all informers of
+// a factory have.
+func count(in cache.Indexer, namespaces ...string) (n int) {
+	for _, namespace := range namespaces {
+		keys, err := in.IndexKeys(cache.NamespaceIndex, namespace)
+		utilruntime.Must(err)
+		n += len(keys)
 	}
-	return count
+	return n
 }
 
 // podsOf returns the host's pods for a pod of a space and its predecessors of the name.

@@ -3,7 +3,6 @@ package sync
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -42,12 +41,14 @@ type hostEvents struct {
 
 var _ cache.ReflectorStore = &hostEvents{}
 
-// watchEvents returns what watches the host's events of pods.
-func (s *syncer) watchEvents(ctx context.Context) (run func(), err error) {
-	s.events = &hostEvents{clock: s.clock, enqueue: s.eventSeen, pending: map[item]*corev1.Event{}, counts: map[tenant.Name]int{}}
+func newHostEvents(c clock.PassiveClock, enqueue func(*corev1.Event)) *hostEvents {
+	return &hostEvents{clock: c, enqueue: enqueue, pending: map[item]*corev1.Event{}, counts: map[tenant.Name]int{}}
+}
+
+// watchEvents watches the host's events of pods until ctx ends.
+func (s *syncer) watchEvents(ctx context.Context) {
 	lw := cache.NewListWatchFromClient(s.host.CoreV1().RESTClient(), "events", metav1.NamespaceAll, fields.OneTermEqualSelector("involvedObject.kind", "Pod"))
-	reflector := cache.NewReflector(lw, &corev1.Event{}, s.events, 0)
-	return func() { reflector.RunWithContext(ctx) }, nil
+	cache.NewReflector(lw, &corev1.Event{}, s.events, 0).RunWithContext(ctx)
 }
 
 // eventSeen has an event looked at if it is about a pod of a space.
@@ -97,15 +98,12 @@ func eventIn(event *corev1.Event, pod *corev1.Pod, of names.Namespace) *corev1.E
 	if event.Reason == "FailedScheduling" {
 		message = translate.Unschedulable(message)
 	}
-	if len(message) > messageLen {
-		message = strings.ToValidUTF8(message[:messageLen], "")
-	}
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "tn-" + names.Digest(string(event.UID)), Namespace: pod.Namespace},
 		InvolvedObject: corev1.ObjectReference{
 			Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, FieldPath: translate.Text(event.InvolvedObject.FieldPath, pod, of),
 		},
-		Reason: event.Reason, Message: message, Type: event.Type, Source: event.Source,
+		Reason: event.Reason, Message: shortened(message), Type: event.Type, Source: event.Source,
 		FirstTimestamp: event.FirstTimestamp, LastTimestamp: event.LastTimestamp, Count: event.Count, EventTime: event.EventTime,
 		Action: event.Action, ReportingController: event.ReportingController, ReportingInstance: event.ReportingInstance,
 	}

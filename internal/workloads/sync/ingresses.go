@@ -120,9 +120,9 @@ func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace,
 	err := put(ctx, s.host.NetworkingV1().Ingresses(home.Host()), "Ingress", there, wanted, slimIngress)
 	switch {
 	case isOfFields(err):
-		err = errors.Join(err, s.tellOfIngress(ctx, ingress, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)))
+		err = errors.Join(err, s.tellRefused(ctx, ingress, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)))
 	case isRefused(err) || apierrors.IsBadRequest(err):
-		err = errors.Join(err, s.tellOfIngress(ctx, ingress, "a policy or webhook of the host cluster refuses it: the log of the syncer tells the platform's administrators why"))
+		err = errors.Join(err, s.tellRefused(ctx, ingress, "a policy or webhook of the host cluster refuses it: the log of the syncer tells the platform's administrators why"))
 	}
 	return err
 }
@@ -137,7 +137,7 @@ func isOfFields(err error) bool {
 // withdrawIngress takes an Ingress that a space still has from the host, and says why.
 func (s *syncer) withdrawIngress(ctx context.Context, i item, home names.Namespace, ingress, there *networkingv1.Ingress, why string) error {
 	s.routing.drop(i)
-	told := s.tellOfIngress(ctx, ingress, why)
+	told := s.tellRefused(ctx, ingress, why)
 	if there == nil {
 		return told
 	}
@@ -185,12 +185,6 @@ func (s *syncer) showIngress(ctx context.Context, ingress *networkingv1.Ingress,
 	return nil
 }
 
-func (s *syncer) tellOfIngress(ctx context.Context, ingress *networkingv1.Ingress, why string) error {
-	return s.recordEvent(ctx, corev1.ObjectReference{
-		Kind: "Ingress", APIVersion: "networking.k8s.io/v1", Namespace: ingress.Namespace, Name: ingress.Name, UID: ingress.UID, ResourceVersion: ingress.ResourceVersion,
-	}, reasonRefused, why)
-}
-
 // unfitError is why the host does not get a certificate.
 type unfitError struct{ error }
 
@@ -213,7 +207,7 @@ func (s *syncer) tellOfCertificate(ctx context.Context, ref reference, why unfit
 		return !slices.Contains(translate.CertificatesOf(&ingress.Spec), ref.name)
 	})
 	for _, ingress := range all[:min(len(all), maxIngresses)] {
-		err = errors.Join(err, s.tellOfIngress(ctx, ingress, fmt.Sprintf("the host cluster does not get the Secret %q: %v", ref.name, why)))
+		err = errors.Join(err, s.tellRefused(ctx, ingress, fmt.Sprintf("the host cluster does not get the Secret %q: %v", ref.name, why)))
 	}
 	return err
 }

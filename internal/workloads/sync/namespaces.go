@@ -3,7 +3,6 @@ package sync
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/pod-security-admission/api"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -116,7 +114,7 @@ func (s *syncer) giveAnotherName(ctx context.Context, home names.Namespace) erro
 	if begun, err := s.hasBegun(home); err != nil || begun {
 		return errors.Join(err, errNamespace("somebody else has the name of its namespace on the host cluster, in which it has pods or claims; whoever administers the host is to remove that namespace, or to give it back its labels and annotations"))
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": home.UID, "annotations": map[string]any{names.SaltAnnotation: rand.Text()}}})
+	patch, err := patchFor(home.UID, map[string]any{"metadata": map[string]any{"annotations": map[string]any{names.SaltAnnotation: rand.Text()}}})
 	if err != nil {
 		return err
 	}
@@ -265,8 +263,7 @@ func (s *syncer) markNamespace(ctx context.Context, found, wanted *corev1.Namesp
 
 // patchNamespace changes the metadata of one namespace of the host, and of no other one of its name.
 func (s *syncer) patchNamespace(ctx context.Context, of *corev1.Namespace, change map[string]any) error {
-	change["uid"] = of.UID
-	patch, err := json.Marshal(map[string]any{"metadata": change})
+	patch, err := patchFor(of.UID, map[string]any{"metadata": change})
 	if err != nil {
 		return err
 	}
@@ -303,10 +300,9 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 			return err
 		}
 	}
-	used, err := s.isUsed(of, i.name)
-	if err != nil || used {
+	if s.isUsed(of, i.name) {
 		s.idle.forget(i.name)
-		return err
+		return nil
 	}
 	if left := s.idle.left(i.name); left > 0 {
 		s.queue.AddAfter(i, left)
@@ -316,21 +312,9 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 }
 
 // isUsed reports whether there is a pod in a namespace of a space, or a pod, Service or claim in the host's.
-func (s *syncer) isUsed(of names.Namespace, host string) (bool, error) {
-	for _, in := range []struct {
-		indexer   cache.Indexer
-		namespace string
-	}{{s.podIndexer, of.Flat().String()}, {s.hostState.pods.GetIndexer(), host}, {s.hostState.services.GetIndexer(), host},
-		{s.hostState.claims.GetIndexer(), host}} {
-		found, err := in.indexer.IndexKeys(cache.NamespaceIndex, in.namespace)
-		if err != nil {
-			return false, fmt.Errorf("looking what is in %q: %w", in.namespace, err)
-		}
-		if len(found) > 0 {
-			return true, nil
-		}
-	}
-	return false, nil
+func (s *syncer) isUsed(of names.Namespace, host string) bool {
+	h := s.hostState
+	return count(s.podIndexer, of.Flat().String())+count(h.pods.GetIndexer(), host)+count(h.services.GetIndexer(), host)+count(h.claims.GetIndexer(), host) > 0
 }
 
 // removeNamespace deletes a host's namespace whose own is gone, once the space says so, too.
@@ -346,9 +330,9 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 	}
 	_, seen := s.deleted.of(of.UID)
 	if _, tenantSeen := s.deleted.of(of.TenantUID); !seen && !tenantSeen {
-		if stored, err := s.hostState.claims.GetIndexer().IndexKeys(cache.NamespaceIndex, found.Name); err != nil || len(stored) > 0 {
-			return errors.Join(err, fmt.Errorf("the host's namespace %q is of one that is not in its space, and that nobody was seen to delete: "+
-				"the %d claims in it have stored something, so it stays, until whoever administers the host deletes it", found.Name, len(stored)))
+		if stored := count(s.hostState.claims.GetIndexer(), found.Name); stored > 0 {
+			return fmt.Errorf("the host's namespace %q is of one that is not in its space, and that nobody was seen to delete: "+
+				"the %d claims in it have stored something, so it stays, until whoever administers the host deletes it", found.Name, stored)
 		}
 		if err := s.orphans.allow(s.hostState.objects()); err != nil {
 			return err
@@ -358,9 +342,8 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 }
 
 func (s *syncer) deleteNamespace(ctx context.Context, found *corev1.Namespace) error {
-	err := s.host.CoreV1().Namespaces().Delete(ctx, found.Name, *metav1.NewPreconditionDeleteOptions(string(found.UID)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the host's namespace %q: %w", found.Name, err)
+	if err := deleteOne(ctx, s.host.CoreV1().Namespaces(), fmt.Sprintf("the host's namespace %q", found.Name), found, nil); err != nil {
+		return err
 	}
 	s.copies.forget(found.Name)
 	return nil

@@ -116,9 +116,5 @@ func (s *syncer) removeNode(ctx context.Context, node *corev1.Node) error {
 	if node == nil || node.DeletionTimestamp != nil {
 		return nil
 	}
-	err := s.spaces.CoreV1().Nodes().Delete(ctx, node.Name, *metav1.NewPreconditionDeleteOptions(string(node.UID)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting a node that the host has no more: %w", err)
-	}
-	return nil
+	return deleteOne(ctx, s.spaces.CoreV1().Nodes(), "a node that the host has no more", node, nil)
 }

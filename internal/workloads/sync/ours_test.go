@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
@@ -52,7 +51,6 @@ func TestPlantedOrphans(t *testing.T) {
 // TestPlantedEvents checks that a space is told nothing of what others have on the host.
 func TestPlantedEvents(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(bound), hostPod(spacePod(nil), onNode), planted("web-0", "p", nil))
-	w.events = &hostEvents{clock: w.clock, enqueue: w.eventSeen, pending: map[item]*corev1.Event{}, counts: map[tenant.Name]int{}}
 	event := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: elsewhere.Host(), UID: "1"}, Reason: "Evicted", Count: 1, Message: "log in at attacker.example",
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: elsewhere.Host(), Name: "web-0", UID: "planted-web-0"},

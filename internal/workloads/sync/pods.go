@@ -12,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
+	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -57,7 +59,7 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 		s.updates.drop(i)
 		s.creating.drop(i)
 		s.resizes.drop(i)
-	case host != nil && isOver(pod) && !isOver(host):
+	case host != nil && podv1.IsPodTerminal(pod) && !podv1.IsPodTerminal(host):
 		errs = append(errs, s.endHost(ctx, host, 1)) // no quota counts it any more
 	case pod.DeletionTimestamp != nil:
 		errs = append(errs, s.end(ctx, pod, host))
@@ -83,7 +85,7 @@ func (s *syncer) isAtHome(host metav1.Object) bool {
 
 // begin makes the host's pod.
 func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
-	if isOver(pod) {
+	if podv1.IsPodTerminal(pod) {
 		return nil
 	}
 	home, t, err := s.homeOf(tenant.Flat(pod.Namespace))
@@ -184,7 +186,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 		if err != nil {
 			return fmt.Errorf("reading the host's pod: %w", err)
 		}
-		if of, name, ok := sourceOf(there); !ok || of != home.Namespace || name != pod.Name {
+		if !home.Has(there, pod.Name) {
 			return s.refuse(ctx, pod, "the host cluster has another pod in its place; whoever administers the host is to remove it")
 		}
 		if uidOf(there) != pod.UID {
@@ -254,7 +256,7 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 
 // change takes to the host what is changed of a pod by subresources.
 func (s *syncer) change(ctx context.Context, pod, host, wanted *corev1.Pod) error {
-	if isOver(host) {
+	if podv1.IsPodTerminal(host) {
 		return nil
 	}
 	err := s.resize(ctx, pod, host, wanted)
@@ -377,38 +379,15 @@ func (s *syncer) removeOrphan(ctx context.Context, i item, host *corev1.Pod) err
 	return s.deleteHost(ctx, host, nil)
 }
 
-// deleteHost deletes one pod of the host, and no other one of its name. Without a grace period it has
-// its own.
+// deleteHost deletes a pod of the host. Without a grace period it has its own.
 func (s *syncer) deleteHost(ctx context.Context, host *corev1.Pod, grace *int64) error {
-	options := metav1.NewPreconditionDeleteOptions(string(host.UID))
-	options.GracePeriodSeconds = grace
-	err := s.host.CoreV1().Pods(host.Namespace).Delete(ctx, host.Name, *options)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the host's pod: %w", err)
-	}
-	return nil
+	return deleteOne(ctx, s.host.CoreV1().Pods(host.Namespace), "the host's pod", host, grace)
 }
 
-// deletePod deletes one pod of a space, and no other one of its name.
+// deletePod deletes a pod of a space.
 func (s *syncer) deletePod(ctx context.Context, pod *corev1.Pod, grace int64) error {
-	options := metav1.NewPreconditionDeleteOptions(string(pod.UID))
-	options.GracePeriodSeconds = &grace
-	err := s.spaces.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *options)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the pod: %w", err)
-	}
-	return nil
+	return deleteOne(ctx, s.spaces.CoreV1().Pods(pod.Namespace), "the pod", pod, &grace)
 }
 
 // graceOf returns how long, in seconds, a pod that is being deleted still may run.
-func graceOf(pod *corev1.Pod) int64 {
-	if pod.DeletionGracePeriodSeconds == nil {
-		return 0
-	}
-	return *pod.DeletionGracePeriodSeconds
-}
-
-// isOver reports whether a pod has come to its end.
-func isOver(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
+func graceOf(pod *corev1.Pod) int64 { return ptr.Deref(pod.DeletionGracePeriodSeconds, 0) }

@@ -74,7 +74,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	if s.caches, err = newCaches(informers.NewSharedInformerFactory(w.space, 0)); err != nil {
 		t.Fatal(err)
 	}
-	s.dns = newDNSService(w.onHost, DefaultDNSService)
+	s.events, s.dns = newHostEvents(w.clock, s.eventSeen), newDNSService(w.onHost, DefaultDNSService)
 	w.cache(s.dns.informer, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: names.Platform, Name: "dns"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.43.0.10"}}})
 	s.ranges, s.reachable = network.NewRanges(nil, nil), network.Reachable{Namespace: names.Platform}
 	s.hostNodes = newHostNodes(w.onHost)

@@ -9,8 +9,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -37,7 +35,7 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 		return nil
 	}
 	if (err == nil || isDenied(err)) && (policy == nil || !s.governed.noteEnqueued(policy)) {
-		s.enqueuePodsIn(i.tenant, i.namespace)
+		s.enqueueIn(podItem, s.podIndexer, tenant.Flat(i.namespace))
 	}
 	return err
 }
@@ -78,7 +76,7 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 		err = s.hasRoom(home, wanted.Name)
 	}
 	if err != nil {
-		return false, errors.Join(s.tellOfPolicy(ctx, policy, err.Error()), s.removePolicy(ctx, home, i))
+		return false, errors.Join(s.tellRefused(ctx, policy, err.Error()), s.removePolicy(ctx, home, i))
 	}
 	there, err := s.ownPolicy(wanted)
 	if err != nil {
@@ -93,20 +91,10 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 // hasRoom returns an error if a namespace of the host has as many policies as it may have, and not this one.
 func (s *syncer) hasRoom(home names.Namespace, name string) error {
 	there, err := s.hostState.policy(home.Host(), name)
-	if err != nil || there != nil {
+	if err != nil || there != nil || s.room.has(place{policyItem, home.Host()}, s.hostState.policies.GetIndexer(), network.MaxPolicies+len(network.Names)) {
 		return err
 	}
-	ok, err := s.room.has(place{policyItem, home.Host()}, s.hostState.policies.GetIndexer(), network.MaxPolicies+len(network.Names))
-	if err == nil && !ok {
-		err = fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)
-	}
-	return err
-}
-
-func (s *syncer) tellOfPolicy(ctx context.Context, policy *networkingv1.NetworkPolicy, why string) error {
-	return s.recordEvent(ctx, corev1.ObjectReference{
-		Kind: "NetworkPolicy", APIVersion: "networking.k8s.io/v1", Namespace: policy.Namespace, Name: policy.Name, UID: policy.UID, ResourceVersion: policy.ResourceVersion,
-	}, reasonRefused, why)
+	return fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)
 }
 
 // ensureGuards makes the policies that a namespace of the host has in any case. No pod is made before they are there.
@@ -169,17 +157,7 @@ func (s *syncer) openOf(pod *corev1.Pod) (network.Open, error) {
 }
 
 // policyChanged has a policy of a space looked at, if there are pods for it.
-func (s *syncer) policyChanged(obj any) {
-	policy := obj.(*networkingv1.NetworkPolicy)
-	flat := tenant.Flat(policy.Namespace)
-	n, ok := flat.Tenant()
-	if !ok {
-		return
-	}
-	if used, err := s.hostState.namespacesOf(flat); err != nil || len(used) > 0 {
-		s.queue.Add(item{policyItem, n, policy.Namespace, policy.Name})
-	}
-}
+func (s *syncer) policyChanged(obj any) { s.enqueueIfOnHost(policyItem, obj) }
 
 // hostPolicyChanged has what a policy of the host is made for looked at: somebody may have changed or deleted it.
 func (s *syncer) hostPolicyChanged(obj any) {
@@ -198,30 +176,10 @@ func (s *syncer) hostPolicyChanged(obj any) {
 // hostPolicyGone has what the policy was made for looked at, and, if others had no room, all of the namespace.
 func (s *syncer) hostPolicyGone(obj any, _ bool) {
 	s.hostPolicyChanged(obj)
-	if n, _, ok := sourceOf(obj.(*networkingv1.NetworkPolicy)); ok && s.room.freed(place{policyItem, n.Host()}) {
-		s.enqueuePolicies(n)
-	}
+	s.enqueueRefused(policyItem, obj, s.enqueuePolicies)
 }
 
 // enqueuePolicies has all policies of a namespace of a space looked at.
 func (s *syncer) enqueuePolicies(of names.Namespace) {
-	all, err := s.policies.NetworkPolicies(of.Flat().String()).List(labels.Everything())
-	if err != nil {
-		return
-	}
-	for _, policy := range all {
-		s.queue.Add(item{policyItem, of.Tenant, policy.Namespace, policy.Name})
-	}
-}
-
-// enqueuePodsIn has all pods of a namespace of a space looked at.
-func (s *syncer) enqueuePodsIn(n tenant.Name, namespace string) {
-	all, err := s.podIndexer.ByIndex(cache.NamespaceIndex, namespace)
-	if err != nil {
-		klog.ErrorS(err, "Reading the cache of pods", "namespace", namespace)
-		return
-	}
-	for _, obj := range all {
-		s.queue.Add(item{podItem, n, namespace, obj.(*corev1.Pod).Name})
-	}
+	s.enqueueIn(policyItem, s.informers.Networking().V1().NetworkPolicies().Informer().GetIndexer(), of.Flat())
 }

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
@@ -20,6 +22,10 @@ type writer[T any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (*T, error)
 	Create(ctx context.Context, o *T, options metav1.CreateOptions) (*T, error)
 	Update(ctx context.Context, o *T, options metav1.UpdateOptions) (*T, error)
+	deleter
+}
+
+type deleter interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
@@ -84,22 +90,37 @@ func keepOthers(wanted, there metav1.Object) {
 
 // isSame reports whether two objects of the host are made for the same namespace, and the same object of it.
 func isSame(there, wanted metav1.Object) bool {
-	has, _ := names.Of(there.GetLabels(), there.GetAnnotations())
 	of, _ := names.Of(wanted.GetLabels(), wanted.GetAnnotations())
-	return has == of && there.GetAnnotations()[names.NameAnnotation] == wanted.GetAnnotations()[names.NameAnnotation]
+	return of.Has(there, wanted.GetAnnotations()[names.NameAnnotation])
 }
 
 // remove deletes an object of the host, if it is that for an object of this name.
 func remove[T any, O object[T]](ctx context.Context, client writer[T], what string, there O, home names.Namespace, name string) error {
-	has, _ := names.Of(there.GetLabels(), there.GetAnnotations())
-	if there.GetDeletionTimestamp() != nil || has != home || there.GetAnnotations()[names.NameAnnotation] != name {
+	if there.GetDeletionTimestamp() != nil || !home.Has(there, name) {
 		return nil
 	}
-	err := client.Delete(ctx, there.GetName(), *metav1.NewPreconditionDeleteOptions(string(there.GetUID())))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the host's %s %s/%s: %w", what, there.GetNamespace(), there.GetName(), err)
+	return deleteOne(ctx, client, fmt.Sprintf("the host's %s %s/%s", what, there.GetNamespace(), there.GetName()), there, nil)
+}
+
+// deleteOne deletes one object, and no other one of its name. Without a grace period, in seconds, it has its own.
+func deleteOne(ctx context.Context, client deleter, what string, there metav1.Object, grace *int64) error {
+	options := metav1.NewPreconditionDeleteOptions(string(there.GetUID()))
+	options.GracePeriodSeconds = grace
+	if err := client.Delete(ctx, there.GetName(), *options); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s: %w", what, err)
 	}
 	return nil
+}
+
+// patchFor returns a merge patch of one object, and of no other one of its name.
+func patchFor(uid types.UID, change map[string]any) ([]byte, error) {
+	metadata, _ := change["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["uid"] = uid
+	change["metadata"] = metadata
+	return json.Marshal(change)
 }
 
 // noteHash puts the hash of a spec on its object, in the place of the spec. It is not that which was written: somebody may

@@ -134,7 +134,7 @@ func (s *syncer) seeAddresses(host *corev1.Pod) {
 
 // outside returns the addresses of a pod of the host that are not in some ranges.
 func outside(ranges network.Ranges, host *corev1.Pod) []netip.Addr {
-	return slices.DeleteFunc(addressesOf(host), ranges.Has)
+	return slices.DeleteFunc(addressesOf(host), ranges.Contains)
 }
 
 // seeNetworks takes the networks for inside in which pods of spaces have addresses that nobody has told. They stay so:

@@ -48,13 +48,13 @@ func TestToldRanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.withNode("node", tc.spec, tc.addresses...)
-			if w.currentRanges().Has(netip.MustParseAddr(tc.inside)) {
+			if w.currentRanges().Contains(netip.MustParseAddr(tc.inside)) {
 				t.Fatal("it is inside without being told")
 			}
 			if err := w.findRanges(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if !w.currentRanges().Has(netip.MustParseAddr(tc.inside)) {
+			if !w.currentRanges().Contains(netip.MustParseAddr(tc.inside)) {
 				t.Errorf("%s is outside of %v", tc.inside, w.currentRanges())
 			}
 		})
@@ -71,7 +71,7 @@ func TestSeenNetworks(t *testing.T) {
 		if err := w.findRanges(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if w.currentRanges().Has(netip.MustParseAddr(address)) != want {
+		if w.currentRanges().Contains(netip.MustParseAddr(address)) != want {
 			t.Errorf("%s: want %v in %v", address, want, w.currentRanges())
 		}
 	}

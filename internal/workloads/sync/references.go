@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
@@ -65,7 +66,7 @@ func (r reference) copyName() string {
 
 // referencesOf returns what a pod names, if it is not at its end.
 func referencesOf(pod *corev1.Pod) []reference {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if podv1.IsPodTerminal(pod) {
 		return nil
 	}
 	var all []reference

@@ -1,7 +1,6 @@
 package sync
 
 import (
-	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -24,21 +23,14 @@ type place struct {
 func newRoom() *room { return &room{full: sets.New[place]()} }
 
 // has reports whether there is room for one more object. If not, what is refused is to be looked at again when freed says so.
-func (r *room) has(at place, objects cache.Indexer, most int) (bool, error) {
-	fits := func() (bool, error) {
-		keys, err := objects.IndexKeys(cache.NamespaceIndex, at.namespace)
-		if err != nil {
-			return false, fmt.Errorf("counting what is in a namespace of the host: %w", err)
-		}
-		return len(keys) < most, nil
-	}
-	if ok, err := fits(); ok || err != nil {
-		return ok, err
+func (r *room) has(at place, objects cache.Indexer, most int) bool {
+	if count(objects, at.namespace) < most {
+		return true
 	}
 	r.mu.Lock()
 	r.full.Insert(at)
 	r.mu.Unlock()
-	return fits() // one may have gone before it was noted
+	return count(objects, at.namespace) < most // one may have gone before it was noted
 }
 
 // freed notes that an object has gone, and reports whether another one was refused before.

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -38,8 +39,8 @@ func (s *surplus) note(i item, pod *corev1.Pod, all []*corev1.Pod) {
 	var now running
 	for _, host := range all {
 		switch {
-		case isOver(host):
-		case pod != nil && uidOf(host) == pod.UID && !isOver(pod):
+		case podv1.IsPodTerminal(host):
+		case pod != nil && uidOf(host) == pod.UID && !podv1.IsPodTerminal(pod):
 			now.counted++
 		default:
 			now.surplus++

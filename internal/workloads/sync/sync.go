@@ -28,6 +28,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/volume/common"
 	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/process/probes"
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -186,7 +187,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	connected.Store(s)
-	return o.elected(ctx, s, func(ctx context.Context) error { return s.run(ctx, o.workers()) })
+	return o.elected(ctx, s, func(ctx context.Context) error { return s.run(ctx, cmp.Or(o.Workers, DefaultWorkers)) })
 }
 
 // errConnecting is that of a syncer that does not know yet whether it has its rights.
@@ -206,13 +207,6 @@ func (s *syncer) ready() error {
 	return nil
 }
 
-func (o *Options) workers() int {
-	if o.Workers == 0 {
-		return DefaultWorkers
-	}
-	return o.Workers
-}
-
 // asSyncer returns the configuration of clients that act as the syncer.
 func asSyncer(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
@@ -227,9 +221,10 @@ func asSyncer(config *rest.Config) *rest.Config {
 func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFactory) (*syncer, error) {
 	now := clock.RealClock{}
 	s := &syncer{
-		clock: now, pacing: newPacing(now, o.workers()), notes: newNotes(now),
+		clock: now, pacing: newPacing(now, cmp.Or(o.Workers, DefaultWorkers)), notes: newNotes(now),
 		connects: o.Connects, maxNamespaces: o.MaxNamespaces, askRanges: make(chan struct{}, 1),
 	}
+	s.events = newHostEvents(now, s.eventSeen)
 	var err error
 	if s.caches, err = newCaches(views); err != nil {
 		return nil, err
@@ -319,7 +314,7 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	}
 	s.informers.StartWithContext(ctx)
 	go s.hostNodes.RunWithContext(ctx)
-	if !s.hostState.run(ctx) || !s.runTenants(ctx) || !s.dns.run(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if !s.hostState.run(ctx) || !objects.Follow(ctx, s.tenants) || !s.dns.run(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return ctx.Err()
 	}
 	if err := s.watchRanges(ctx); err != nil {
@@ -329,11 +324,7 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 		klog.FromContext(ctx).Error(err, "Looking what is on the host cluster")
 	}
 	s.enqueueHostNamespaces()
-	events, err := s.watchEvents(ctx)
-	if err != nil {
-		return err
-	}
-	go events()
+	go s.watchEvents(ctx)
 	var running sync.WaitGroup
 	if s.isolated != nil {
 		running.Go(func() { s.testIsolation(ctx) })

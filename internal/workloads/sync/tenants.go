@@ -1,7 +1,6 @@
 package sync
 
 import (
-	"context"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,10 +63,4 @@ func (s *syncer) rulesFor(n tenant.Name) translate.Rules {
 		return translate.Rules{}
 	}
 	return rulesOf(t)
-}
-
-// runTenants runs the informer until ctx ends, and returns when it knows what there is.
-func (s *syncer) runTenants(ctx context.Context) bool {
-	go s.tenants.RunWithContext(ctx)
-	return cache.WaitForCacheSync(ctx.Done(), s.tenants.HasSynced)
 }

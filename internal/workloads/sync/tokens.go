@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
@@ -86,7 +87,7 @@ func renewAfter(life time.Duration) time.Duration {
 
 // ensureTokens makes and renews the tokens of a pod that is on the host, and has it looked at again when that is due.
 func (s *syncer) ensureTokens(ctx context.Context, pod, host *corev1.Pod) error {
-	if isOver(pod) || isOver(host) || len(translate.TokensOf(&pod.Spec)) == 0 {
+	if podv1.IsPodTerminal(pod) || podv1.IsPodTerminal(host) || len(translate.TokensOf(&pod.Spec)) == 0 {
 		return nil
 	}
 	of, _, _ := sourceOf(host)
@@ -103,7 +104,7 @@ func (s *syncer) ensureTokens(ctx context.Context, pod, host *corev1.Pod) error 
 		return nil
 	}
 	if isTold(err) {
-		return errors.Join(err, s.recordEvent(ctx, podReference(pod), reasonToken, err.Error()))
+		return errors.Join(err, s.recordEvent(ctx, pod, reasonToken, err.Error()))
 	}
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -21,7 +20,7 @@ import (
 // is something else in its place.
 func (s *syncer) bindClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
 	if name := names.Volume(claim.UID); claim.Spec.VolumeName != "" && claim.Spec.VolumeName != name {
-		return nil, s.refuseClaim(ctx, claim, "spec.volumeName names another volume than the host cluster has given it; delete the claim, and make it again")
+		return nil, s.tellRefused(ctx, claim, "spec.volumeName names another volume than the host cluster has given it; delete the claim, and make it again")
 	}
 	if shown, err := s.ensureVolume(ctx, claim, host); err != nil || !shown {
 		return nil, err
@@ -29,8 +28,8 @@ func (s *syncer) bindClaim(ctx context.Context, claim, host *corev1.PersistentVo
 	if claim.Spec.VolumeName != "" {
 		return claim, nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": claim.UID, "annotations": map[string]string{
+	patch, err := patchFor(claim.UID, map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{
 			names.HostUIDAnnotation: string(host.UID), storagehelpers.AnnBindCompleted: "yes", storagehelpers.AnnBoundByController: "yes",
 		}},
 		"spec": map[string]any{"volumeName": names.Volume(claim.UID)},
@@ -57,7 +56,7 @@ func (s *syncer) ensureVolume(ctx context.Context, claim, host *corev1.Persisten
 		return false, err
 	}
 	if !translate.IsVolumeOf(shown, claim, host) {
-		return false, s.refuseClaim(ctx, claim, fmt.Sprintf("there is another PersistentVolume %q; delete it", names.Volume(claim.UID)))
+		return false, s.tellRefused(ctx, claim, fmt.Sprintf("there is another PersistentVolume %q; delete it", names.Volume(claim.UID)))
 	}
 	if now, has := host.Status.Capacity[corev1.ResourceStorage], shown.Spec.Capacity[corev1.ResourceStorage]; now.Cmp(has) != 0 {
 		grown := shown.DeepCopy()
@@ -90,7 +89,7 @@ func (s *syncer) createVolume(ctx context.Context, name, namespace string, claim
 		made, err = s.spaces.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 	}
 	if isRefused(err) { // by its quota
-		return nil, errors.Join(s.refuseClaim(ctx, claim, "the space does not take its PersistentVolume: "+err.Error()), err)
+		return nil, errors.Join(s.tellRefused(ctx, claim, "the space does not take its PersistentVolume: "+err.Error()), err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("showing the volume in the space: %w", err)
@@ -122,25 +121,20 @@ func (s *syncer) removeVolume(ctx context.Context, n tenant.Name, claim types.UI
 	if shown.DeletionTimestamp != nil {
 		return nil
 	}
-	err = s.spaces.CoreV1().PersistentVolumes().Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(shown.UID)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the volume in the space: %w", err)
-	}
-	return nil
+	return deleteOne(ctx, s.spaces.CoreV1().PersistentVolumes(), "the volume in the space", shown, nil)
 }
 
 // patchHostClaim has the host give one claim so much storage, and no other one of its name.
 func (s *syncer) patchHostClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim, storage string) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": host.UID},
-		"spec":     map[string]any{"resources": map[string]any{"requests": map[string]any{string(corev1.ResourceStorage): storage}}},
+	patch, err := patchFor(host.UID, map[string]any{
+		"spec": map[string]any{"resources": map[string]any{"requests": map[string]any{string(corev1.ResourceStorage): storage}}},
 	})
 	if err != nil {
 		return err
 	}
 	_, err = s.host.CoreV1().PersistentVolumeClaims(host.Namespace).Patch(ctx, host.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	if isRefused(err) {
-		return errors.Join(s.refuseClaim(ctx, claim, "the host cluster does not make the volume larger"), err)
+		return errors.Join(s.tellRefused(ctx, claim, "the host cluster does not make the volume larger"), err)
 	}
 	if err != nil {
 		return fmt.Errorf("making the host's volume larger: %w", err)

@@ -32,26 +32,26 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		handler  cache.ResourceEventHandler
 	}{
 		{core.Pods().Informer(), handler{changed: s.podChanged, gone: s.podGone}},
-		{core.ConfigMaps().Informer(), handler{changed: s.sourceChanged(configMapItem), gone: s.sourceGone(configMapItem)}},
-		{core.Secrets().Informer(), handler{changed: s.sourceChanged(secretItem, certificateItem), gone: s.sourceGone(secretItem, certificateItem)}},
+		{core.ConfigMaps().Informer(), handler{changed: s.sourceChanged(configMapItem)}},
+		{core.Secrets().Informer(), handler{changed: s.sourceChanged(secretItem, certificateItem)}},
 		{core.Services().Informer(), handler{changed: s.serviceChanged, gone: s.serviceGone}},
 		{core.Namespaces().Informer(), handler{changed: s.namespaceChanged, updated: s.namespaceUpdated, gone: s.namespaceGone}},
 		{s.tenants, handler{changed: func(any) {}, updated: s.tenantUpdated, gone: s.tenantGone}},
 		{s.hostState.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
 		{s.hostState.services, handler{changed: s.hostServiceChanged, gone: s.hostServiceGone}},
 		{core.PersistentVolumeClaims().Informer(), handler{changed: s.claimChanged, gone: s.claimGone}},
-		{core.PersistentVolumes().Informer(), handler{changed: s.volumeChanged, gone: func(obj any, _ bool) { s.volumeChanged(obj) }}},
+		{core.PersistentVolumes().Informer(), handler{changed: s.volumeChanged}},
 		{classes.Informer(), handler{changed: s.classChanged, gone: func(any, bool) {}}},
-		{core.Nodes().Informer(), handler{changed: s.nodeChanged, gone: func(obj any, _ bool) { s.nodeChanged(obj) }}},
-		{s.hostNodes, handler{changed: s.nodeChanged, gone: func(obj any, _ bool) { s.nodeChanged(obj) }}},
+		{core.Nodes().Informer(), handler{changed: s.nodeChanged}},
+		{s.hostNodes, handler{changed: s.nodeChanged}},
 		{s.hostState.claims, handler{changed: s.hostClaimChanged, gone: s.hostClaimGone}},
-		{policies.Informer(), handler{changed: s.policyChanged, gone: func(obj any, _ bool) { s.policyChanged(obj) }}},
+		{policies.Informer(), handler{changed: s.policyChanged}},
 		{s.hostState.policies, handler{changed: s.hostPolicyChanged, gone: s.hostPolicyGone}},
-		{s.informers.Policy().V1().PodDisruptionBudgets().Informer(), handler{changed: s.budgetChanged, updated: s.budgetUpdated, gone: func(obj any, _ bool) { s.budgetChanged(obj) }}},
+		{s.informers.Policy().V1().PodDisruptionBudgets().Informer(), handler{changed: s.budgetChanged, updated: s.budgetUpdated}},
 		{s.hostState.budgets, handler{changed: s.hostBudgetChanged, gone: s.hostBudgetGone}},
 		{s.informers.Networking().V1().Ingresses().Informer(), handler{changed: s.ingressChanged, gone: s.ingressGone}},
 		{s.hostState.ingresses, handler{changed: s.hostIngressChanged, gone: s.hostIngressGone}},
-		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, updated: s.hostNamespaceUpdated, gone: func(obj any, _ bool) { s.hostNamespaceChanged(obj) }}},
+		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, updated: s.hostNamespaceUpdated}},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
 		if err != nil {
@@ -69,7 +69,8 @@ type handler struct {
 	changed func(obj any)
 	// updated, if set, is called in place of changed where both states are known.
 	updated func(before, obj any)
-	gone    func(obj any, seen bool)
+	// gone is called in place of changed when the object is gone, unless it is nil.
+	gone func(obj any, seen bool)
 }
 
 // OnAdd implements cache.ResourceEventHandler.
@@ -88,13 +89,17 @@ func (h handler) OnUpdate(before, obj any) {
 
 // OnDelete implements cache.ResourceEventHandler.
 func (h handler) OnDelete(obj any) {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		if unknown.Obj != nil {
-			h.gone(unknown.Obj, false)
-		}
-		return
+	unknown, missing := obj.(cache.DeletedFinalStateUnknown)
+	if missing {
+		obj = unknown.Obj
 	}
-	h.gone(obj, true)
+	switch {
+	case obj == nil:
+	case h.gone == nil:
+		h.changed(obj)
+	default:
+		h.gone(obj, !missing)
+	}
 }
 
 func (s *syncer) podChanged(obj any) {
@@ -143,11 +148,6 @@ func (s *syncer) sourceChanged(copied ...kind) func(any) {
 	}
 }
 
-func (s *syncer) sourceGone(copied ...kind) func(any, bool) {
-	changed := s.sourceChanged(copied...)
-	return func(obj any, _ bool) { changed(obj) }
-}
-
 // namespaceUpdated has the host's namespace get the labels that selectors of policies ask for.
 func (s *syncer) namespaceUpdated(before, obj any) {
 	s.namespaceChanged(obj)
@@ -165,6 +165,45 @@ func (s *syncer) enqueueObject(k kind, obj any) {
 	o := obj.(metav1.Object)
 	if n, ok := tenant.Flat(o.GetNamespace()).Tenant(); ok {
 		s.queue.Add(item{k, n, o.GetNamespace(), o.GetName()})
+	}
+}
+
+// enqueueIfOnHost has an object of a space looked at, if its namespace is on the host.
+func (s *syncer) enqueueIfOnHost(k kind, obj any) {
+	if used, err := s.hostState.namespacesOf(tenant.Flat(obj.(metav1.Object).GetNamespace())); err != nil || len(used) > 0 {
+		s.enqueueObject(k, obj)
+	}
+}
+
+// enqueueIn has all objects of a cache looked at that are in a namespace of a space.
+func (s *syncer) enqueueIn(k kind, in cache.Indexer, namespace tenant.Flat) {
+	all, err := in.ByIndex(cache.NamespaceIndex, namespace.String())
+	if err != nil {
+		klog.ErrorS(err, "Reading a cache of the spaces", "namespace", namespace)
+	}
+	for _, obj := range all {
+		s.enqueueObject(k, obj)
+	}
+}
+
+// enqueueSource has the object of a space looked at that one of the host is made of: somebody may have changed or deleted that.
+func (s *syncer) enqueueSource(k kind, obj any) {
+	if n, name, ok := sourceOf(obj.(metav1.Object)); ok {
+		s.queue.Add(item{k, n.Tenant, n.Flat().String(), name})
+	}
+}
+
+// enqueueHome has the namespace of the host looked at in which an object was that is gone: it may have been the last one.
+func (s *syncer) enqueueHome(obj any) {
+	if n, _, ok := sourceOf(obj.(metav1.Object)); ok {
+		s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: n.Host()})
+	}
+}
+
+// enqueueRefused has, when an object of the host is gone, all of its namespace looked at if one of them had no room.
+func (s *syncer) enqueueRefused(k kind, obj any, all func(names.Namespace)) {
+	if n, _, ok := sourceOf(obj.(metav1.Object)); ok && s.room.freed(place{k, n.Host()}) {
+		all(n)
 	}
 }
 
@@ -247,34 +286,21 @@ func (s *syncer) tenantGone(obj any, seen bool) {
 
 func (s *syncer) hostPodChanged(obj any) {
 	s.seeAddresses(obj.(*corev1.Pod))
-	n, name, ok := sourceOf(obj.(*corev1.Pod))
-	if !ok {
-		return
-	}
-	s.queue.Add(item{podItem, n.Tenant, n.Flat().String(), name})
+	s.enqueueSource(podItem, obj)
 }
 
-func (s *syncer) hostServiceChanged(obj any) {
-	if n, name, ok := sourceOf(obj.(*corev1.Service)); ok {
-		s.queue.Add(item{serviceItem, n.Tenant, n.Flat().String(), name})
-	}
-}
+func (s *syncer) hostServiceChanged(obj any) { s.enqueueSource(serviceItem, obj) }
 
 func (s *syncer) hostServiceGone(obj any, _ bool) {
-	service := obj.(*corev1.Service)
-	s.making.forget(string(service.UID))
+	s.making.forget(string(obj.(*corev1.Service).UID))
 	s.hostServiceChanged(obj)
-	if n, _, ok := sourceOf(service); ok { // it may have been the last object of its namespace
-		s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: n.Host()})
-	}
+	s.enqueueHome(obj)
 }
 
 func (s *syncer) hostPodGone(obj any, _ bool) {
 	s.copies.forgetTokens(obj.(*corev1.Pod))
 	s.hostPodChanged(obj)
-	if n, _, ok := sourceOf(obj.(*corev1.Pod)); ok { // it may have been the last one of its namespace
-		s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: n.Host()})
-	}
+	s.enqueueHome(obj)
 }
 
 func (s *syncer) hostNamespaceChanged(obj any) {
@@ -283,7 +309,7 @@ func (s *syncer) hostNamespaceChanged(obj any) {
 		s.enqueuePolicies(of)
 		s.enqueueBudgets(of)
 		s.enqueueIngresses(of)
-		s.enqueuePodsIn(of.Tenant, of.Flat().String()) // what is in it may have been seen before
+		s.enqueueIn(podItem, s.podIndexer, of.Flat()) // what is in it may have been seen before
 		s.enqueueOnHost(namespace.Name)
 	}
 	s.enqueueNamespaces([]*corev1.Namespace{namespace})

@@ -87,7 +87,5 @@ func (s *syncer) hostClaimChanged(obj any) {
 
 func (s *syncer) hostClaimGone(obj any, _ bool) {
 	s.hostClaimChanged(obj)
-	if n, _, ok := sourceOf(obj.(*corev1.PersistentVolumeClaim)); ok { // it may have been the last object of its namespace
-		s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: n.Host()})
-	}
+	s.enqueueHome(obj)
 }

@@ -40,7 +40,8 @@ func ChangedGates(pod, host *corev1.Pod) []map[string]any {
 	var changes []map[string]any
 	for _, gate := range pod.Spec.ReadinessGates {
 		t := gate.ConditionType
-		now, is := conditionOf(pod, t), conditionOf(host, t)
+		_, now := podv1.GetPodCondition(&pod.Status, t)
+		_, is := podv1.GetPodCondition(&host.Status, t)
 		switch {
 		case now == nil && is == nil:
 		case now == nil:
@@ -65,9 +66,4 @@ func statusOf(c *corev1.PodCondition) corev1.ConditionStatus {
 // IsConditionStatus reports whether something is the status of a condition.
 func IsConditionStatus(s corev1.ConditionStatus) bool {
 	return s == corev1.ConditionTrue || s == corev1.ConditionFalse || s == corev1.ConditionUnknown
-}
-
-func conditionOf(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
-	_, condition := podv1.GetPodCondition(&pod.Status, t)
-	return condition
 }

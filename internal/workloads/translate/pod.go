@@ -102,13 +102,16 @@ func (o Options) changeSpec(spec *corev1.PodSpec, home Home) {
 	spec.SchedulingGates = nil // the host's pod is made when there is none left
 	o.changeDNS(spec, home.Name)
 	dropMatchedKeys(spec)
-	for i := range spec.ImagePullSecrets {
-		rename(&spec.ImagePullSecrets[i].Name)
-	}
+	eachSource(spec, rename, rename)
 	for i := range spec.Volumes {
-		o.changeVolume(&spec.Volumes[i])
+		if image := spec.Volumes[i].Image; image != nil {
+			o.pull(&image.PullPolicy)
+		}
 	}
-	eachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) { o.changeContainer(c) })
+	eachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) {
+		o.pull(&c.ImagePullPolicy)
+		dropNetRaw(c)
+	})
 	eachEphemeral(spec, nil, func(c *corev1.Container, _ *field.Path) { c.Name = names.Debugger(c.Name) })
 }
 
@@ -151,49 +154,6 @@ func dropMatchedKeys(spec *corev1.PodSpec) {
 	}
 }
 
-func (o Options) changeVolume(v *corev1.Volume) {
-	switch {
-	case v.ConfigMap != nil:
-		rename(&v.ConfigMap.Name)
-	case v.Secret != nil:
-		rename(&v.Secret.SecretName)
-	case v.Image != nil:
-		o.pull(&v.Image.PullPolicy)
-	case v.Projected != nil:
-		for i := range v.Projected.Sources {
-			source := &v.Projected.Sources[i]
-			if source.ConfigMap != nil {
-				rename(&source.ConfigMap.Name)
-			}
-			if source.Secret != nil {
-				rename(&source.Secret.Name)
-			}
-		}
-	}
-}
-
-func (o Options) changeContainer(c *corev1.Container) {
-	o.pull(&c.ImagePullPolicy)
-	for i := range c.EnvFrom {
-		if from := c.EnvFrom[i].ConfigMapRef; from != nil {
-			rename(&from.Name)
-		}
-		if from := c.EnvFrom[i].SecretRef; from != nil {
-			rename(&from.Name)
-		}
-	}
-	for i := range c.Env {
-		from := c.Env[i].ValueFrom
-		if from != nil && from.ConfigMapKeyRef != nil {
-			rename(&from.ConfigMapKeyRef.Name)
-		}
-		if from != nil && from.SecretKeyRef != nil {
-			rename(&from.SecretKeyRef.Name)
-		}
-	}
-	dropNetRaw(c)
-}
-
 // dropNetRaw takes from a container what lets it answer for others, unless the Pod Security level has
 // let it ask for that.
 func dropNetRaw(c *corev1.Container) {
@@ -222,8 +182,4 @@ func (o Options) pull(policy *corev1.PullPolicy) {
 }
 
 // rename puts the name of a copy in the place of a ConfigMap's or Secret's.
-func rename(name *string) {
-	if *name != "" {
-		*name = names.Copy(*name)
-	}
-}
+func rename(name *string) { *name = names.Copy(*name) }

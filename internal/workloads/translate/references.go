@@ -13,62 +13,59 @@ type References struct {
 // ReferencesOf returns what the host's pod for a pod reads. Its tokens are not among it.
 func ReferencesOf(spec *corev1.PodSpec) References {
 	r := References{ConfigMaps: map[string]bool{}, Secrets: map[string]bool{}}
-	for _, secret := range spec.ImagePullSecrets {
-		r.secret(secret.Name)
-	}
-	for i := range spec.Volumes {
-		r.inVolume(&spec.Volumes[i])
-	}
-	eachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) { r.inContainer(c) })
+	eachSource(spec, func(name *string) { r.ConfigMaps[*name] = true }, func(name *string) { r.Secrets[*name] = true })
 	return r
 }
 
-func (r References) configMap(name string) {
-	if name != "" {
-		r.ConfigMaps[name] = true
+// eachSource calls configMap and secret with each name of one that a pod reads, where it stands in the spec. What is copied to a host,
+// and what is renamed there, is found by it alone: what it passed by would be read of the host's namespace, by a name that a tenant
+// chooses. It leaves names out that are empty.
+func eachSource(spec *corev1.PodSpec, configMap, secret func(name *string)) {
+	visit := func(f func(*string), name *string) {
+		if *name != "" {
+			f(name)
+		}
 	}
-}
-
-func (r References) secret(name string) {
-	if name != "" {
-		r.Secrets[name] = true
+	for i := range spec.ImagePullSecrets {
+		visit(secret, &spec.ImagePullSecrets[i].Name)
 	}
-}
-
-func (r References) inVolume(v *corev1.Volume) {
-	switch {
-	case v.ConfigMap != nil:
-		r.configMap(v.ConfigMap.Name)
-	case v.Secret != nil:
-		r.secret(v.Secret.SecretName)
-	case v.Projected != nil:
-		for i := range v.Projected.Sources {
-			if source := v.Projected.Sources[i].ConfigMap; source != nil {
-				r.configMap(source.Name)
+	for i := range spec.Volumes {
+		v := &spec.Volumes[i]
+		if v.ConfigMap != nil {
+			visit(configMap, &v.ConfigMap.Name)
+		}
+		if v.Secret != nil {
+			visit(secret, &v.Secret.SecretName)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for j := range v.Projected.Sources {
+			if source := v.Projected.Sources[j].ConfigMap; source != nil {
+				visit(configMap, &source.Name)
 			}
-			if source := v.Projected.Sources[i].Secret; source != nil {
-				r.secret(source.Name)
+			if source := v.Projected.Sources[j].Secret; source != nil {
+				visit(secret, &source.Name)
 			}
 		}
 	}
-}
-
-func (r References) inContainer(c *corev1.Container) {
-	for i := range c.EnvFrom {
-		if from := c.EnvFrom[i].ConfigMapRef; from != nil {
-			r.configMap(from.Name)
+	eachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) {
+		for i := range c.EnvFrom {
+			if from := c.EnvFrom[i].ConfigMapRef; from != nil {
+				visit(configMap, &from.Name)
+			}
+			if from := c.EnvFrom[i].SecretRef; from != nil {
+				visit(secret, &from.Name)
+			}
 		}
-		if from := c.EnvFrom[i].SecretRef; from != nil {
-			r.secret(from.Name)
+		for i := range c.Env {
+			from := c.Env[i].ValueFrom
+			if from != nil && from.ConfigMapKeyRef != nil {
+				visit(configMap, &from.ConfigMapKeyRef.Name)
+			}
+			if from != nil && from.SecretKeyRef != nil {
+				visit(secret, &from.SecretKeyRef.Name)
+			}
 		}
-	}
-	for i := range c.Env {
-		from := c.Env[i].ValueFrom
-		if from != nil && from.ConfigMapKeyRef != nil {
-			r.configMap(from.ConfigMapKeyRef.Name)
-		}
-		if from != nil && from.SecretKeyRef != nil {
-			r.secret(from.SecretKeyRef.Name)
-		}
-	}
+	})
 }

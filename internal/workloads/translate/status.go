@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -56,7 +57,7 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, hostIsCurre
 // sinceWhen returns since when a condition is what it is: in the space the binding writes that a pod is scheduled, and
 // another moment would be another write.
 func sinceWhen(pod *corev1.Pod, c corev1.PodCondition) metav1.Time {
-	if own := conditionOf(pod, c.Type); own != nil && own.Status == c.Status {
+	if _, own := podv1.GetPodCondition(&pod.Status, c.Type); own != nil && own.Status == c.Status {
 		return own.LastTransitionTime
 	}
 	return c.LastTransitionTime
@@ -64,7 +65,7 @@ func sinceWhen(pod *corev1.Pod, c corev1.PodCondition) metav1.Time {
 
 // generationOf returns the generation of a pod that a condition of it is about.
 func generationOf(pod *corev1.Pod, t corev1.PodConditionType) int64 {
-	if own := conditionOf(pod, t); own != nil {
+	if _, own := podv1.GetPodCondition(&pod.Status, t); own != nil {
 		return own.ObservedGeneration
 	}
 	return 0
