@@ -110,6 +110,12 @@ var workloadsTable = []mutant{
 		"config/workloads/policy.yaml", `      - {key: workloads.tenantry.io/installation, operator: DoesNotExist}`, `      - {key: workloads.tenantry.io/installation, operator: Exists}`},
 	{"the label of spaces' objects is not written by subresources", bySpec("test/integration/workloads", "is on what is in their namespaces alone"),
 		"config/workloads/policy.yaml", `      resources: ["*/*"] # their`, `      resources: ["*"] # their`},
+	{"what is deleted is no later object of the name", by("internal/workloads/sync", "TestOneLife"),
+		"internal/workloads/sync/put.go", `options := metav1.NewPreconditionDeleteOptions(string(there.GetUID()))`, `options := &metav1.DeleteOptions{}`},
+	{"nor is what is changed", by("internal/workloads/sync", "TestOneLife"),
+		"internal/workloads/sync/put.go", `	metadata["uid"] = uid
+`, `	_ = uid
+`},
 	{"what a host notes of each entry of a pod counts", by("internal/workloads/sync", "TestLargePods"),
 		"internal/workloads/sync/writebudget.go", `len(written) + entryBytes*entriesOf(host)`, `len(written)`},
 	{"variables of Services count", by("internal/workloads/sync", "TestVariablesCount"),
