@@ -104,9 +104,6 @@ func NewRemote(config Config) (*Service, error) {
 	return s, nil
 }
 
-// IsRemote reports whether another process searches. There is nothing to run then.
-func (s *Service) IsRemote() bool { return s.remote != nil }
-
 // answerRemotely has the service answer, and asks the server's authorizer about every object of its answer.
 func (s *Service) answerRemotely(ctx context.Context, query string, a *asker) (*Answer, error) {
 	var answer *Answer

@@ -172,6 +172,20 @@ func TestRemoteAnswersAreConfirmed(t *testing.T) {
 	}
 }
 
+// TestRemoteEnds checks that subscriptions are told when a server ends that another process searches for.
+func TestRemoteEnds(t *testing.T) {
+	s := newRemote(t, http.NotFoundHandler(), nil)
+	ctx, end := context.WithCancel(t.Context())
+	go s.Run(ctx)
+	select {
+	case <-s.sockets.ended:
+		t.Fatal("they are told while it serves")
+	default:
+	}
+	end()
+	<-s.sockets.ended
+}
+
 // TestRemoteGraphQLIsConfirmed has a service that shows objects in GraphQL that it does not name, or names ones that its user may not list.
 func TestRemoteGraphQLIsConfirmed(t *testing.T) {
 	const (

@@ -106,6 +106,10 @@ const (
 // Run keeps an index until ctx ends. One that fails is replaced by a new one. It runs once.
 func (s *Service) Run(ctx context.Context) {
 	defer close(s.sockets.ended)
+	if s.remote != nil { // another process has the index
+		<-ctx.Done()
+		return
+	}
 	keep := true
 	for next := minPause; ctx.Err() == nil; {
 		began := time.Now()

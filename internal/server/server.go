@@ -138,7 +138,7 @@ func (a *assembly) newAggregator(kube *controlplaneapiserver.Server, extensions 
 			return waitUntil(hook, a.crds.HasSynced)
 		})
 	}
-	if finder != nil && !finder.IsRemote() {
+	if finder != nil {
 		aggregator.GenericAPIServer.AddPostStartHookOrDie("search", func(hook genericapiserver.PostStartHookContext) error {
 			go finder.Run(hook)
 			return nil
