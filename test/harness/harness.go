@@ -100,8 +100,13 @@ func FreePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
+// ManifestsVariable names a directory whose manifests stand in the place of those of config/workloads: make mutants sees by that
+// whether a test notices what is taken away there.
+const ManifestsVariable = "TENANTRY_TEST_WORKLOADS"
+
 // WorkloadsFiles returns the manifests of config/workloads, in a directory that has those.
 func WorkloadsFiles(dir string) (all []string) {
+	dir = cmp.Or(os.Getenv(ManifestsVariable), dir)
 	for _, name := range []string{"namespace", "serviceaccounts", "roles", "policy", "priorityclass", "dns"} {
 		all = append(all, filepath.Join(dir, name+".yaml"))
 	}

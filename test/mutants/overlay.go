@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 // overlay writes files that stand in the place of others, by absolute path, and returns
@@ -90,6 +92,16 @@ func (m mutant) tryIn(ctx context.Context, root string) error {
 	}
 	command := exec.CommandContext(ctx, "go", append([]string{"test", "-vet=off", "-failfast", by}, m.tests...)...)
 	command.Dir = root
+	if filepath.Ext(path) == ".yaml" { // tests read manifests themselves, where no overlay is
+		manifests := filepath.Join(dir, "manifests")
+		if err := os.CopyFS(manifests, os.DirFS(filepath.Dir(path))); err != nil {
+			return fmt.Errorf("copying manifests: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(manifests, filepath.Base(path)), content, 0o600); err != nil {
+			return fmt.Errorf("writing a mutant: %w", err)
+		}
+		command.Env = append(os.Environ(), harness.ManifestsVariable+"="+manifests)
+	}
 	out, err := command.CombinedOutput()
 	return judge(string(out), err)
 }
