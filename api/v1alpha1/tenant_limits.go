@@ -30,8 +30,9 @@ type TenantLimits struct {
 	// +optional
 	DaemonSets *DaemonSets `json:"daemonSets,omitempty"`
 	// workloads is the most that pods and Services may on the host cluster that runs them: podSecurity
-	// is the level that allows the most, which defaults to baseline, and with nodePorts Refused, the default,
-	// no Tenant may ask for Allowed. hostNames, ingressClasses and ingressAnnotations are all that Tenants may ask for.
+	// is the level that allows the most, which defaults to baseline, and with nodePorts or loadBalancers
+	// Refused, the default, no Tenant may ask for Allowed. hostNames, ingressClasses, ingressAnnotations and
+	// loadBalancerAnnotations are all that Tenants may ask for.
 	// +optional
 	Workloads *Workloads `json:"workloads,omitempty"`
 	// rateLimit is the highest. Where it has a number, a Tenant cannot ask for more, or for no
@@ -190,7 +191,10 @@ func (l *TenantLimits) workloads(wanted *Workloads) string {
 	if wanted != nil && wanted.NodePorts != "" && wanted.NodePorts != NodePortsRefused && (l.Workloads == nil || l.Workloads.NodePorts != NodePortsAllowed) {
 		return "Services of Tenants of this host may not have ports of its nodes, and nodePorts is " + string(wanted.NodePorts)
 	}
-	if beyond := l.Workloads.ingresses(wanted); beyond != "" {
+	if wanted != nil && wanted.LoadBalancers != "" && wanted.LoadBalancers != LoadBalancersRefused && (l.Workloads == nil || l.Workloads.LoadBalancers != LoadBalancersAllowed) {
+		return "Services of Tenants of this host may not have load balancers, and loadBalancers is " + string(wanted.LoadBalancers)
+	}
+	if beyond := l.Workloads.lists(wanted); beyond != "" {
 		return beyond
 	}
 	if asked := slices.Index(podSecurityLevels, level); asked >= 0 && asked <= slices.Index(podSecurityLevels, most) {

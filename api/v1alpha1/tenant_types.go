@@ -227,6 +227,17 @@ const (
 	NodePortsAllowed NodePortMode = "Allowed"
 )
 
+// LoadBalancerMode says whether Services may have load balancers of a host cluster.
+// +enum
+type LoadBalancerMode string
+
+const (
+	// LoadBalancersRefused refuses Services of type LoadBalancer.
+	LoadBalancersRefused LoadBalancerMode = "Refused"
+	// LoadBalancersAllowed lets them have load balancers that the host cluster makes.
+	LoadBalancersAllowed LoadBalancerMode = "Allowed"
+)
+
 // Workloads is what the pods, Services and Ingresses of a tenant may on the host cluster that runs them.
 type Workloads struct {
 	// podSecurity is the level of the Pod Security Standards that pods, and templates of
@@ -241,6 +252,21 @@ type Workloads struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Refused;Allowed
 	NodePorts NodePortMode `json:"nodePorts,omitempty"`
+	// loadBalancers is whether Services may be of type LoadBalancer. Defaults to Refused. They have ports of the
+	// host's nodes only if nodePorts is Allowed, so that load balancers that lead to such ports need both. Quotas
+	// count them as services.loadbalancers. A change does not end what there is.
+	// +optional
+	// +kubebuilder:validation:Enum=Refused;Allowed
+	LoadBalancers LoadBalancerMode `json:"loadBalancers,omitempty"`
+	// loadBalancerAnnotations are keys of annotations that Services of type LoadBalancer have on the host, too, with
+	// whatever values. By some of them whoever writes a Service takes an address, a name or a certificate of others.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('workloads.tenantry.io/'))",message="annotations below workloads.tenantry.io/ are the platform's"
+	LoadBalancerAnnotations []string `json:"loadBalancerAnnotations,omitempty"`
 	// hostNames are those that Ingresses may name: one, such as shop.example.com, or *.acme.example.com for all
 	// names with one label more, and for itself. Without any, no Ingress of the space is on the host. An Ingress
 	// there that names what is not here any more goes. Controllers decide between Tenants with the same names.

@@ -18,8 +18,8 @@ func HasHostName(granted []string, name string) bool {
 	return slices.Contains(granted, name) || domain != "" && slices.Contains(granted, "*."+domain)
 }
 
-// ingresses says what of Ingresses that a Tenant asks for is beyond these, empty if nothing is.
-func (w *Workloads) ingresses(wanted *Workloads) string {
+// lists says what of names, classes and annotations that a Tenant asks for is beyond these, empty if nothing is.
+func (w *Workloads) lists(wanted *Workloads) string {
 	if wanted == nil {
 		return ""
 	}
@@ -33,11 +33,12 @@ func (w *Workloads) ingresses(wanted *Workloads) string {
 		}
 	}
 	for what, keys := range map[string][2][]string{
-		"classes": {wanted.IngressClasses, most.IngressClasses}, "annotations": {wanted.IngressAnnotations, most.IngressAnnotations},
+		"classes that Ingresses": {wanted.IngressClasses, most.IngressClasses}, "annotations that Ingresses": {wanted.IngressAnnotations, most.IngressAnnotations},
+		"annotations that load balancers": {wanted.LoadBalancerAnnotations, most.LoadBalancerAnnotations},
 	} {
 		for _, key := range keys[0] {
 			if !slices.Contains(keys[1], key) {
-				return fmt.Sprintf("%q is not one of the %s that Ingresses of Tenants of this host may have", key, what)
+				return fmt.Sprintf("%q is not one of the %s of Tenants of this host may have", key, what)
 			}
 		}
 	}

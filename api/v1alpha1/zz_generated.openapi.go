@@ -2361,6 +2361,33 @@ func schema_tenantry_tenantry_api_v1alpha1_Workloads(ref common.ReferenceCallbac
 							Enum:        []interface{}{"Allowed", "Refused"},
 						},
 					},
+					"loadBalancers": {
+						SchemaProps: spec.SchemaProps{
+							Description: "loadBalancers is whether Services may be of type LoadBalancer. Defaults to Refused. They have ports of the host's nodes only if nodePorts is Allowed, so that load balancers that lead to such ports need both. Quotas count them as services.loadbalancers. A change does not end what there is.\n\nPossible enum values:\n - `\"Allowed\"` lets them have load balancers that the host cluster makes.\n - `\"Refused\"` refuses Services of type LoadBalancer.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Allowed", "Refused"},
+						},
+					},
+					"loadBalancerAnnotations": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "loadBalancerAnnotations are keys of annotations that Services of type LoadBalancer have on the host, too, with whatever values. By some of them whoever writes a Service takes an address, a name or a certificate of others.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"hostNames": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{

@@ -124,6 +124,10 @@ var workloadsTable = []mutant{
 `},
 	{"all common names of a certificate are looked at", by("internal/workloads/translate", "TestCertificate"),
 		"internal/workloads/translate/certificate.go", `range certificate.Subject.Names {`, `range certificate.Subject.Names[max(0, len(certificate.Subject.Names)-1):] {`},
+	{"load balancers are of Tenants that may have some", bySpec("test/integration/workloads", "make them for Tenants with a grant alone"),
+		"config/workloads/policy.yaml", `object.spec.?type.orValue('') != 'LoadBalancer' ||`, `true ||`},
+	{"load balancers have no address of a thief's choice", bySpec("test/integration/workloads", "make them for Tenants with a grant alone"),
+		"config/workloads/policy.yaml", ` && object.spec.?loadBalancerIP.orValue('') == '' &&`, ` &&`},
 	{"what has grown while it waited counts as what it is", by("internal/workloads/sync", "TestWriteBudgetOfGrown"),
 		"internal/workloads/sync/writebudget.go", `	more := size - before.size //`, `	more := (size - before.size) * min(1, 1-before.size) //`},
 	{"pods that are made wait", by("internal/workloads/sync", "TestPacedCreations"),
@@ -461,7 +465,7 @@ var workloadsTable = []mutant{
 	{"an attempt that was not stored is taken back", by("internal/workloads/clusterip", "TestTriedAgain"),
 		"internal/workloads/clusterip/services.go", `	s.takeBack(ctx, m) // of an attempt`, `	_ = 0 // of an attempt`},
 	{"webhooks add nothing that a host must not get", by("internal/workloads/clusterip", "TestRefused"),
-		"internal/workloads/clusterip/services.go", `field.NewPath("spec")); len(errs) > 0 {`, `field.NewPath("spec")); false {`},
+		"internal/workloads/clusterip/services.go", `CheckServiceChange(asked, was); len(errs) > 0 {`, `CheckServiceChange(asked, was); false {`},
 	{"what is not valid does not get to a host", by("internal/workloads/clusterip", "TestRefused"),
 		"internal/workloads/clusterip/services.go", `	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid`, `	if false {
@@ -504,7 +508,13 @@ var workloadsTable = []mutant{
 	{"a Service of an earlier life of its namespace is not taken", by("internal/workloads/sync", "TestServices"),
 		"internal/workloads/sync/services.go", `			if !s.isAtHome(h) {`, `			if false {`},
 	{"what a host must not get of Services does not get there", by("internal/workloads/sync", "TestServices"),
-		"internal/workloads/sync/services.go", `	if errs := rulesOf(t).CheckService(&service.Spec, field.NewPath("spec")); len(errs) > 0 {`, `	if errs := rulesOf(t).CheckService(&service.Spec, field.NewPath("spec")); false {`},
+		"internal/workloads/sync/services.go", `	if errs := rules.CheckService(service); len(errs) > 0 {
+		return s.refuseService(ctx, service, errs.ToAggregate().Error())
+	}
+	if _,`, `	if errs := rules.CheckService(service); false && len(errs) > 0 {
+		return s.refuseService(ctx, service, errs.ToAggregate().Error())
+	}
+	if _,`},
 	{"a host's namespace is not made for a wish of long ago", by("internal/workloads/sync", "TestWanted"),
 		"internal/workloads/sync/namespaces.go", `s.clock.Since(at).Abs() < wantedFor`, `!at.IsZero()`},
 	{"a host's Tenants have no node ports by themselves", by("api/v1alpha1", "TestTenantLimits"),
@@ -540,9 +550,76 @@ var workloadsTable = []mutant{
 	{"paths are no configuration", by("internal/workloads/translate", "TestCheckIngress"),
 		"internal/workloads/translate/ingress.go", ` || !pathCharacters.MatchString(text)) {`, `) {`},
 	{"annotations of controllers are refused", by("internal/workloads/translate", "TestCheckIngress"),
-		"internal/workloads/translate/ingress.go", `strings.Contains(domain, "ingress") &&`, `domain == "" &&`},
+		"internal/workloads/translate/annotations.go", `&& of.keys.MatchString(key) &&`, `&& key == "" &&`},
+	{"annotations of load balancers are refused", by("internal/workloads/translate", "TestCheckLoadBalancer"),
+		"internal/workloads/translate/annotations.go", `|^service\.beta\.kubernetes\.io/`, ``},
+	{"annotations that are granted are not all", by("internal/workloads/translate", "TestCheckLoadBalancer"),
+		"internal/workloads/translate/annotations.go", `&& !slices.Contains(granted, key) {`, `&& len(granted) > 10 {`},
 	{"Ingresses have annotations that are granted", by("internal/workloads/translate", "TestIngress$"),
-		"internal/workloads/translate/ingress.go", `ok && key != classAnnotation && !strings.HasPrefix(key, names.Prefix) {`, `ok {`},
+		"internal/workloads/translate/annotations.go", `ok && key != classAnnotation && !strings.HasPrefix(key, names.Prefix) {`, `ok {`},
+	{"load balancers are for Tenants that may", by("internal/workloads/translate", "TestCheckLoadBalancer"),
+		"internal/workloads/translate/service.go", `	if !r.LoadBalancers {`, `	if false {`},
+	{"load balancers have no ports of nodes by themselves", by("internal/workloads/translate", "TestCheckLoadBalancer"),
+		"internal/workloads/translate/service.go", `allocate == nil || *allocate {`, `false && (allocate == nil || *allocate) {`},
+	{"load balancers have no port of nodes for health checks by themselves", by("internal/workloads/translate", "TestCheckLoadBalancer"),
+		"internal/workloads/translate/service.go", `	if spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {`, `	if false {`},
+	{"load balancers name no ports of nodes by themselves", by("internal/workloads/translate", "TestCheckLoadBalancer"),
+		"internal/workloads/translate/service.go", `		if spec.Ports[i].NodePort != 0 {`, `		if false {`},
+	{"load balancers let in so many ranges", by("internal/workloads/translate", "TestCheckLoadBalancer"),
+		"internal/workloads/translate/service.go", `	if len(spec.LoadBalancerSourceRanges) > maxSourceRanges {`, `	if false {`},
+	{"the host chooses the address and class of a load balancer", by("internal/workloads/translate", "TestCheckLoadBalancer"),
+		"internal/workloads/translate/fields.go", `all(noChoice, "LoadBalancerIP", "LoadBalancerClass")`, `all(same, "LoadBalancerIP", "LoadBalancerClass")`},
+	{"annotations are on the host for load balancers alone", by("internal/workloads/translate", "TestLoadBalancer$"),
+		"internal/workloads/translate/service.go", `	if service.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		copyAnnotations(`, `	if true {
+		copyAnnotations(`},
+	{"an annotation that changes is changed on the host", by("internal/workloads/translate", "TestLoadBalancer$"),
+		"internal/workloads/translate/service.go", `		hashed["annotations"] = copied`, `		_ = copied`},
+	{"what the host needs to take a load balancer away stays", by("internal/workloads/sync", "TestLoadBalancers$"),
+		"internal/workloads/sync/services.go", `	translate.KeepHosts(wanted, host)
+`, ``},
+	{"what the host needs to take a load balancer away stays when servers change it", by("internal/workloads/clusterip", "TestChangeLoadBalancer"),
+		"internal/workloads/clusterip/services.go", `	translate.KeepHosts(host, there)
+`, ``},
+	{"what the host needs to take a load balancer away stays when it is put back", by("internal/workloads/clusterip", "TestLoadBalancerPutBack"),
+		"internal/workloads/clusterip/services.go", `	translate.KeepHosts(before, there)
+`, ``},
+	{"no change opens what an annotation has closed", by("internal/workloads/clusterip", "TestAnnotationNotGrantedAnyMore"),
+		"internal/workloads/translate/service.go", `return !strings.HasPrefix(e.Field, annotationsPath) && slices`, `return slices`},
+	{"a tenant has load balancers made one after the other", by("internal/workloads/clusterip", "TestLoadBalancersWait"),
+		"internal/workloads/clusterip/balancers.go", `	if b.of[n].AllowN(now, 1) {`, `	if true {`},
+	{"servers ask for load balancers one after the other", by("internal/workloads/clusterip", "TestRefused"),
+		"internal/workloads/clusterip/services.go", `	if err := s.balancers.allow(n, service, nil); err != nil {`, `	if err := s.balancers.allow(n, service, nil); false {`},
+	{"what the host chooses for health checks is what a space has", by("internal/workloads/clusterip", "TestCreateLoadBalancer"),
+		"internal/workloads/clusterip/services.go", `	service.Spec.HealthCheckNodePort = chosen.Spec.HealthCheckNodePort
+`, ``},
+	{"the API's default gives no ports of nodes", by("internal/server/admission/spacepolicy", "TestLoadBalancerPorts"),
+		"internal/server/admission/spacepolicy/workloads.go", `	service.Spec.AllocateLoadBalancerNodePorts = new(false)`, `	_ = service`},
+	{"a load balancer that a Tenant does not grant is not on the host", by("internal/workloads/sync", "TestLoadBalancers$"),
+		"internal/workloads/sync/services.go", `	if errs := rules.CheckService(service); len(errs) > 0 {
+		return s.refuseService(ctx, service, errs.ToAggregate().Error())
+	}
+	if wanted`, `	if errs := rules.CheckService(service); false && len(errs) > 0 {
+		return s.refuseService(ctx, service, errs.ToAggregate().Error())
+	}
+	if wanted`},
+	{"load balancers change one after the other", by("internal/workloads/sync", "TestLoadBalancers$"),
+		"internal/workloads/sync/services.go", `ServiceTypeLoadBalancer && s.queue.after(i, s.routing`, `ServiceTypeLoadBalancer && false && s.queue.after(i, s.routing`},
+	{"a space has so many addresses of a load balancer", by("internal/workloads/sync", "TestLoadBalancers$"),
+		"internal/workloads/sync/services.go", `Ingress[:min(len(host.Status.LoadBalancer.Ingress), maxAddresses)]`, `Ingress`},
+	{"a space has so many addresses of an Ingress", by("internal/workloads/sync", "TestIngresses$"),
+		"internal/workloads/sync/ingresses.go", `	at.Ingress = at.Ingress[:min(len(at.Ingress), maxAddresses)]
+`, ``},
+	{"the host is told which tenants may have load balancers", by("internal/workloads/sync", "TestHostNamespaces"),
+		"internal/workloads/sync/namespaces.go", `	if rules.LoadBalancers || s.hasBalancers(home.Flat()) {`, `	if true {`},
+	{"the host is told which tenants may have no load balancers any more", by("internal/workloads/sync", "TestHostNamespaces"),
+		"internal/workloads/sync/namespaces.go", ` || key == names.LoadBalancersLabel) {`, `) {`},
+	{"the host is told when the last load balancer has gone", by("internal/workloads/sync", "TestLoadBalancerGoes"),
+		"internal/workloads/sync/watch.go", `	if was.Spec.Type != corev1.ServiceTypeLoadBalancer || now`, `	if true || was.Spec.Type != corev1.ServiceTypeLoadBalancer || now`},
+	{"a host's Tenants have no load balancers by themselves", by("api/v1alpha1", "TestTenantLimits"),
+		"api/v1alpha1/tenant_limits.go", `wanted.LoadBalancers != LoadBalancersRefused && (l.Workloads`, `false && (l.Workloads`},
+	{"a host's Tenants have annotations of load balancers of its limits", by("api/v1alpha1", "TestTenantLimits"),
+		"api/v1alpha1/tenant_workloads.go", `{wanted.LoadBalancerAnnotations, most.LoadBalancerAnnotations}`, `{nil, nil}`},
 	{"certificates are for names of the tenant", by("internal/workloads/translate", "TestCertificate"),
 		"internal/workloads/translate/certificate.go", `		if !v1alpha1.HasHostName(r.HostNames, plainName(name)) {`, `		if !v1alpha1.HasHostName(r.HostNames, "a.acme.example.com") {`},
 	{"common names are names", by("internal/workloads/translate", "TestCertificate"),

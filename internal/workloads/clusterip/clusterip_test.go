@@ -38,6 +38,7 @@ type world struct {
 	onHost *fake.Clientset
 	store  *registry.Store
 	stored map[string]*core.Service
+	rules  translate.Rules
 	// wanted are the namespaces that the syncer was asked for.
 	wanted []string
 	// upstream are the hooks of the system space that were called.
@@ -46,7 +47,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, onHost: fake.NewClientset(), stored: map[string]*core.Service{}}
+	w := &world{t: t, onHost: fake.NewClientset(), stored: map[string]*core.Service{}, rules: translate.Rules{NodePorts: true, LoadBalancers: true}}
 	w.onHost.PrependReactor("create", "services", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		choose(action.(clienttesting.CreateAction).GetObject().(*corev1.Service))
 		return false, nil, nil
@@ -62,7 +63,7 @@ func newWorld(t *testing.T) *world {
 	w.services = &services{
 		config: Config{
 			HomeOf: func(context.Context, tenant.Name, string) (names.Namespace, error) { return home, nil },
-			Rules:  func(tenant.Name) translate.Rules { return translate.Rules{NodePorts: true} },
+			Rules:  func(tenant.Name) translate.Rules { return w.rules },
 			Want: func(_ context.Context, n tenant.Name, namespace string) error {
 				w.wanted = append(w.wanted, tenant.Flatten(n, namespace).String())
 				return nil
@@ -105,9 +106,13 @@ func choose(s *corev1.Service) {
 	s.Spec.ClusterIPs = []string{s.Spec.ClusterIP}
 	s.Spec.IPFamilies, s.Spec.IPFamilyPolicy = []corev1.IPFamily{corev1.IPv4Protocol}, new(corev1.IPFamilyPolicySingleStack)
 	for i := range s.Spec.Ports {
-		if s.Spec.Type == corev1.ServiceTypeNodePort && s.Spec.Ports[i].NodePort == 0 {
+		allocates := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer && *s.Spec.AllocateLoadBalancerNodePorts
+		if allocates && s.Spec.Ports[i].NodePort == 0 {
 			s.Spec.Ports[i].NodePort = 30007
 		}
+	}
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal && s.Spec.HealthCheckNodePort == 0 {
+		s.Spec.HealthCheckNodePort = 30008
 	}
 }
 
@@ -453,14 +458,21 @@ func TestRefused(t *testing.T) {
 		"an address of another's": {before: fails(apierrors.NewInvalid(core.Kind("Service"), "web", nil)), want: `Service "web" is invalid`, code: http.StatusUnprocessableEntity},
 		"beyond the host's quota": {before: fails(apierrors.NewForbidden(serviceResource, "web", errors.New("exceeded quota in "+home.Host()))),
 			want: "the host cluster does not take it", code: http.StatusForbidden},
-		"no answer":           {before: fails(errors.New("connection refused at 10.9.9.9")), want: "cannot be reached", code: http.StatusServiceUnavailable, retries: true},
-		"no namespace":        {before: fails(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, home.Host())), want: "no place for Services of this namespace yet", code: http.StatusServiceUnavailable, retries: true, isWanted: true},
-		"no rights in it yet": {before: fails(noRights), want: "no place for Services of this namespace yet", code: http.StatusServiceUnavailable, retries: true, isWanted: true},
+		"no answer":    {before: fails(errors.New("connection refused at 10.9.9.9")), want: "cannot be reached", code: http.StatusServiceUnavailable, retries: true},
+		"no namespace": {before: fails(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, home.Host())), want: "no place for Services of this namespace yet", code: http.StatusServiceUnavailable, retries: true, isWanted: true},
+		"load balancers that may not be": {change: balanced(false), before: func(w *world) { w.rules = translate.Rules{NodePorts: true} },
+			want: "spec.type: Forbidden: load balancers of the host are not for this Tenant", code: http.StatusForbidden, noHost: true},
+		"node ports of a load balancer": {change: balanced(true), before: func(w *world) { w.rules = translate.Rules{LoadBalancers: true} },
+			want: "spec.allocateLoadBalancerNodePorts: Forbidden", code: http.StatusForbidden, noHost: true},
+		"load balancers that the host does not know of": {change: balanced(false), before: fails(unlabelled),
+			want: "no place for Services of this namespace yet", code: http.StatusServiceUnavailable, retries: true, isWanted: true},
+		"too many load balancers": {change: balanced(false), before: func(w *world) { w.exhaust() }, want: "a tenant has one load balancer made or changed in 6s", code: http.StatusTooManyRequests, retries: true, noHost: true},
+		"no rights in it yet":     {before: fails(noRights), want: "no place for Services of this namespace yet", code: http.StatusServiceUnavailable, retries: true, isWanted: true},
 		"a predecessor that stays": {before: func(w *world) {
-			w.add(translate.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "before"}}, home))
+			w.add(translate.Rules{}.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "before"}}, home))
 		}, want: "that there was before is still on the host cluster", code: http.StatusServiceUnavailable, retries: true},
 		"a predecessor that is looked at when the wait ends": {before: func(w *world) {
-			w.add(translate.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "before"}}, home))
+			w.add(translate.Rules{}.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "before"}}, home))
 			w.onHost.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 				time.Sleep(w.patience)
 				return true, nil, context.DeadlineExceeded
@@ -531,7 +543,7 @@ func TestNamespaceComes(t *testing.T) {
 func TestPredecessorGoes(t *testing.T) {
 	w := newWorld(t)
 	w.patience = time.Minute
-	before := translate.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "before"}}, home)
+	before := translate.Rules{}.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "before"}}, home)
 	w.add(before)
 	w.onHost.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, before, w.onHost.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("services"), home.Host(), "web")
@@ -545,7 +557,7 @@ func TestPredecessorGoes(t *testing.T) {
 // TestLostAnswer checks that a Service that the host has made already is taken.
 func TestLostAnswer(t *testing.T) {
 	w := newWorld(t)
-	there := translate.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "s"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{}}}}, home)
+	there := translate.Rules{}.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "s"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{}}}}, home)
 	there.UID, there.Spec.ClusterIP, there.Spec.ClusterIPs = "hs", "10.1.2.9", []string{"10.1.2.9"}
 	there.Spec.IPFamilies, there.Spec.IPFamilyPolicy = []corev1.IPFamily{corev1.IPv4Protocol}, new(corev1.IPFamilyPolicySingleStack)
 	w.add(there)
@@ -657,7 +669,7 @@ func TestUpdateElsewhere(t *testing.T) {
 		s.Spec.ClusterIP, s.Spec.ClusterIPs, s.Spec.IPFamilies = "10.1.2.3", []string{"10.1.2.3"}, []core.IPFamily{core.IPv4Protocol}
 		s.Spec.IPFamilyPolicy, s.Annotations = new(core.IPFamilyPolicySingleStack), map[string]string{names.HostUIDAnnotation: "hs"}
 	})
-	w.add(translate.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "other"}}, home))
+	w.add(translate.Rules{}.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "other"}}, home))
 	changed := before.DeepCopy()
 	asNodePort(changed)
 	err := w.update(changed, before, nil, nil, &metav1.UpdateOptions{})

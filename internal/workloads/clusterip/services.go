@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/klog/v2"
+	svcapi "k8s.io/kubernetes/pkg/api/service"
 	"k8s.io/kubernetes/pkg/apis/core"
 	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
 	svcreg "k8s.io/kubernetes/pkg/registry/core/service"
@@ -49,7 +50,8 @@ type services struct {
 	config Config
 	host   coreclient.ServicesGetter
 	// patience is how long a creation waits for what is to come, or to go, on the host.
-	patience time.Duration
+	patience  time.Duration
+	balancers balancers
 	// granting has the hooks that take what the host has chosen.
 	granting *registry.Store
 	// get reads a Service of the request's space.
@@ -131,6 +133,9 @@ func (s *services) make(ctx context.Context, n tenant.Name, m *made, service *co
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
+	if err := s.balancers.allow(n, service, nil); err != nil {
+		return err
+	}
 	onHost, lost, err := s.place(ctx, home, wanted(home))
 	if err == nil || lost {
 		m.all = append(m.all, placed{home, service.Name, service.UID, lost})
@@ -164,13 +169,14 @@ func (s *services) checked(ctx context.Context, n tenant.Name, service, before *
 	if err != nil {
 		return nil, err
 	}
+	rules := s.config.Rules(n)
 	// Admission has looked at it, but webhooks may have changed it since.
-	if errs := s.config.Rules(n).CheckServiceChange(&asked.Spec, &was.Spec, field.NewPath("spec")); len(errs) > 0 {
+	if errs := rules.CheckServiceChange(asked, was); len(errs) > 0 {
 		return nil, forbidden(service.Name, errs.ToAggregate().Error())
 	}
 	return func(home names.Namespace) *corev1.Service {
-		host := translate.Service(asked, home)
-		host.Annotations[names.HashAnnotation] = translate.Service(complete, home).Annotations[names.HashAnnotation]
+		host := rules.Service(asked, home)
+		host.Annotations[names.HashAnnotation] = rules.Service(complete, home).Annotations[names.HashAnnotation]
 		return host
 	}, nil
 }
@@ -295,6 +301,9 @@ func (s *services) change(ctx context.Context, n tenant.Name, m *made, service, 
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
+	if err := s.balancers.allow(n, service, before); err != nil {
+		return err
+	}
 	host := wanted(home)
 	host.Annotations[names.ChangeAnnotation] = time.Now().UTC().Format(time.RFC3339Nano)
 	for range conflicts {
@@ -320,13 +329,15 @@ func (s *services) replace(ctx context.Context, m *made, home names.Namespace, h
 		return nil, apierrors.NewNotFound(core.Resource("services"), host.Name)
 	}
 	if there.Annotations[names.ChangeAnnotation] != "" {
-		if same, err := isSame(there, before, home); err != nil {
+		if same, err := s.isSame(there, before, home); err != nil {
 			return nil, err
 		} else if !same {
 			return nil, apierrors.NewConflict(core.Resource("services"), host.Name, errors.New("another request changes it"))
 		}
 	}
+	host = host.DeepCopy() // it is tried again
 	host.UID, host.ResourceVersion = there.UID, there.ResourceVersion
+	translate.KeepHosts(host, there)
 	replaced, err := s.host.Services(host.Namespace).Update(ctx, host, metav1.UpdateOptions{FieldManager: fieldManager})
 	if err == nil || isLost(err) {
 		m.changed = append(m.changed, changed{home, before.UID, host.Annotations[names.ChangeAnnotation], there})
@@ -335,12 +346,12 @@ func (s *services) replace(ctx context.Context, m *made, home names.Namespace, h
 }
 
 // isSame reports whether a Service of the host is as one of a space.
-func isSame(there *corev1.Service, service *core.Service, home names.Namespace) (bool, error) {
+func (s *services) isSame(there *corev1.Service, service *core.Service, home names.Namespace) (bool, error) {
 	own, err := versioned(service)
 	if err != nil {
 		return false, err
 	}
-	wanted := translate.Service(own, home)
+	wanted := s.config.Rules(home.Tenant).Service(own, home)
 	return there.Annotations[names.HashAnnotation] == wanted.Annotations[names.HashAnnotation] && translate.GivenOf(there).Equal(translate.GivenOf(wanted)), nil
 }
 
@@ -355,6 +366,7 @@ func take(service *core.Service, onHost *corev1.Service) error {
 	}
 	service.Spec.ClusterIP, service.Spec.ClusterIPs = chosen.Spec.ClusterIP, chosen.Spec.ClusterIPs
 	service.Spec.IPFamilies, service.Spec.IPFamilyPolicy = chosen.Spec.IPFamilies, chosen.Spec.IPFamilyPolicy
+	service.Spec.HealthCheckNodePort = chosen.Spec.HealthCheckNodePort
 	for i := range chosen.Spec.Ports {
 		service.Spec.Ports[i].NodePort = chosen.Spec.Ports[i].NodePort
 	}
@@ -372,18 +384,21 @@ func chooses(service, before *core.Service) bool {
 		now.IPFamilyPolicy != nil && (was.IPFamilyPolicy == nil || *now.IPFamilyPolicy != *was.IPFamilyPolicy) {
 		return true
 	}
-	if now.Type != core.ServiceTypeNodePort {
-		return false
+	if svcapi.NeedsHealthCheck(service) && (!svcapi.NeedsHealthCheck(before) || now.HealthCheckNodePort != 0 && now.HealthCheckNodePort != was.HealthCheckNodePort) {
+		return true
 	}
+	allocates := now.Type == core.ServiceTypeNodePort || now.Type == core.ServiceTypeLoadBalancer && !isFalse(now.AllocateLoadBalancerNodePorts)
 	ports := map[string]int32{}
 	for _, port := range was.Ports {
 		ports[port.Name] = port.NodePort
 	}
 	return slices.ContainsFunc(now.Ports, func(port core.ServicePort) bool {
-		has, ok := ports[port.Name]
-		return !ok || has == 0 || port.NodePort != 0 && port.NodePort != has
+		has := ports[port.Name]
+		return allocates && has == 0 || port.NodePort != 0 && port.NodePort != has
 	})
 }
+
+func isFalse(b *bool) bool { return b != nil && !*b }
 
 // settle takes back what was made and changed on the host for what has not been stored.
 func (s *services) settle(ctx context.Context, m *made, err error) {
@@ -465,11 +480,12 @@ func (s *services) putBack(ctx context.Context, c changed) error {
 	if !ok || service.UID != c.of {
 		return nil
 	}
-	if same, err := isSame(there, service, c.home); err != nil || same {
+	if same, err := s.isSame(there, service, c.home); err != nil || same {
 		return err
 	}
 	before := c.before.DeepCopy()
 	before.ResourceVersion = there.ResourceVersion
+	translate.KeepHosts(before, there)
 	_, err = s.host.Services(before.Namespace).Update(ctx, before, metav1.UpdateOptions{FieldManager: fieldManager})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // it is another's by now
@@ -477,9 +493,15 @@ func (s *services) putBack(ctx context.Context, c changed) error {
 	return err
 }
 
+// noBalancers is what the policy of config/workloads says of a namespace without names.LoadBalancersLabel.
+const noBalancers = "load balancers are in namespaces with the label " + names.LoadBalancersLabel + " alone"
+
+// awaitsGrant reports whether the host has not been told yet that a tenant may have load balancers.
+func awaitsGrant(err error) bool { return err != nil && strings.Contains(err.Error(), noBalancers) }
+
 // isNoPlace reports whether there is no namespace on the host, or none in which there are rights, or whether it is going.
 func isNoPlace(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
+	return apierrors.IsNotFound(err) || awaitsGrant(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
 		apierrors.IsForbidden(err) && strings.Contains(err.Error(), `cannot create resource "services"`)
 }
 
@@ -488,6 +510,8 @@ func refusal(ctx context.Context, home names.Namespace, name string, err error) 
 	switch {
 	case err == nil:
 		return nil
+	case awaitsGrant(err):
+		return unavailable("the host cluster does not know yet that this Tenant may have load balancers")
 	case apierrors.IsInvalid(err):
 		return err // it has the name and the fields of the space's
 	case apierrors.IsForbidden(err):

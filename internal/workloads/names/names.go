@@ -29,6 +29,9 @@ const (
 	InstallationLabel = Prefix + "installation"
 	// TenantUIDLabel is on namespaces.
 	TenantUIDLabel = Prefix + "tenant-uid"
+	// LoadBalancersLabel is on namespaces of tenants that may have load balancers, or have one of when they might. By the policy of config/workloads, there
+	// are none elsewhere.
+	LoadBalancersLabel = Prefix + "load-balancers"
 )
 
 // Annotations of objects on a host: of what they are made.

@@ -207,8 +207,8 @@ func slim(obj any) (any, error) {
 		o.ManagedFields, o.OwnerReferences = nil, nil
 		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, Tolerations: o.Spec.Tolerations, EphemeralContainers: slimDebuggers(o.Spec.EphemeralContainers)}
 	case *corev1.Service:
-		o.ManagedFields, o.OwnerReferences, o.Status = nil, nil, corev1.ServiceStatus{}
-		chosen := corev1.ServiceSpec{ClusterIPs: o.Spec.ClusterIPs}
+		o.ManagedFields, o.OwnerReferences, o.Status.Conditions = nil, nil, nil
+		chosen := corev1.ServiceSpec{ClusterIPs: o.Spec.ClusterIPs, HealthCheckNodePort: o.Spec.HealthCheckNodePort, LoadBalancerClass: o.Spec.LoadBalancerClass}
 		for i := range o.Spec.Ports {
 			chosen.Ports = append(chosen.Ports, corev1.ServicePort{NodePort: o.Spec.Ports[i].NodePort})
 		}

@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/cache"
 
@@ -26,8 +24,9 @@ import (
 const (
 	// maxIngresses is how many Ingresses of a tenant are on the host at most: all tenants share what serves them.
 	maxIngresses = 100
-	// ingressesPerSecond is how many of them, and of their certificates, are changed for a tenant in a second, and
-	// ingressesAtOnce how many before that holds: some controllers read all they serve anew at each change.
+	// ingressesPerSecond is how many of them, of their certificates, and of Services with load balancers, are changed for a
+	// tenant in a second, and ingressesAtOnce how many before that holds: some controllers read all they serve anew at each
+	// change.
 	ingressesPerSecond = 1
 	ingressesAtOnce    = 40
 )
@@ -169,17 +168,11 @@ func (s *syncer) removeIngress(ctx context.Context, i item, home names.Namespace
 
 // showIngress says in the space at which addresses an Ingress is served.
 func (s *syncer) showIngress(ctx context.Context, ingress *networkingv1.Ingress, at networkingv1.IngressLoadBalancerStatus) error {
+	at.Ingress = at.Ingress[:min(len(at.Ingress), maxAddresses)]
 	if equality.Semantic.DeepEqual(ingress.Status.LoadBalancer, at) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": ingress.UID}, "status": map[string]any{"loadBalancer": map[string]any{"ingress": at.Ingress}},
-	})
-	if err != nil {
-		return err
-	}
-	_, err = s.spaces.NetworkingV1().Ingresses(ingress.Namespace).Patch(ctx, ingress.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := patchStatus(ctx, s.spaces.NetworkingV1().Ingresses(ingress.Namespace), ingress, map[string]any{"loadBalancer": map[string]any{"ingress": at.Ingress}}); err != nil {
 		return fmt.Errorf("writing at which addresses an Ingress is served: %w", err)
 	}
 	return nil

@@ -75,6 +75,12 @@ func served(i *networkingv1.Ingress) {
 	i.Status.LoadBalancer.Ingress = []networkingv1.IngressLoadBalancerIngress{{IP: "203.0.113.7"}}
 }
 
+func servedAtMany(i *networkingv1.Ingress) {
+	for n := range maxAddresses + 1 {
+		i.Status.LoadBalancer.Ingress = append(i.Status.LoadBalancer.Ingress, networkingv1.IngressLoadBalancerIngress{IP: fmt.Sprintf("192.0.2.%d", n)})
+	}
+}
+
 func TestIngresses(t *testing.T) {
 	withHost := func(change func(*networkingv1.Ingress)) func(*world) {
 		return func(w *world) { onHostIngress(w, spaceIngress(nil), change) }
@@ -98,6 +104,7 @@ func TestIngresses(t *testing.T) {
 		"one that somebody changed":   {ingress: spaceIngress(nil), before: withHost(func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "" }), onHost: []string{"update ingresses"}, host: "shop.acme.example.com"},
 		"an annotation was changed":   {ingress: spaceIngress(nil), before: withHost(func(i *networkingv1.Ingress) { i.Annotations[rewrite] = "/x" }), onHost: []string{"update ingresses"}, host: "shop.acme.example.com"},
 		"one that is served":          {ingress: spaceIngress(nil), before: withHost(served), inSpace: []string{"patch ingresses/status"}, host: "shop.acme.example.com"},
+		"one that is served at many":  {ingress: spaceIngress(nil), before: withHost(servedAtMany), inSpace: []string{"patch ingresses/status"}, host: "shop.acme.example.com"},
 		"one that is known as served": {ingress: spaceIngress(served), before: withHost(served), host: "shop.acme.example.com"},
 		"one that was made again":     {ingress: spaceIngress(func(i *networkingv1.Ingress) { i.UID = "next" }), before: withHost(nil), onHost: []string{"update ingresses"}, host: "shop.acme.example.com"},
 		"one that is ending":          {ingress: spaceIngress(func(i *networkingv1.Ingress) { i.DeletionTimestamp = new(metav1.Now()) })},
@@ -168,7 +175,7 @@ func TestIngresses(t *testing.T) {
 				return
 			}
 			got, err := w.space.NetworkingV1().Ingresses("acme|shop").Get(t.Context(), "web", metav1.GetOptions{})
-			if err != nil || len(got.Status.LoadBalancer.Ingress) > 0 != (tc.may == nil) {
+			if err != nil || len(got.Status.LoadBalancer.Ingress) > 0 != (tc.may == nil) || len(got.Status.LoadBalancer.Ingress) > maxAddresses {
 				t.Errorf("it is shown as %+v, %v", got.Status, err)
 			}
 		})

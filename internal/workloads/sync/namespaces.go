@@ -160,7 +160,11 @@ func (s *syncer) allowNamespace(n tenant.Name) error {
 // wantedNamespace returns the host's namespace as it is to be, with the labels of the space's for selectors of
 // policies.
 func (s *syncer) wantedNamespace(home names.Namespace, t *v1alpha1.Tenant) *corev1.Namespace {
-	n := hostNamespace(home, rulesOf(t).Level)
+	rules := rulesOf(t)
+	n := hostNamespace(home, rules.Level)
+	if rules.LoadBalancers || s.hasBalancers(home.Flat()) { // what there is stays
+		n.Labels[names.LoadBalancersLabel] = "true"
+	}
 	maps.Copy(n.Labels, s.owner.Labels())
 	if s.options.API.IsValid() {
 		n.Annotations[names.APIAnnotation] = s.options.API.String()
@@ -169,6 +173,18 @@ func (s *syncer) wantedNamespace(home names.Namespace, t *v1alpha1.Tenant) *core
 		maps.Copy(n.Labels, network.NamespaceLabels(namespace.Labels))
 	}
 	return n
+}
+
+// hasBalancers reports whether a namespace of a space has a Service with a load balancer, and the host that Service.
+func (s *syncer) hasBalancers(flat tenant.Flat) bool {
+	all, err := s.services.Services(flat.String()).List(labels.Everything())
+	return err == nil && slices.ContainsFunc(all, func(service *corev1.Service) bool {
+		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			return false
+		}
+		there, err := s.hostState.servicesOf(service.Namespace, service.Name)
+		return err == nil && len(there) > 0
+	})
 }
 
 // wantedFor is how long a server's wish for a host's namespace holds.
@@ -245,7 +261,7 @@ func (s *syncer) markNamespace(ctx context.Context, found, wanted *corev1.Namesp
 		}
 	}
 	for key := range found.Labels {
-		if _, ok := wanted.Labels[key]; !ok && strings.HasPrefix(key, network.LabelPrefix) {
+		if _, ok := wanted.Labels[key]; !ok && (strings.HasPrefix(key, network.LabelPrefix) || key == names.LoadBalancersLabel) {
 			labels[key] = nil
 		}
 	}

@@ -37,6 +37,8 @@ func TestHostNamespaces(t *testing.T) {
 		before  func(*world)
 		onHost  []string
 		fail    string
+		// label is that of load balancers afterwards.
+		label string
 	}{
 		"one with a pod":                {objects: []runtime.Object{hostSpace(), spacePod(nil)}},
 		"one with a pod that ends":      {objects: []runtime.Object{hostSpace(), hostPod(spacePod(nil), nil)}, before: func(w *world) { w.clock.Step(2 * time.Hour) }},
@@ -66,6 +68,20 @@ func TestHostNamespaces(t *testing.T) {
 			w.cache(w.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"},
 				Spec: v1alpha1.TenantSpec{Workloads: &v1alpha1.Workloads{PodSecurity: "restricted"}}})
 		}, onHost: []string{"patch namespaces"}},
+		"one of a Tenant that may have load balancers": {objects: []runtime.Object{hostSpace(), spacePod(nil)}, before: func(w *world) {
+			w.may(v1alpha1.Workloads{LoadBalancers: v1alpha1.LoadBalancersAllowed})
+		}, onHost: []string{"patch namespaces"}, label: "true"},
+		"one with a load balancer of a Tenant that may have no more": {objects: []runtime.Object{func() *corev1.Namespace {
+			n := hostSpace()
+			n.Labels[names.LoadBalancersLabel] = "true"
+			return n
+		}(), balanced(nil), hostService(balanced(nil), nil)}, label: "true"},
+		"one with a load balancer that was never to be": {objects: []runtime.Object{hostSpace(), balanced(nil), spacePod(nil)}},
+		"one of a Tenant that may have no load balancers any more": {objects: []runtime.Object{func() *corev1.Namespace {
+			n := hostSpace()
+			n.Labels[names.LoadBalancersLabel] = "true"
+			return n
+		}(), spacePod(nil)}, onHost: []string{"patch namespaces"}},
 		"one with others' marks": {objects: []runtime.Object{func() *corev1.Namespace {
 			n := hostSpace()
 			n.Annotations[names.TenantUIDAnnotation] = "other"
@@ -82,6 +98,9 @@ func TestHostNamespaces(t *testing.T) {
 				t.Errorf("got error %v, want %q", err, tc.fail)
 			}
 			w.expect(nil, tc.onHost)
+			if got, err := w.onHost.CoreV1().Namespaces().Get(t.Context(), home.Host(), metav1.GetOptions{}); err == nil && got.Labels[names.LoadBalancersLabel] != tc.label {
+				t.Errorf("it has the labels %v", got.Labels)
+			}
 		})
 	}
 }

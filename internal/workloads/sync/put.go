@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // writer is a client of one kind of objects in one namespace of the host.
@@ -59,7 +58,7 @@ func put[T any, O object[T]](ctx context.Context, client writer[T], what string,
 	if isAsPut(there, wanted, slim) {
 		return nil
 	}
-	keepOthers(wanted, there)
+	translate.KeepOthers(wanted, there)
 	wanted.SetUID(there.GetUID())
 	wanted.SetResourceVersion(there.GetResourceVersion())
 	if _, err := client.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
@@ -75,17 +74,6 @@ func isAsPut[T any, O object[T]](there, wanted O, slim func(O)) bool {
 	slim(asItIs)
 	has, wants := there.GetAnnotations(), asItIs.GetAnnotations()
 	return has[hashAnnotation] == wants[hashAnnotation] && has[names.UIDAnnotation] == wants[names.UIDAnnotation]
-}
-
-// keepOthers keeps the finalizers and annotations that components of the host have put on an object of the host.
-func keepOthers(wanted, there metav1.Object) {
-	wanted.SetFinalizers(there.GetFinalizers())
-	annotations, ours := wanted.GetAnnotations(), strings.Split(there.GetAnnotations()[keysAnnotation], ",")
-	for key, value := range there.GetAnnotations() {
-		if _, ok := annotations[key]; !ok && !strings.HasPrefix(key, names.Prefix) && !slices.Contains(ours, key) {
-			annotations[key] = value
-		}
-	}
 }
 
 // isSame reports whether two objects of the host are made for the same namespace, and the same object of it.

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -60,10 +59,11 @@ func (s *syncer) syncService(ctx context.Context, i item) error {
 	}
 	switch {
 	case service == nil:
+		s.routing.drop(i)
 	case host == nil && service.DeletionTimestamp == nil:
 		errs = append(errs, s.placeService(ctx, service))
 	case host != nil && host.DeletionTimestamp == nil:
-		errs = append(errs, s.followService(ctx, service, host))
+		errs = append(errs, s.showService(ctx, service, host), s.followService(ctx, i, service, host))
 	}
 	return errors.Join(errs...)
 }
@@ -74,13 +74,14 @@ func (s *syncer) placeService(ctx context.Context, service *corev1.Service) erro
 	if err != nil {
 		return fmt.Errorf("finding the place of a Service: %w", err)
 	}
-	if errs := rulesOf(t).CheckService(&service.Spec, field.NewPath("spec")); len(errs) > 0 {
+	rules := rulesOf(t)
+	if errs := rules.CheckService(service); len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
 	}
 	if _, err := s.ensureNamespace(ctx, home, t); err != nil {
 		return err
 	}
-	wanted := translate.Service(service, home)
+	wanted := rules.Service(service, home)
 	_, err = s.host.CoreV1().Services(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -104,32 +105,36 @@ func (s *syncer) placeService(ctx context.Context, service *corev1.Service) erro
 }
 
 // followService takes to the host what has been changed of a Service without the host's having to choose.
-func (s *syncer) followService(ctx context.Context, service, host *corev1.Service) error {
+func (s *syncer) followService(ctx context.Context, i item, service, host *corev1.Service) error {
 	of, _, _ := sourceOf(host)
-	wanted := translate.Service(service, of)
+	_, t, err := s.homeOf(of.Flat())
+	if err != nil {
+		return fmt.Errorf("finding the place of a Service: %w", err)
+	}
+	rules := rulesOf(t)
+	wanted := rules.Service(service, of)
 	change := host.Annotations[names.ChangeAnnotation]
 	same := host.Annotations[names.HashAnnotation] == wanted.Annotations[names.HashAnnotation] && translate.GivenOf(host).Equal(translate.GivenOf(wanted))
 	if same && change == "" {
 		s.making.forget(string(host.UID))
+		s.routing.drop(i)
 		return s.acceptService(ctx, service)
 	}
 	if !same && change != "" {
 		// A server has changed it, and is to store that in the space.
 		left := s.making.left(string(host.UID)) // from the first change on, however many follow
 		if left > 0 {
-			s.queue.AddAfter(item{serviceItem, of.Tenant, service.Namespace, service.Name}, left)
+			s.queue.AddAfter(i, left)
 			return nil
 		}
 	}
 	s.making.forget(string(host.UID))
-	_, t, err := s.homeOf(of.Flat())
-	if err != nil {
-		return fmt.Errorf("finding the place of a Service: %w", err)
-	}
-	rules := rulesOf(t)
-	rules.NodePorts = true // what there is stays
-	if errs := rules.CheckService(&service.Spec, field.NewPath("spec")); len(errs) > 0 {
+	rules.NodePorts, rules.LoadBalancers = true, true // what there is stays
+	if errs := rules.CheckService(service); len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
+	}
+	if wanted.Spec.Type == corev1.ServiceTypeLoadBalancer && s.queue.after(i, s.routing.wait(itemWrite{i, writeUpdate}, 1)) {
+		return nil
 	}
 	return s.updateService(ctx, service, host, wanted, of)
 }
@@ -137,6 +142,7 @@ func (s *syncer) followService(ctx context.Context, service, host *corev1.Servic
 // updateService replaces one Service of the host, and no other one of its name.
 func (s *syncer) updateService(ctx context.Context, service, host, wanted *corev1.Service, of names.Namespace) error {
 	wanted.UID, wanted.ResourceVersion = host.UID, host.ResourceVersion
+	translate.KeepHosts(wanted, host)
 	_, err := s.host.CoreV1().Services(wanted.Namespace).Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager})
 	switch {
 	case isRefused(err):
@@ -214,13 +220,49 @@ func (s *syncer) setOnHost(ctx context.Context, service *corev1.Service, conditi
 	if equality.Semantic.DeepEqual(conditions, service.Status.Conditions) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": service.UID}, "status": map[string]any{"conditions": conditions}})
+	if err := patchStatus(ctx, s.spaces.CoreV1().Services(service.Namespace), service, map[string]any{"conditions": conditions}); err != nil {
+		return fmt.Errorf("writing whether the Service is on the host: %w", err)
+	}
+	return nil
+}
+
+// maxAddresses is how many addresses of a load balancer, or of what serves an Ingress, a space is shown at most.
+const maxAddresses = 32
+
+// showService says in the space at which addresses the host's load balancer of a Service is.
+func (s *syncer) showService(ctx context.Context, service, host *corev1.Service) error {
+	if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return nil // upstream has taken them away
+	}
+	var at []corev1.LoadBalancerIngress
+	for _, a := range host.Status.LoadBalancer.Ingress[:min(len(host.Status.LoadBalancer.Ingress), maxAddresses)] {
+		if a.IP != "" && a.IPMode == nil { // the host is older than the space
+			a.IPMode = new(corev1.LoadBalancerIPModeVIP)
+		}
+		at = append(at, corev1.LoadBalancerIngress{IP: a.IP, Hostname: a.Hostname, IPMode: a.IPMode})
+	}
+	if equality.Semantic.DeepEqual(service.Status.LoadBalancer.Ingress, at) {
+		return nil
+	}
+	if err := patchStatus(ctx, s.spaces.CoreV1().Services(service.Namespace), service, map[string]any{"loadBalancer": map[string]any{"ingress": at}}); err != nil {
+		return fmt.Errorf("writing at which addresses a Service is: %w", err)
+	}
+	return nil
+}
+
+// patcher is a client of one kind of objects in one namespace of a space.
+type patcher[T any] interface {
+	Patch(ctx context.Context, name string, of types.PatchType, patch []byte, options metav1.PatchOptions, subresources ...string) (T, error)
+}
+
+// patchStatus changes the status of one object of a space, if it is there, and of no other one of its name.
+func patchStatus[T metav1.Object](ctx context.Context, client patcher[T], of T, status map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": of.GetUID()}, "status": status})
 	if err != nil {
 		return err
 	}
-	_, err = s.spaces.CoreV1().Services(service.Namespace).Patch(ctx, service.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing whether the Service is on the host: %w", err)
+	if _, err := client.Patch(ctx, of.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status"); !apierrors.IsNotFound(err) {
+		return err
 	}
 	return nil
 }

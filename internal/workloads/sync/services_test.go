@@ -32,7 +32,7 @@ func spaceService(change func(*corev1.Service)) *corev1.Service {
 
 // hostService returns the host's Service for one of the space.
 func hostService(of *corev1.Service, change func(*corev1.Service)) *corev1.Service {
-	host := translate.Service(of, home)
+	host := translate.Rules{}.Service(of, home)
 	host.UID = "hs"
 	if change != nil {
 		change(host)
@@ -168,7 +168,7 @@ func TestServices(t *testing.T) {
 			objects: []runtime.Object{hostSpace(), spaceService(nil), func() *corev1.Service {
 				before := home
 				before.UID = "before"
-				host := translate.Service(spaceService(nil), before)
+				host := translate.Rules{}.Service(spaceService(nil), before)
 				host.UID = "hs"
 				return host
 			}(), func() *corev1.Namespace {

@@ -34,7 +34,7 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{core.Pods().Informer(), handler{changed: s.podChanged, gone: s.podGone}},
 		{core.ConfigMaps().Informer(), handler{changed: s.sourceChanged(configMapItem)}},
 		{core.Secrets().Informer(), handler{changed: s.sourceChanged(secretItem, certificateItem)}},
-		{core.Services().Informer(), handler{changed: s.serviceChanged, gone: s.serviceGone}},
+		{core.Services().Informer(), handler{changed: s.serviceChanged, updated: s.serviceUpdated, gone: s.serviceGone}},
 		{core.Namespaces().Informer(), handler{changed: s.namespaceChanged, updated: s.namespaceUpdated, gone: s.namespaceGone}},
 		{s.tenants, handler{changed: func(any) {}, updated: s.tenantUpdated, gone: s.tenantGone}},
 		{s.hostState.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
@@ -217,6 +217,18 @@ func (s *syncer) enqueueGone(k kind, obj any, seen bool) {
 
 func (s *syncer) serviceChanged(obj any)         { s.enqueueObject(serviceItem, obj) }
 func (s *syncer) serviceGone(obj any, seen bool) { s.enqueueGone(serviceItem, obj, seen) }
+
+// serviceUpdated has the host's namespace looked at, too, when a load balancer goes: it may have been the last that there may be.
+func (s *syncer) serviceUpdated(before, obj any) {
+	s.serviceChanged(obj)
+	was, now := before.(*corev1.Service), obj.(*corev1.Service)
+	if was.Spec.Type != corev1.ServiceTypeLoadBalancer || now.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	if all, err := s.hostState.namespacesOf(tenant.Flat(now.Namespace)); err == nil {
+		s.enqueueNamespaces(all)
+	}
+}
 
 func (s *syncer) namespaceChanged(obj any) {
 	namespace := obj.(*corev1.Namespace)

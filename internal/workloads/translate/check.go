@@ -35,10 +35,14 @@ type Rules struct {
 	Level Level
 	// NodePorts is whether Services may have ports of the host's nodes.
 	NodePorts bool
+	// LoadBalancers is whether Services may have load balancers of the host.
+	LoadBalancers bool
 	// Quota is the Tenant's own. Of the host's devices, pods may have the extended resources that it names.
 	Quota corev1.ResourceList
 	// HostNames, IngressClasses and IngressAnnotations are what Ingresses may have, as the Tenant says.
 	HostNames, IngressClasses, IngressAnnotations []string
+	// LoadBalancerAnnotations are those that Services with load balancers may have on the host.
+	LoadBalancerAnnotations []string
 }
 
 // RulesOf returns those of a Tenant. own is nil if it says nothing of them.
@@ -46,6 +50,7 @@ func RulesOf(own *v1alpha1.Workloads, quota corev1.ResourceList) Rules {
 	rules := Rules{Quota: quota}
 	if own != nil {
 		rules.Level, rules.NodePorts = Level(own.PodSecurity), own.NodePorts == v1alpha1.NodePortsAllowed
+		rules.LoadBalancers, rules.LoadBalancerAnnotations = own.LoadBalancers == v1alpha1.LoadBalancersAllowed, own.LoadBalancerAnnotations
 		rules.HostNames, rules.IngressClasses, rules.IngressAnnotations = own.HostNames, own.IngressClasses, own.IngressAnnotations
 	}
 	return rules

@@ -42,7 +42,7 @@ const (
 	noBundles   treatment = "trust bundles and certificates of pods are not there yet for pods that run on a host cluster; use a Secret or ConfigMap"
 	noDebug     treatment = "ephemeral containers may not have this field; remove it"
 	noExternal  treatment = "addresses from outside could take traffic that is others' (CVE-2020-8554); use a Service without them"
-	noBalancers treatment = "load balancers are not there yet for Services on a host cluster; use type ClusterIP"
+	noChoice    treatment = "the host cluster chooses what makes a load balancer, and its address; remove it"
 	noDefault   treatment = "an Ingress would have what is sent for every host name by it; name hosts in rules, and remove it"
 	noResource  treatment = "what serves Ingresses could reach by it what is not the tenant's; use a Service"
 	noResponder treatment = "evictions on the host wait for nobody in a space; remove it"
@@ -173,10 +173,10 @@ var fields = map[reflect.Type]map[string]treatment{
 	// The host gives addresses and ports, see service.go.
 	reflect.TypeFor[corev1.ServiceSpec](): merged(
 		all(same, "Ports", "Selector", "SessionAffinity", "SessionAffinityConfig", "ExternalTrafficPolicy", "InternalTrafficPolicy",
-			"PublishNotReadyAddresses", "TrafficDistribution"),
-		all(changed, "Type", "ExternalName", "ClusterIP", "ClusterIPs", "IPFamilies", "IPFamilyPolicy"),
+			"PublishNotReadyAddresses", "TrafficDistribution", "LoadBalancerSourceRanges", "AllocateLoadBalancerNodePorts"),
+		all(changed, "Type", "ExternalName", "ClusterIP", "ClusterIPs", "IPFamilies", "IPFamilyPolicy", "HealthCheckNodePort"),
 		all(noExternal, "ExternalIPs"),
-		all(noBalancers, "LoadBalancerIP", "LoadBalancerSourceRanges", "LoadBalancerClass", "AllocateLoadBalancerNodePorts", "HealthCheckNodePort")),
+		all(noChoice, "LoadBalancerIP", "LoadBalancerClass")),
 	// What an Ingress may say of hosts, classes and paths is in ingress.go.
 	reflect.TypeFor[networkingv1.IngressSpec]():           merged(all(same, "Rules", "TLS"), all(changed, "IngressClassName"), all(noDefault, "DefaultBackend")),
 	reflect.TypeFor[networkingv1.IngressTLS]():            merged(all(same, "Hosts"), all(changed, "SecretName")),

@@ -47,7 +47,10 @@ func (r Rules) CheckIngress(meta *metav1.ObjectMeta, spec *networkingv1.IngressS
 	if errs := checkIngressSize(spec, path); len(errs) > 0 {
 		return errs // what follows looks at everything
 	}
-	errs := append(checkFields(reflect.ValueOf(spec).Elem(), path), r.checkIngressAnnotations(meta)...)
+	errs := append(checkFields(reflect.ValueOf(spec).Elem(), path), checkAnnotations(meta, r.IngressAnnotations, forIngresses)...)
+	if _, ok := meta.Annotations[classAnnotation]; ok {
+		errs = append(errs, field.Forbidden(annotationPath(classAnnotation), "the class of an Ingress is in spec.ingressClassName; remove it"))
+	}
 	if class := r.classOf(spec); !slices.Contains(r.IngressClasses, class) {
 		errs = append(errs, field.Forbidden(path.Child("ingressClassName"), fmt.Sprintf("Ingresses of this Tenant may have %s; name one of these, "+
 			"or ask the platform's administrators for another one in workloads.ingressClasses of the Tenant", oneOf(r.IngressClasses))))
@@ -85,25 +88,6 @@ func checkIngressSize(spec *networkingv1.IngressSpec, path *field.Path) field.Er
 	}
 	return nil
 }
-
-// checkIngressAnnotations refuses annotations that tell controllers what to do, and that the host must not have: without
-// them, an Ingress would do something else than it says. Others are not on the host.
-func (r Rules) checkIngressAnnotations(meta *metav1.ObjectMeta) field.ErrorList {
-	var errs field.ErrorList
-	for _, key := range slices.Sorted(maps.Keys(meta.Annotations)) {
-		domain, _, _ := strings.Cut(key, "/")
-		switch {
-		case key == classAnnotation:
-			errs = append(errs, field.Forbidden(annotationPath(key), "the class of an Ingress is in spec.ingressClassName; remove it"))
-		case strings.Contains(domain, "ingress") && !slices.Contains(r.IngressAnnotations, key):
-			errs = append(errs, field.Forbidden(annotationPath(key), "annotations tell what serves Ingresses of all tenants what to do; remove it, "+
-				"or ask the platform's administrators for it in workloads.ingressAnnotations of the Tenant"))
-		}
-	}
-	return errs
-}
-
-func annotationPath(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
 
 // checkHost refuses hosts that are not the tenant's.
 func (r Rules) checkHost(host string, path *field.Path) field.ErrorList {
@@ -171,16 +155,7 @@ func (r Rules) Ingress(ingress *networkingv1.Ingress, home names.Namespace) *net
 			tls.SecretName = names.Certificate(tls.SecretName)
 		}
 	}
-	var copied []string
-	for _, key := range slices.Sorted(slices.Values(r.IngressAnnotations)) {
-		if value, ok := ingress.Annotations[key]; ok && key != classAnnotation && !strings.HasPrefix(key, names.Prefix) {
-			host.Annotations[key] = value
-			copied = append(copied, key)
-		}
-	}
-	if len(copied) > 0 {
-		host.Annotations[names.KeysAnnotation] = strings.Join(copied, ",")
-	}
+	copyAnnotations(host.Annotations, ingress.Annotations, r.IngressAnnotations)
 	return host
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -16,19 +17,22 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// serviceLabels are those that a host's Service has of the space's: they say who looks after it. Others, and all
-// annotations, could tell the host's components what to do.
+// maxSourceRanges is how many ranges of addresses a load balancer lets in at most: every node has rules for each of them.
+const maxSourceRanges = 128
+
+// serviceLabels are those that a host's Service has of the space's: they say who looks after it. Others, and
+// annotations but those of load balancers that are granted, could tell the host's components what to do.
 var serviceLabels = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}
 
-// CheckService returns what of a Service a host must not get. path is that of its spec.
-func (r Rules) CheckService(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList {
+// CheckService returns what of a Service a host must not get.
+func (r Rules) CheckService(service *corev1.Service) field.ErrorList {
+	spec, path := &service.Spec, field.NewPath("spec")
 	errs := checkFields(reflect.ValueOf(spec).Elem(), path)
 	switch {
 	case spec.Type == corev1.ServiceTypeLoadBalancer:
-		errs = append(errs, field.Forbidden(path.Child("type"), string(noBalancers)))
+		errs = append(errs, r.checkBalancer(service, path)...)
 	case spec.Type == corev1.ServiceTypeNodePort && !r.NodePorts:
-		errs = append(errs, field.Forbidden(path.Child("type"), "ports of the host's nodes are not for this Tenant; use type ClusterIP, "+
-			"or ask the platform's administrators for workloads.nodePorts of the Tenant"))
+		errs = append(errs, noNodePorts(path.Child("type"), "use type ClusterIP"))
 	}
 	if len(spec.Selector) == 0 && spec.Type != corev1.ServiceTypeExternalName {
 		errs = append(errs, field.Forbidden(path.Child("selector"), "endpoints that a tenant chooses are not there yet for Services on a host cluster; "+
@@ -42,18 +46,52 @@ func (r Rules) CheckService(spec *corev1.ServiceSpec, path *field.Path) field.Er
 	return errs
 }
 
-// CheckServiceChange returns what a host must not get of a changed Service and had not before.
-func (r Rules) CheckServiceChange(spec, before *corev1.ServiceSpec, path *field.Path) field.ErrorList {
-	was := r.CheckService(before, path)
-	return slices.DeleteFunc(r.CheckService(spec, path), func(e *field.Error) bool {
-		return slices.ContainsFunc(was, func(b *field.Error) bool { return b.Field == e.Field && b.Detail == e.Detail })
+func noNodePorts(path *field.Path, instead string) *field.Error {
+	return field.Forbidden(path, "ports of the host's nodes are not for this Tenant; "+instead+
+		", or ask the platform's administrators for workloads.nodePorts of the Tenant")
+}
+
+// checkBalancer returns what of a Service with a load balancer a host must not get.
+func (r Rules) checkBalancer(service *corev1.Service, path *field.Path) field.ErrorList {
+	spec := &service.Spec
+	errs := checkAnnotations(&service.ObjectMeta, r.LoadBalancerAnnotations, forBalancers)
+	if !r.LoadBalancers {
+		errs = append(errs, field.Forbidden(path.Child("type"), "load balancers of the host are not for this Tenant; use type ClusterIP, "+
+			"or ask the platform's administrators for workloads.loadBalancers of the Tenant"))
+	}
+	if len(spec.LoadBalancerSourceRanges) > maxSourceRanges {
+		errs = append(errs, field.Forbidden(path.Child("loadBalancerSourceRanges"), fmt.Sprintf("on a host cluster, a load balancer lets in at most %d ranges; join some", maxSourceRanges)))
+	}
+	if r.NodePorts {
+		return errs
+	}
+	if allocate := spec.AllocateLoadBalancerNodePorts; allocate == nil || *allocate {
+		errs = append(errs, noNodePorts(path.Child("allocateLoadBalancerNodePorts"), "set it to false"))
+	}
+	if spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal { // which has one for health checks
+		errs = append(errs, noNodePorts(path.Child("externalTrafficPolicy"), "use Cluster"))
+	}
+	for i := range spec.Ports {
+		if spec.Ports[i].NodePort != 0 {
+			errs = append(errs, noNodePorts(path.Child("ports").Index(i).Child("nodePort"), "remove it"))
+		}
+	}
+	return errs
+}
+
+// CheckServiceChange returns what a host must not get of a changed Service and had not before. Annotations that it has, and that
+// are not granted any more, are among it: the change would take them away there.
+func (r Rules) CheckServiceChange(service, before *corev1.Service) field.ErrorList {
+	was := r.CheckService(before)
+	return slices.DeleteFunc(r.CheckService(service), func(e *field.Error) bool {
+		return !strings.HasPrefix(e.Field, annotationsPath) && slices.ContainsFunc(was, func(b *field.Error) bool { return b.Field == e.Field && b.Detail == e.Detail })
 	})
 }
 
 // Service returns the Service of the host for one of a space, which Rules.CheckService has nothing against. It asks for
 // the addresses and ports that the space's has, and lets the host choose those that it has not. The result shares
 // nothing with its input.
-func Service(service *corev1.Service, home names.Namespace) *corev1.Service {
+func (r Rules) Service(service *corev1.Service, home names.Namespace) *corev1.Service {
 	host := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: service.Name, Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
@@ -70,20 +108,39 @@ func Service(service *corev1.Service, home names.Namespace) *corev1.Service {
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
 		host.Annotations[names.ExternalNameAnnotation], host.Spec.ExternalName = service.Spec.ExternalName, names.NoHost
 	}
+	if service.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		copyAnnotations(host.Annotations, service.Annotations, r.LoadBalancerAnnotations)
+	}
 	host.Annotations[names.HashAnnotation] = serviceHash(host)
 	return host
+}
+
+// KeepHosts keeps what components of the host have put on its Service, which is to be as wanted: also the class of a load
+// balancer, which does not change any more when a webhook has chosen it.
+func KeepHosts(wanted, there *corev1.Service) {
+	KeepOthers(wanted, there)
+	if wanted.Spec.Type == corev1.ServiceTypeLoadBalancer && wanted.Spec.LoadBalancerClass == nil {
+		wanted.Spec.LoadBalancerClass = there.Spec.LoadBalancerClass
+	}
 }
 
 // serviceHash returns the hash of what of a host's Service is not the host's to choose.
 func serviceHash(host *corev1.Service) string {
 	spec := host.Spec.DeepCopy()
-	spec.ClusterIP, spec.ClusterIPs, spec.IPFamilies, spec.IPFamilyPolicy = "", nil, nil, nil
+	spec.ClusterIP, spec.ClusterIPs, spec.IPFamilies, spec.IPFamilyPolicy, spec.HealthCheckNodePort = "", nil, nil, nil, 0
 	for i := range spec.Ports {
 		spec.Ports[i].NodePort = 0
 	}
 	hashed := map[string]any{"labels": host.Labels, "spec": spec}
 	if name, ok := host.Annotations[names.ExternalNameAnnotation]; ok {
 		hashed["externalName"] = name
+	}
+	if keys, ok := host.Annotations[names.KeysAnnotation]; ok {
+		copied := map[string]string{}
+		for key := range strings.SplitSeq(keys, ",") {
+			copied[key] = host.Annotations[key]
+		}
+		hashed["annotations"] = copied
 	}
 	written, err := json.Marshal(hashed)
 	if err != nil {
@@ -98,11 +155,13 @@ type Given struct {
 	ClusterIPs []string
 	// NodePorts are by the order of the ports.
 	NodePorts []int32
+	// HealthCheckNodePort is that of a load balancer with externalTrafficPolicy Local, otherwise 0.
+	HealthCheckNodePort int32
 }
 
 // GivenOf returns what has been chosen of a Service.
 func GivenOf(service *corev1.Service) Given {
-	g := Given{ClusterIPs: service.Spec.ClusterIPs}
+	g := Given{ClusterIPs: service.Spec.ClusterIPs, HealthCheckNodePort: service.Spec.HealthCheckNodePort}
 	for i := range service.Spec.Ports {
 		g.NodePorts = append(g.NodePorts, service.Spec.Ports[i].NodePort)
 	}
@@ -111,5 +170,5 @@ func GivenOf(service *corev1.Service) Given {
 
 // Equal reports whether two are the same.
 func (g Given) Equal(other Given) bool {
-	return slices.Equal(g.ClusterIPs, other.ClusterIPs) && slices.Equal(g.NodePorts, other.NodePorts)
+	return slices.Equal(g.ClusterIPs, other.ClusterIPs) && slices.Equal(g.NodePorts, other.NodePorts) && g.HealthCheckNodePort == other.HealthCheckNodePort
 }

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -40,9 +40,8 @@ func TestCheckService(t *testing.T) {
 		"a plain one":            {change: func(*corev1.ServiceSpec) {}},
 		"headless":               {change: func(s *corev1.ServiceSpec) { s.ClusterIP, s.ClusterIPs = "None", []string{"None"} }},
 		"external addresses":     {change: func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"8.8.8.8"} }, want: "spec.externalIPs: Forbidden: addresses from outside"},
-		"a load balancer":        {rules: Rules{NodePorts: true}, change: func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeLoadBalancer }, want: "spec.type: Forbidden: load balancers are not there yet"},
-		"a balancer's class":     {change: func(s *corev1.ServiceSpec) { s.LoadBalancerClass = new("example.com/x") }, want: "spec.loadBalancerClass: Forbidden"},
-		"a balancer's address":   {change: func(s *corev1.ServiceSpec) { s.LoadBalancerIP = "8.8.8.8" }, want: "spec.loadBalancerIP: Forbidden"},
+		"a balancer's class":     {change: func(s *corev1.ServiceSpec) { s.LoadBalancerClass = new("example.com/x") }, want: "spec.loadBalancerClass: Forbidden: the host cluster chooses"},
+		"a balancer's address":   {change: func(s *corev1.ServiceSpec) { s.LoadBalancerIP = "8.8.8.8" }, want: "spec.loadBalancerIP: Forbidden: the host cluster chooses"},
 		"node ports":             {change: func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }, want: "spec.type: Forbidden: ports of the host's nodes are not for this Tenant; use type ClusterIP"},
 		"node ports that may be": {rules: Rules{NodePorts: true}, change: func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }},
 		"no selector":            {change: func(s *corev1.ServiceSpec) { s.Selector = nil }, want: "spec.selector: Forbidden: endpoints that a tenant chooses"},
@@ -54,7 +53,7 @@ func TestCheckService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			service := spaceService(nil)
 			tc.change(&service.Spec)
-			errs := tc.rules.CheckService(&service.Spec, field.NewPath("spec"))
+			errs := tc.rules.CheckService(service)
 			if tc.want == "" && len(errs) > 0 {
 				t.Errorf("refused: %v", errs)
 			}
@@ -65,10 +64,126 @@ func TestCheckService(t *testing.T) {
 	}
 }
 
+// balanced is a Service with a load balancer and without node ports.
+func balanced(change func(*corev1.Service)) *corev1.Service {
+	return spaceService(func(s *corev1.Service) {
+		s.Annotations = map[string]string{"example.com/pool": "blue"}
+		s.Spec.Type, s.Spec.AllocateLoadBalancerNodePorts, s.Spec.ExternalTrafficPolicy = corev1.ServiceTypeLoadBalancer, new(false), corev1.ServiceExternalTrafficPolicyCluster
+		if change != nil {
+			change(s)
+		}
+	})
+}
+
+func annotated(keys ...string) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		for _, key := range keys {
+			s.Annotations[key] = "true"
+		}
+	}
+}
+
+const internal = "service.beta.kubernetes.io/aws-load-balancer-internal"
+
+func TestCheckLoadBalancer(t *testing.T) {
+	granted, both := Rules{LoadBalancers: true}, Rules{LoadBalancers: true, NodePorts: true}
+	noPorts := "ports of the host's nodes are not for this Tenant"
+	many := func(n int) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = slices.Repeat([]string{"192.0.2.0/24"}, n) }
+	}
+	local := func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }
+	for name, tc := range map[string]struct {
+		rules  Rules
+		change func(*corev1.Service)
+		want   string
+	}{
+		"of a Tenant without":    {rules: Rules{NodePorts: true}, want: "spec.type: Forbidden: load balancers of the host are not for this Tenant; use type ClusterIP, or ask the platform's administrators for workloads.loadBalancers of the Tenant"},
+		"of a Tenant with":       {rules: granted},
+		"node ports by default":  {rules: granted, change: func(s *corev1.Service) { s.Spec.AllocateLoadBalancerNodePorts = nil }, want: "spec.allocateLoadBalancerNodePorts: Forbidden: " + noPorts},
+		"node ports":             {rules: granted, change: func(s *corev1.Service) { s.Spec.AllocateLoadBalancerNodePorts = new(true) }, want: "spec.allocateLoadBalancerNodePorts: Forbidden: " + noPorts},
+		"a node port":            {rules: granted, change: func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30000 }, want: "spec.ports[0].nodePort: Forbidden: " + noPorts},
+		"a node port for health": {rules: granted, change: local, want: "spec.externalTrafficPolicy: Forbidden: " + noPorts},
+		"node ports that may be": {rules: both, change: func(s *corev1.Service) {
+			s.Spec.AllocateLoadBalancerNodePorts, s.Spec.Ports[0].NodePort = new(true), 30000
+			local(s)
+		}},
+		"sources":                   {rules: granted, change: many(maxSourceRanges)},
+		"more sources than nodes":   {rules: granted, change: many(maxSourceRanges + 1), want: "spec.loadBalancerSourceRanges: Forbidden: on a host cluster, a load balancer lets in at most 128 ranges"},
+		"an address":                {rules: both, change: func(s *corev1.Service) { s.Spec.LoadBalancerIP = "8.8.8.8" }, want: "spec.loadBalancerIP: Forbidden"},
+		"a class":                   {rules: both, change: func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.com/x") }, want: "spec.loadBalancerClass: Forbidden"},
+		"other annotations":         {rules: granted, change: annotated("example.com/album", "kubectl.kubernetes.io/last-applied-configuration", "external-dns.alpha.kubernetes.io/hostname")},
+		"an annotation":             {rules: granted, change: annotated(internal), want: "metadata.annotations[" + internal + "]: Forbidden: annotations tell what makes load balancers of all tenants what to do; remove it, or ask the platform's administrators for it in workloads.loadBalancerAnnotations of the Tenant"},
+		"another domain's":          {rules: granted, change: annotated("metallb.io/address-pool"), want: "metadata.annotations[metallb.io/address-pool]: Forbidden"},
+		"another name's":            {rules: granted, change: annotated("kube-vip.io/loadbalancerIPs"), want: "metadata.annotations[kube-vip.io/loadbalancerIPs]: Forbidden"},
+		"one for clouds":            {rules: granted, change: annotated("service.beta.kubernetes.io/azure-allowed-ip-ranges"), want: "metadata.annotations[service.beta.kubernetes.io/azure-allowed-ip-ranges]: Forbidden"},
+		"one for addresses":         {rules: granted, change: annotated("io.cilium/lb-ipam-ips"), want: "metadata.annotations[io.cilium/lb-ipam-ips]: Forbidden"},
+		"an annotation that may be": {rules: Rules{LoadBalancers: true, LoadBalancerAnnotations: []string{internal}}, change: annotated(internal)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := tc.rules.CheckService(balanced(tc.change))
+			if tc.want == "" && len(errs) > 0 {
+				t.Errorf("refused: %v", errs)
+			}
+			if tc.want != "" && (len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), tc.want)) {
+				t.Errorf("got %v, want %q", errs, tc.want)
+			}
+		})
+	}
+	if errs := (Rules{}).CheckService(spaceService(func(s *corev1.Service) { s.Annotations[internal] = "true" })); len(errs) > 0 {
+		t.Errorf("without a load balancer, an annotation is refused: %v", errs)
+	}
+}
+
+// TestLoadBalancer checks which annotations the host's Service has, and what of the host stays when it is changed.
+func TestLoadBalancer(t *testing.T) {
+	home := names.Namespace{Installation: "i", Tenant: "acme", TenantUID: "t", Name: "shop", UID: "n"}
+	rules := Rules{LoadBalancers: true, LoadBalancerAnnotations: []string{internal, "example.com/pool", names.TenantAnnotation}}
+	want := home.MarksOf("web", "s")
+	want[internal], want["example.com/pool"], want[names.KeysAnnotation] = "true", "blue", "example.com/pool,"+internal
+	of := balanced(annotated(internal, "example.com/other", names.TenantAnnotation))
+	host := rules.Service(of, home)
+	hash := host.Annotations[names.HashAnnotation]
+	want[names.HashAnnotation] = hash
+	if diff := cmp.Diff(want, host.Annotations); diff != "" {
+		t.Errorf("annotations of the host's (-want +got):\n%s", diff)
+	}
+	for name, changed := range map[string]*corev1.Service{
+		"its annotation":  rules.Service(balanced(func(s *corev1.Service) { annotated(internal)(s); s.Annotations[internal] = "false" }), home),
+		"what is granted": Rules{LoadBalancers: true}.Service(of, home),
+		"its sources": rules.Service(balanced(func(s *corev1.Service) {
+			annotated(internal)(s)
+			s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.0/24"}
+		}), home),
+	} {
+		if changed.Annotations[names.HashAnnotation] == hash {
+			t.Errorf("with another of %s the hash is the same", name)
+		}
+	}
+	if chosen := rules.Service(balanced(func(s *corev1.Service) { annotated(internal)(s); s.Spec.HealthCheckNodePort = 30000 }), home); chosen.Annotations[names.HashAnnotation] != hash {
+		t.Error("with what the host has chosen the hash is another one")
+	}
+	plain := rules.Service(spaceService(func(s *corev1.Service) { s.Annotations[internal] = "true" }), home)
+	if _, ok := plain.Annotations[internal]; ok {
+		t.Errorf("without a load balancer it has %v", plain.Annotations)
+	}
+
+	host.Finalizers, host.Spec.LoadBalancerClass = []string{"service.kubernetes.io/load-balancer-cleanup"}, new("example.com/x")
+	host.Annotations["example.com/from"] = "pool"
+	changed := rules.Service(balanced(nil), home)
+	KeepHosts(changed, host)
+	if len(changed.Finalizers) != 1 || *changed.Spec.LoadBalancerClass != "example.com/x" || changed.Annotations["example.com/from"] != "pool" || changed.Annotations[internal] != "" {
+		t.Errorf("it is changed to %+v", changed)
+	}
+	KeepHosts(plain, host)
+	if plain.Spec.LoadBalancerClass != nil {
+		t.Errorf("without a load balancer it has the class %q", *plain.Spec.LoadBalancerClass)
+	}
+}
+
 func TestService(t *testing.T) {
 	home := names.Namespace{Installation: "i", Tenant: "acme", TenantUID: "t", Name: "shop", UID: "n"}
 	service := spaceService(nil)
-	host := Service(service, home)
+	host := Rules{}.Service(service, home)
 	want := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web", Namespace: home.Host(),
@@ -87,7 +202,7 @@ func TestService(t *testing.T) {
 		t.Error("the space's Service has changed")
 	}
 	outside := func(name string) *corev1.Service {
-		return Service(spaceService(func(s *corev1.Service) {
+		return Rules{}.Service(spaceService(func(s *corev1.Service) {
 			s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: name}
 		}), home)
 	}
@@ -95,7 +210,7 @@ func TestService(t *testing.T) {
 		one.Annotations[names.HashAnnotation] == outside("example.org").Annotations[names.HashAnnotation] {
 		t.Errorf("a name outside is %+v", one)
 	}
-	if left := Service(spaceService(func(s *corev1.Service) { s.Spec.ExternalName = "example.com" }), home); left.Spec.ExternalName != "" || left.Annotations[names.ExternalNameAnnotation] != "" {
+	if left := (Rules{}).Service(spaceService(func(s *corev1.Service) { s.Spec.ExternalName = "example.com" }), home); left.Spec.ExternalName != "" || left.Annotations[names.ExternalNameAnnotation] != "" {
 		t.Errorf("a name that has no effect is %+v", left)
 	}
 	for name, tc := range map[string]struct {
@@ -109,7 +224,7 @@ func TestService(t *testing.T) {
 		"a port":         {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, false},
 		"its proxy":      {func(s *corev1.Service) { delete(s.Labels, "service.kubernetes.io/service-proxy-name") }, false},
 	} {
-		if got := Service(spaceService(tc.change), home).Annotations[names.HashAnnotation] == hash; got != tc.same {
+		if got := (Rules{}).Service(spaceService(tc.change), home).Annotations[names.HashAnnotation] == hash; got != tc.same {
 			t.Errorf("with another of %s the hash is the same: %t", name, got)
 		}
 	}
@@ -117,10 +232,10 @@ func TestService(t *testing.T) {
 
 func TestGiven(t *testing.T) {
 	service := spaceService(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30000 })
-	if !GivenOf(service).Equal(Given{[]string{"10.0.0.1"}, []int32{30000}}) {
+	if !GivenOf(service).Equal(Given{[]string{"10.0.0.1"}, []int32{30000}, 0}) {
 		t.Errorf("got %+v", GivenOf(service))
 	}
-	for _, other := range []Given{{[]string{"10.0.0.2"}, []int32{30000}}, {[]string{"10.0.0.1"}, []int32{30001}}} {
+	for _, other := range []Given{{[]string{"10.0.0.2"}, []int32{30000}, 0}, {[]string{"10.0.0.1"}, []int32{30001}, 0}, {[]string{"10.0.0.1"}, []int32{30000}, 30002}} {
 		if GivenOf(service).Equal(other) {
 			t.Errorf("is equal to %+v", other)
 		}

@@ -35,6 +35,14 @@ func hostAccount(name string) *kubernetes.Clientset {
 	return suite.Client(config)
 }
 
+// stolen is a client of a ServiceAccount of the host with its own rights alone.
+func stolen(account string) *kubernetes.Clientset {
+	config := tenantry.Config(tenant.System)
+	config.Impersonate.UserName = "system:serviceaccount:tenantry-workloads:" + account
+	config.Impersonate.Groups = []string{"system:serviceaccounts", "system:serviceaccounts:tenantry-workloads", "system:authenticated"}
+	return suite.Client(config)
+}
+
 // namespaceFor is a namespace of the host for a space of an owner.
 func namespaceFor(name string, owner names.Owner) *corev1.Namespace {
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
@@ -181,7 +189,7 @@ var _ = Describe("The policy of a host", Ordered, func() {
 		Entry("its pods reach the host's", oneSyncer, letsOutTo("kube-system"), "peers of their tenant alone"),
 		Entry("its pods reach servers of others", oneSyncer, letsOutTo("team-b"), "peers of their tenant alone"),
 		Entry("its servers make a Service", oneConnect, createsService("tn-one", corev1.ServiceTypeClusterIP), ""),
-		Entry("its servers make a load balancer", oneConnect, createsService("tn-one", corev1.ServiceTypeLoadBalancer), "no addresses from outside"),
+		Entry("its servers make a load balancer", oneConnect, createsService("tn-one", corev1.ServiceTypeLoadBalancer), "load balancers are in namespaces with the label"),
 		Entry("its servers make one in its neighbour's", oneConnect, createsService("tn-two", corev1.ServiceTypeClusterIP), somebodys),
 		Entry("a Tenantry elsewhere makes a namespace", elsewhere, createsNamespace(none), ""),
 		Entry("a Tenantry elsewhere makes one of a ControlPlane", elsewhere, createsNamespace(one), somebodys),

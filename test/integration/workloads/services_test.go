@@ -195,7 +195,6 @@ var _ = Describe("Services of spaces", func() {
 		services := tenantry.Client(acme).CoreV1().Services("default")
 		for field, change := range map[string]func(*corev1.Service){
 			"spec.externalIPs": func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"8.8.8.8"} },
-			"spec.type":        func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeLoadBalancer },
 			"spec.selector":    func(s *corev1.Service) { s.Spec.Selector = nil },
 		} {
 			service := plainService("refused")

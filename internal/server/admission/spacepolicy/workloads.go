@@ -64,6 +64,21 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	return nil
 }
 
+// prepareService has the load balancer of a Tenant without ports of the host's nodes have none: the API has it ask for some where
+// nobody has said anything, and quotas would count them. One that had some keeps them.
+func (p *Plugin) prepareService(a admission.Attributes, n tenant.Name) {
+	service, ok := a.GetObject().(*core.Service)
+	if !ok || p.rules.Workloads == nil || a.GetSubresource() != "" || service.Spec.Type != core.ServiceTypeLoadBalancer || p.rules.Workloads(n).NodePorts {
+		return
+	}
+	if before, ok := a.GetOldObject().(*core.Service); ok && before != nil && before.Spec.Type == core.ServiceTypeLoadBalancer {
+		if had := before.Spec.AllocateLoadBalancerNodePorts; had == nil || *had {
+			return
+		}
+	}
+	service.Spec.AllocateLoadBalancerNodePorts = new(false)
+}
+
 // checkSyncerToken refuses to the syncer any token but those of pods of tenants: the server makes these for the pod's own
 // service account alone, and they end with the pod. So no mistake about a pod gives it the token of somebody else.
 func checkSyncerToken(a admission.Attributes, n tenant.Name) error {
@@ -168,11 +183,11 @@ func hostStatus(pod *core.Pod) core.PodStatus {
 func (p *Plugin) unfit(obj runtime.Object, n tenant.Name) (field.ErrorList, error) {
 	switch o := obj.(type) {
 	case *core.Service:
-		var versioned corev1.ServiceSpec
-		if err := corev1conversion.Convert_core_ServiceSpec_To_v1_ServiceSpec(&o.Spec, &versioned, nil); err != nil {
-			return nil, fmt.Errorf("reading spec: %w", err)
+		var versioned corev1.Service
+		if err := corev1conversion.Convert_core_Service_To_v1_Service(o, &versioned, nil); err != nil {
+			return nil, fmt.Errorf("reading the Service: %w", err)
 		}
-		return p.rules.Workloads(n).CheckService(&versioned, field.NewPath("spec")), nil
+		return p.rules.Workloads(n).CheckService(&versioned), nil
 	case *networking.Ingress:
 		var versioned networkingv1.IngressSpec
 		if err := networkingconversion.Convert_networking_IngressSpec_To_v1_IngressSpec(&o.Spec, &versioned, nil); err != nil {

@@ -162,6 +162,9 @@ func TestWorkloads(t *testing.T) {
 		"a Service":                        {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}}}},
 		"a Service's external addresses":   {user: admin, object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}, ExternalIPs: []string{"8.8.8.8"}}}, want: "SpacePolicy: spec.externalIPs: Forbidden: addresses from outside"},
 		"a Service's node ports":           {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}, Type: core.ServiceTypeNodePort}}, want: "spec.type: Forbidden: ports of the host's nodes are not for this Tenant"},
+		"a Service's load balancer":        {object: balancer(nil), want: "spec.type: Forbidden: load balancers of the host are not for this Tenant"},
+		"a load balancer from before":      {object: balancer(new(false)), old: balancer(new(false))},
+		"a load balancer that gets ports":  {object: balancer(new(true)), old: balancer(new(false)), want: "spec.allocateLoadBalancerNodePorts: Forbidden: ports of the host's nodes are not for this Tenant"},
 		"a Service that was so before":     {object: &core.Service{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}, old: &core.Service{}},
 		"a Service of the system space":    {space: tenant.System, user: admin, object: &core.Service{Spec: core.ServiceSpec{ExternalIPs: []string{"8.8.8.8"}}}},
 		"something else":                   {object: &core.ConfigMap{}},
@@ -225,6 +228,55 @@ func TestWorkloads(t *testing.T) {
 				if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 					t.Errorf("where pods run %v: got %v, want %q", enabled, err, want)
 				}
+			}
+		})
+	}
+}
+
+// balancer is a Service with a load balancer.
+func balancer(ports *bool) *core.Service {
+	return &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}, Type: core.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: ports}}
+}
+
+// TestLoadBalancerPorts checks that the API's default gives no ports of nodes to Tenants that may have none.
+func TestLoadBalancerPorts(t *testing.T) {
+	system := func(_ tenant.Name) translate.Rules { return translate.Rules{LoadBalancers: true} }
+	for name, tc := range map[string]struct {
+		rules       func(tenant.Name) translate.Rules
+		space       tenant.Name
+		subresource string
+		object, old runtime.Object
+		want        bool
+	}{
+		"of a Tenant without":              {rules: system, object: balancer(new(true))},
+		"of a Tenant without, unsaid":      {rules: system, object: balancer(nil)},
+		"of a Tenant with":                 {rules: func(tenant.Name) translate.Rules { return translate.Rules{LoadBalancers: true, NodePorts: true} }, object: balancer(new(true)), want: true},
+		"where no pods run":                {object: balancer(new(true)), want: true},
+		"of the system space":              {rules: system, space: tenant.System, object: balancer(new(true)), want: true},
+		"of one that had none":             {rules: system, object: balancer(new(true)), old: balancer(new(false))},
+		"of one that had some":             {rules: system, object: balancer(new(true)), old: balancer(new(true)), want: true},
+		"of one that had some, unsaid":     {rules: system, object: balancer(new(true)), old: balancer(nil), want: true},
+		"of one that was something else":   {rules: system, object: balancer(new(true)), old: &core.Service{Spec: core.ServiceSpec{Type: core.ServiceTypeNodePort}}},
+		"in what is said of the addresses": {rules: system, subresource: "status", object: balancer(new(true)), old: balancer(new(true)), want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operation, space := admission.Create, tenant.Name("a")
+			if tc.old != nil {
+				operation = admission.Update
+			}
+			if tc.space != "" {
+				space = tc.space
+			}
+			a := admission.NewAttributesRecord(tc.object, tc.old, schema.GroupVersionKind{}, "ns", "x", core.Resource("services").WithVersion("v1"), tc.subresource, operation, nil, false, admin)
+			plugin, err := New(nil, Rules{Workloads: tc.rules})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := plugin.Admit(tenant.WithSpace(t.Context(), space), a, nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := tc.object.(*core.Service).Spec.AllocateLoadBalancerNodePorts; got == nil || *got != tc.want {
+				t.Errorf("it has ports of nodes: %v, want %v", got, tc.want)
 			}
 		})
 	}

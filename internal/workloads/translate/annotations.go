@@ -1,0 +1,67 @@
+package translate
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// obeyed are annotations by which components of the host know what to do with a kind of objects.
+type obeyed struct {
+	// keys are theirs.
+	keys *regexp.Regexp
+	// what says what the components do, and granted where a Tenant is granted some.
+	what, granted string
+}
+
+var (
+	forIngresses = obeyed{regexp.MustCompile(`^[^/]*ingress[^/]*(/|$)`), "serves Ingresses of all tenants", "ingressAnnotations"}
+	// Keys of load balancers have no domain in common. Those of service.beta.kubernetes.io are all for them.
+	forBalancers = obeyed{regexp.MustCompile(`(?i)balancer|\blb|lb\b|^service\.beta\.kubernetes\.io/`), "makes load balancers of all tenants", "loadBalancerAnnotations"}
+)
+
+// checkAnnotations refuses annotations that tell components of the host what to do, and that the host must not have: without
+// them, an object would do something else than it says. Others are not on the host.
+func checkAnnotations(meta *metav1.ObjectMeta, granted []string, of obeyed) (errs field.ErrorList) {
+	for _, key := range slices.Sorted(maps.Keys(meta.Annotations)) {
+		if key != classAnnotation && of.keys.MatchString(key) && !slices.Contains(granted, key) {
+			errs = append(errs, field.Forbidden(annotationPath(key), "annotations tell what "+of.what+" what to do; remove it, "+
+				"or ask the platform's administrators for it in workloads."+of.granted+" of the Tenant"))
+		}
+	}
+	return errs
+}
+
+func annotationPath(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
+
+// copyAnnotations gives an object of the host the annotations of the space's that are granted, and notes which they are.
+func copyAnnotations(host, from map[string]string, granted []string) {
+	var copied []string
+	for _, key := range slices.Sorted(slices.Values(granted)) {
+		if value, ok := from[key]; ok && key != classAnnotation && !strings.HasPrefix(key, names.Prefix) {
+			host[key] = value
+			copied = append(copied, key)
+		}
+	}
+	if len(copied) > 0 {
+		host[names.KeysAnnotation] = strings.Join(copied, ",")
+	}
+}
+
+// KeepOthers keeps the finalizers and annotations that components of the host have put on an object of the host, which is to be
+// as wanted.
+func KeepOthers(wanted, there metav1.Object) {
+	wanted.SetFinalizers(there.GetFinalizers())
+	annotations, ours := wanted.GetAnnotations(), strings.Split(there.GetAnnotations()[names.KeysAnnotation], ",")
+	for key, value := range there.GetAnnotations() {
+		if _, ok := annotations[key]; !ok && !strings.HasPrefix(key, names.Prefix) && !slices.Contains(ours, key) {
+			annotations[key] = value
+		}
+	}
+}
