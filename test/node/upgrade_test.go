@@ -47,7 +47,9 @@ var _ = Describe("Tenantry by OLM, after 0.1", Ordered, func() {
 			_, _ = kubectl("--namespace", "olm", "delete", "catalogsource", "tenantry", "--ignore-not-found")
 			// OLM's bindings have roles of their own: who installs in another way cannot change them, and waits until they are gone.
 			Eventually(func() string { return in("get", "deployments", "-o", "name") }).Should(BeEmpty())
-			Eventually(func() string { return in("get", "rolebinding", "tenantry-operator", "--ignore-not-found", "-o", "name") }).Should(BeEmpty())
+			Eventually(func() string {
+				return in("get", "rolebinding", "tenantry-operator", "--ignore-not-found", "-o", "name")
+			}).Should(BeEmpty())
 			must("delete", "crd", "tenants.tenantry.io")
 		})
 	})
