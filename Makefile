@@ -63,7 +63,6 @@ run: build ## Run everything in one process, with its state in .tenantry.
 	./bin/tenantry up
 
 test: postgres-package ## Run all tests that need nothing but Go and, for some, PostgreSQL.
-	go vet ./...
 	go test -timeout 20m ./...
 	SEARCH_DATABASE=postgres go test -count 1 -timeout 20m ./test/integration/search
 	for module in $(TOOLS); do go test -C tools/$$module ./... || exit 1; done
@@ -149,7 +148,6 @@ keystone: ## Test against a real Keystone, whose Debian packages are installed o
 
 verify: ## Check formatting, and that what is generated is current.
 	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); echo "run gofmt"; exit 1; }
-	go vet -tags e2e,keystone,node ./test/e2e ./test/keystone ./test/node
 	@before=$$($(GENERATED)); $(MAKE) -s generate manifests reference bundle chart; test "$$before" = "$$($(GENERATED))" || \
 		{ echo "what is generated was not current: commit the result"; exit 1; }
 
