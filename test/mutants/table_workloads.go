@@ -116,6 +116,18 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/put.go", `	metadata["uid"] = uid
 `, `	_ = uid
 `},
+	{"a claim asks for storage alone", by("internal/workloads/translate", "TestCheckClaim"),
+		"internal/workloads/translate/claim.go", `			if name != corev1.ResourceStorage {`, `			if false {`},
+	{"a claim names a mode once", by("internal/workloads/translate", "TestCheckClaim"),
+		"internal/workloads/translate/claim.go", `len(sets.New(modes...)) < len(modes) {`, `len(sets.New(modes...)) < 0 {`},
+	{"claims of many bytes wait", by("internal/workloads/sync", "TestPacedClaims"),
+		"internal/workloads/sync/claims.go", `	if s.awaits(claimOf(claim), wanted, `, `	if false && s.awaits(claimOf(claim), wanted, `},
+	{"a claim counts as often as it is stored", by("internal/workloads/sync", "TestPacedClaims"),
+		"internal/workloads/sync/claims.go", `, writesOfClaim) {`, `, 1) {`},
+	{"claims do not grow all the time", by("internal/workloads/sync", "TestPacedClaims"),
+		"internal/workloads/sync/claims.go", ` || s.awaitsResize(claimOf(claim), writesOfClaim*host.Size()) {`, ` {`},
+	{"a resize of many bytes counts more", by("internal/workloads/sync", "TestPacedClaims"),
+		"internal/workloads/sync/writebudget.go", `1+bytes/resizeBytes`, `1+0*bytes/resizeBytes`},
 	{"what a host notes of each entry of a pod counts", by("internal/workloads/sync", "TestLargePods"),
 		"internal/workloads/sync/writebudget.go", `len(written) + entryBytes*entriesOf(host)`, `len(written)`},
 	{"variables of Services count", by("internal/workloads/sync", "TestVariablesCount"),

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/clock"
@@ -23,7 +24,8 @@ const (
 	// there may be before that holds. They are some 40 MB in the five minutes after which a host's etcd forgets them.
 	changedBytes  = 128 << 10
 	changedAtOnce = 4 << 20
-	// resizesPerSecond and resizesAtOnce are that of resizes, each of which a kubelet has much to do for.
+	// resizesPerSecond and resizesAtOnce are that of resizes of pods and claims, each of which a kubelet, or a provisioner, has much to
+	// do for.
 	resizesPerSecond = 2
 	resizesAtOnce    = 64
 	// maxDebt is for how long a write waits at most before it is counted anew.
@@ -31,7 +33,7 @@ const (
 	// copiedBytes and copiedAtOnce are that of copies of ConfigMaps and Secrets.
 	copiedBytes  = 128 << 10
 	copiedAtOnce = 16 << 20
-	// leastCopy is as how many bytes a copy, or a policy, counts at least.
+	// leastCopy is as how many bytes a copy, or a small object, counts at least.
 	leastCopy = 4 << 10
 	// createdBytes and createdAtOnce are that of pods that are made: at once a thousand pods of 10 kB, with all that is written of them,
 	// and nine of these in a second after that, which are some 220 MB in the five minutes.
@@ -39,10 +41,14 @@ const (
 	createdAtOnce = 64 << 20
 	// writesOfPod is how often a host stores a pod that is made: itself, its node, some statuses, its end.
 	writesOfPod = 6
-	// policyBytes and policiesAtOnce are that of policies, each of which goes to all nodes, too: at once all that a namespace may have,
-	// of usual ones of 4 KiB, five times.
-	policyBytes    = 128 << 10
-	policiesAtOnce = 4 << 20
+	// smallBytes and smallAtOnce are that of what is small, policies and claims: at once all policies that a namespace may have, of usual
+	// ones of 4 KiB, five times. Each of them goes to all nodes, too.
+	smallBytes  = 128 << 10
+	smallAtOnce = 4 << 20
+	// writesOfClaim is how often a host stores a claim that is made: itself, what its provisioner notes, its volume, two statuses.
+	writesOfClaim = 5
+	// resizeBytes is for how many bytes that are written a resize counts once more.
+	resizeBytes = 64 << 10
 )
 
 // errTooLarge is that the host's pod would be larger than it may be.
@@ -132,6 +138,24 @@ func newWriteBudget(c clock.PassiveClock, perSecond, atOnce int) *writeBudget {
 func (s *syncer) waits(pod *corev1.Pod, w write, wanted *corev1.Pod, times int) bool {
 	i := itemOf(pod)
 	return s.queue.after(i, s.updates.wait(itemWrite{i, w}, times*s.storedSize(pod, wanted)))
+}
+
+// storable is an object of a known size, in bytes as a host stores it.
+type storable interface {
+	metav1.Object
+	Size() int
+}
+
+// awaits reports whether a small object of the host, which is to be as wanted and is stored so many times for it, is to wait. If so, the
+// item is looked at when its turn comes. entries is how many there are in its lists and maps beside its metadata.
+func (s *syncer) awaits(i item, wanted storable, entries, times int) bool {
+	bytes := wanted.Size() + entryBytes*(entries+len(wanted.GetLabels())+len(wanted.GetAnnotations()))
+	return s.queue.after(i, s.small.wait(itemWrite{i, writeUpdate}, max(times*bytes, leastCopy)))
+}
+
+// awaitsResize reports whether a resize for which so many bytes are written is to wait. If so, the item is looked at when its turn comes.
+func (s *syncer) awaitsResize(i item, bytes int) bool {
+	return s.queue.after(i, s.resizes.wait(itemWrite{i, writeResources}, 1+bytes/resizeBytes))
 }
 
 // wait counts a write of some size, and returns for how long it is to wait until it is asked for again. Those of a

@@ -215,7 +215,7 @@ func TestPacedPolicies(t *testing.T) {
 	policy := denyAll(nil)
 	w := newWorld(t, hostSpace(), spacePod(bound), policy)
 	i := item{policyItem, "acme", "acme|shop", policy.Name}
-	w.policing.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, policiesAtOnce)
+	w.small.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
 	if err := w.syncPolicy(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
@@ -229,11 +229,47 @@ func TestPacedPolicies(t *testing.T) {
 	}
 	w.expect(nil, []string{"create networkpolicies"})
 	w.see(hostPolicy(policy, nil))
-	w.policing.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, policiesAtOnce)
+	w.small.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
 	if err := w.syncPolicy(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
-	if due := w.policing.of["acme"].due[itemWrite{i, writeUpdate}]; due.size > 0 {
+	if due := w.small.of["acme"].due[itemWrite{i, writeUpdate}]; due.size > 0 {
 		t.Errorf("what is as it is to be counts as %d bytes", due.size)
+	}
+}
+
+// TestPacedClaims checks that claims of many bytes wait, count as often as a host stores them, and grow no more often than that is paced.
+func TestPacedClaims(t *testing.T) {
+	i, other := claimOf(spaceClaim()), item{claimItem, "acme", "acme|shop", "other"}
+	w := newWorld(t, hostSpace(), atOnce, spaceClaim(held))
+	w.small.wait(itemWrite{other, writeUpdate}, smallAtOnce)
+	look := func(onHost ...string) {
+		t.Helper()
+		if err := w.lookAtClaim(); err != nil {
+			t.Fatal(err)
+		}
+		w.expect(nil, onHost)
+		w.onHost.ClearActions()
+	}
+	look()
+	if n, size := w.small.of["acme"].due[itemWrite{i, writeUpdate}].size, hostClaim(spaceClaim()).Size(); n < writesOfClaim*size {
+		t.Errorf("it counts as %d bytes, and is stored %d times with %d", n, writesOfClaim, size)
+	}
+	w.clock.Step(time.Second)
+	look("create persistentvolumeclaims")
+
+	larger := spaceClaim(held, func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = storage("2Gi") })
+	w.see(larger)
+	w.see(hostClaim(spaceClaim()))
+	w.resizes.wait(itemWrite{other, writeResources}, resizesAtOnce)
+	look()
+	w.clock.Step(time.Second / resizesPerSecond)
+	look("patch persistentvolumeclaims")
+
+	w.see(hostClaim(spaceClaim(), func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new(strings.Repeat("x", resizeBytes)) }))
+	w.resizes.wait(itemWrite{other, writeResources}, resizesAtOnce)
+	look()
+	if n := w.resizes.of["acme"].due[itemWrite{i, writeResources}].size; n != 1+writesOfClaim {
+		t.Errorf("one of %d bytes counts as %d", resizeBytes, n)
 	}
 }
