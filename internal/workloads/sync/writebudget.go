@@ -41,12 +41,18 @@ const (
 	createdAtOnce = 64 << 20
 	// writesOfPod is how often a host stores a pod that is made: itself, its node, some statuses, its end.
 	writesOfPod = 6
-	// smallBytes and smallAtOnce are that of what is small, policies and claims: at once all policies that a namespace may have, of usual
-	// ones of 4 KiB, five times. Each of them goes to all nodes, too.
+	// smallBytes and smallAtOnce are that of what is small: policies, claims, Services, budgets, and namespaces with their labels. At once
+	// they are all policies that a namespace may have, of usual ones of 4 KiB, five times. Each of them goes to all nodes, too.
 	smallBytes  = 128 << 10
 	smallAtOnce = 4 << 20
 	// writesOfClaim is how often a host stores a claim that is made: itself, what its provisioner notes, its volume, two statuses.
 	writesOfClaim = 5
+	// writesOfService is how often a host stores the ports of a Service: with itself, its Endpoints and their slices.
+	writesOfService = 3
+	// writesOfNamespace is how often a host stores a namespace that is made: itself, that it is bound, its deletion, its end.
+	writesOfNamespace = 4
+	// writesOfResize is how often a host stores a pod that is resized: with what the syncer notes before and after that.
+	writesOfResize = 3
 	// resizeBytes is for how many bytes that are written a resize counts once more.
 	resizeBytes = 64 << 10
 )
