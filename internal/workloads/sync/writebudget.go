@@ -1,7 +1,9 @@
 package sync
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,7 +30,8 @@ const (
 	// do for.
 	resizesPerSecond = 2
 	resizesAtOnce    = 64
-	// maxDebt is for how long a write waits at most before it is counted anew.
+	// maxDebt is for how long a write waits at most before it is counted anew, if its namespace has its part of the rate. Each other one
+	// has less than that before it, so that with 200 of them a write waits for half an hour at most.
 	maxDebt = 5 * time.Minute
 	// copiedBytes and copiedAtOnce are that of copies of ConfigMaps and Secrets.
 	copiedBytes  = 128 << 10
@@ -126,6 +129,10 @@ type spent struct {
 	limiter *rate.Limiter
 	// due are the writes that wait and have been counted.
 	due map[itemWrite]due
+	// until is when what has been counted for a namespace will have been written, if those that wait have equal parts of the rate.
+	until map[string]time.Time
+	// swept is when writes were forgotten for which nobody has come.
+	swept time.Time
 }
 
 // due is when a write may be made, and what has been counted for it: its size, in parts if it has grown since.
@@ -165,7 +172,8 @@ func (s *syncer) awaitsResize(i item, bytes int) bool {
 }
 
 // wait counts a write of some size, and returns for how long it is to wait until it is asked for again. Those of a
-// tenant come in the order in which they were first asked for.
+// tenant come in the order in which they were first asked for. Beyond maxDebt those of namespaces are counted that have less than their
+// part of what waits.
 func (s *writeBudget) wait(w itemWrite, size int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +181,7 @@ func (s *writeBudget) wait(w itemWrite, size int) time.Duration {
 	of := s.of[w.item.tenant]
 	if of == nil {
 		s.forget(now)
-		of = &spent{rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), map[itemWrite]due{}}
+		of = &spent{limiter: rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), due: map[itemWrite]due{}, until: map[string]time.Time{}, swept: now}
 		s.of[w.item.tenant] = of
 	}
 	size = min(size, s.atOnce)
@@ -186,18 +194,32 @@ func (s *writeBudget) wait(w itemWrite, size int) time.Duration {
 		delete(of.due, w)
 		return 0
 	}
+	of.sweep(now)
+	namespace := cmp.Or(w.item.namespace, w.item.name) // of one of the host, the name is all there is
 	counted := of.limiter.ReserveN(now, more)
 	wait := counted.DelayFrom(now)
 	switch {
-	case wait > maxDebt:
+	case wait > maxDebt && of.until[namespace].Sub(now) >= maxDebt:
 		counted.CancelAt(now)
 		return maxDebt
 	case wait > 0:
 		of.due[w] = due{now.Add(wait), size, append(before.counted, counted)}
+		of.until[namespace] = slices.MaxFunc([]time.Time{now, of.until[namespace]}, time.Time.Compare)
+		alone := float64(more) / float64(s.perSecond) * float64(time.Second)
+		of.until[namespace] = of.until[namespace].Add(time.Duration(len(of.until)) * time.Duration(alone))
 	default:
 		delete(of.due, w)
 	}
 	return wait
+}
+
+// sweep forgets namespaces of which nothing waits, and from time to time writes for which nobody has come.
+func (of *spent) sweep(now time.Time) {
+	maps.DeleteFunc(of.until, func(_ string, at time.Time) bool { return !at.After(now) })
+	if now.Sub(of.swept) > maxDebt {
+		of.swept = now
+		maps.DeleteFunc(of.due, func(_ itemWrite, d due) bool { return now.Sub(d.at) > 2*maxDebt })
+	}
 }
 
 // drop gives back what has been counted for the writes of an item that is gone.

@@ -363,3 +363,51 @@ func TestLevelDoesNotWait(t *testing.T) {
 		t.Errorf("its labels are %s", labels)
 	}
 }
+
+// TestNamespacesShareABudget checks that who changes much in some namespaces keeps no writes of another one away, and that what is known of
+// waiting writes does not become more and more.
+func TestNamespacesShareABudget(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	s := newWriteBudget(clock, smallBytes, smallAtOnce)
+	of := func(namespace, name string) itemWrite {
+		return itemWrite{item{policyItem, "acme", "acme|" + namespace, name}, writeUpdate}
+	}
+	next := map[int]time.Time{}
+	longest := time.Duration(0)
+	turn := func() {
+		for i := range 900 { // each is changed again as soon as it is written
+			if !clock.Now().Before(next[i]) {
+				wait := s.wait(of(fmt.Sprint("dev-", i%5), fmt.Sprint(i)), 64<<10)
+				longest = max(longest, wait)
+				next[i] = clock.Now().Add(max(wait, time.Second))
+			}
+		}
+		clock.Step(time.Second)
+	}
+	for range 3600 {
+		turn()
+	}
+	if longest > 2*maxDebt {
+		t.Errorf("one waits for %v", longest)
+	}
+	began, wait := clock.Now(), time.Duration(1)
+	for wait > 0 && clock.Since(began) < time.Hour {
+		for wait = s.wait(of("shop", "deny-all"), leastCopy); wait > 0; wait -= time.Second {
+			turn()
+		}
+		wait = s.wait(of("shop", "deny-all"), leastCopy)
+	}
+	if waited := clock.Since(began); waited > 2*maxDebt {
+		t.Errorf("one of another namespace waits for %v", waited)
+	}
+
+	for i := range 1000 {
+		s.wait(of("shop", fmt.Sprint("gone-", i)), leastCopy)
+	}
+	clock.Step(time.Hour)
+	s.wait(of("shop", "large"), smallAtOnce)
+	s.wait(of("shop", "next"), leastCopy)
+	if known := s.of["acme"]; len(known.due) != 1 || len(known.until) != 1 {
+		t.Errorf("%d writes and %d namespaces are known", len(known.due), len(known.until))
+	}
+}
