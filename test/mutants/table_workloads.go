@@ -116,6 +116,58 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/put.go", `	metadata["uid"] = uid
 `, `	_ = uid
 `},
+	{"a claim asks for storage alone", by("internal/workloads/translate", "TestCheckClaim"),
+		"internal/workloads/translate/claim.go", `			if name != corev1.ResourceStorage {`, `			if false {`},
+	{"a claim names a mode once", by("internal/workloads/translate", "TestCheckClaim"),
+		"internal/workloads/translate/claim.go", `len(sets.New(modes...)) < len(modes) {`, `len(sets.New(modes...)) < 0 {`},
+	{"claims of many bytes wait", by("internal/workloads/sync", "TestPacedClaims"),
+		"internal/workloads/sync/claims.go", `	if s.awaits(claimOf(claim), wanted, `, `	if false && s.awaits(claimOf(claim), wanted, `},
+	{"a claim counts as often as it is stored", by("internal/workloads/sync", "TestPacedClaims"),
+		"internal/workloads/sync/claims.go", `, writesOfClaim) {`, `, 1) {`},
+	{"claims do not grow all the time", by("internal/workloads/sync", "TestPacedClaims"),
+		"internal/workloads/sync/claims.go", ` || s.awaitsResize(claimOf(claim), writesOfClaim*host.Size()) {`, ` {`},
+	{"a resize of many bytes counts more", by("internal/workloads/sync", "TestPacedClaims"),
+		"internal/workloads/sync/writebudget.go", `1+bytes/resizeBytes`, `1+0*bytes/resizeBytes`},
+	{"Services that are made wait", by("internal/workloads/sync", "TestPacedSmall"),
+		"internal/workloads/sync/services.go", `	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
+		return nil
+	}
+	_, err`, `	_, err`},
+	{"Services that change wait", by("internal/workloads/sync", "TestPacedSmall"),
+		"internal/workloads/sync/services.go", `	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
+		return nil
+	}
+	s.making`, `	s.making`},
+	{"a Service counts as often as it is stored", by("internal/workloads/sync", "TestServicesCount"),
+		"internal/workloads/sync/services.go", `len(wanted.Spec.Ports), writesOfService) {
+		return nil
+	}
+	_, err`, `len(wanted.Spec.Ports), 1) {
+		return nil
+	}
+	_, err`},
+	{"what a host notes of each port of a Service counts", by("internal/workloads/sync", "TestServicesCount"),
+		"internal/workloads/sync/services.go", `len(wanted.Spec.Ports), writesOfService) {
+		return nil
+	}
+	_, err`, `0, writesOfService) {
+		return nil
+	}
+	_, err`},
+	{"budgets wait", by("internal/workloads/sync", "TestPacedSmall"),
+		"internal/workloads/sync/budgets.go", ` && s.awaits(i, wanted, 0, 1) {`, ` && false {`},
+	{"labels of namespaces wait", by("internal/workloads/sync", "TestPacedSmall"),
+		"internal/workloads/sync/namespaces.go", ` && s.awaits(i, wanted, 0, 1) {`, ` && false {`},
+	{"namespaces that are made wait", by("internal/workloads/sync", "TestPacedSmall"),
+		"internal/workloads/sync/namespaces.go", `		if s.awaits(i, wanted, 0, writesOfNamespace) {`, `		if false {`},
+	{"the level of pods does not wait", by("internal/workloads/sync", "TestLevelDoesNotWait"),
+		"internal/workloads/sync/namespaces.go", `		labels = ours //`, `		return nil //`},
+	{"no namespace keeps another one's writes away", by("internal/workloads/sync", "TestNamespacesShareABudget"),
+		"internal/workloads/sync/writebudget.go", ` && of.until[namespace].Sub(now) >= maxDebt:`, `:`},
+	{"a namespace has no more than its part of what waits", by("internal/workloads/sync", "TestNamespacesShareABudget"),
+		"internal/workloads/sync/writebudget.go", `time.Duration(len(of.until)) * time.Duration(alone)`, `time.Duration(alone)`},
+	{"writes for which nobody comes are forgotten", by("internal/workloads/sync", "TestNamespacesShareABudget"),
+		"internal/workloads/sync/writebudget.go", `now.Sub(d.at) > 2*maxDebt`, `now.Sub(d.at) < 0`},
 	{"what a host notes of each entry of a pod counts", by("internal/workloads/sync", "TestLargePods"),
 		"internal/workloads/sync/writebudget.go", `len(written) + entryBytes*entriesOf(host)`, `len(written)`},
 	{"variables of Services count", by("internal/workloads/sync", "TestVariablesCount"),
@@ -826,7 +878,9 @@ var workloadsTable = []mutant{
 	{"a change does not say that a resize was written", by("internal/workloads/sync", "TestResizeRefusedByHost"),
 		"internal/workloads/sync/update.go", `	delete(annotations, resourcesAnnotation)`, `	_ = resourcesAnnotation`},
 	{"nodes resize pods no more often than they can", by("internal/workloads/sync", "TestResizesArePaced"),
-		"internal/workloads/sync/resize.go", `s.queue.after(i, s.resizes.wait(itemWrite{i, writeResources}, 1)) {`, `s.queue.after(i, 0) {`},
+		"internal/workloads/sync/resize.go", `s.awaitsResize(i, writesOfResize*s.storedSize(pod, wanted)) {`, `false {`},
+	{"a resize counts by its bytes, too", by("internal/workloads/sync", "TestLargeResizes"),
+		"internal/workloads/sync/resize.go", `writesOfResize*s.storedSize(pod, wanted)`, `0`},
 	{"what others use of a node is not told", by("internal/workloads/translate", "TestResizeStatus"),
 		"internal/workloads/translate/status.go", `roomOfNode.ReplaceAllString(replacer.Replace(text), "$1")`, `replacer.Replace(text)`},
 	{"what a pod asks for counts while its node has not so much", by("internal/server/quota", "TestAsked"),

@@ -30,6 +30,9 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	}
 	client := s.host.PolicyV1().PodDisruptionBudgets(home.Host())
 	budget, err := s.budgets.PodDisruptionBudgets(i.namespace).Get(i.name)
+	if apierrors.IsNotFound(err) {
+		s.small.drop(i)
+	}
 	if apierrors.IsNotFound(err) && there != nil {
 		return remove(ctx, client, "budget", there, home, i.name)
 	}
@@ -45,7 +48,11 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	if there == nil && !s.room.has(place{budgetItem, home.Host()}, s.hostState.budgets.GetIndexer(), maxBudgets) {
 		return s.tellRefused(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
 	}
-	err = put(ctx, client, "budget", there, hostBudget(budget, home), slimBudget)
+	wanted := hostBudget(budget, home)
+	if (there == nil || !isAsPut(there, wanted, slimBudget)) && s.awaits(i, wanted, 0, 1) {
+		return nil
+	}
+	err = put(ctx, client, "budget", there, wanted, slimBudget)
 	if isRefused(err) {
 		err = errors.Join(err, s.tellRefused(ctx, budget, "the host cluster does not take it: "+err.Error()))
 	}

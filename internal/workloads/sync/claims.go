@@ -53,6 +53,8 @@ func (s *syncer) syncClaim(ctx context.Context, i item) error {
 	}
 	switch {
 	case claim == nil:
+		s.small.drop(i)
+		s.resizes.drop(i)
 	case claim.DeletionTimestamp != nil:
 		errs = append(errs, s.endClaim(ctx, claim, host))
 	case host != nil:
@@ -63,6 +65,11 @@ func (s *syncer) syncClaim(ctx context.Context, i item) error {
 		errs = append(errs, s.placeClaim(ctx, claim))
 	}
 	return errors.Join(errs...)
+}
+
+// claimOf returns the item of a claim of a space.
+func claimOf(claim *corev1.PersistentVolumeClaim) item {
+	return item{claimItem, tenant.Flat(claim.Namespace).Space(), claim.Namespace, claim.Name}
 }
 
 // sourceTime is how long a claim waits before it is looked again whether there is what it is to be a copy of.
@@ -89,7 +96,7 @@ func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 	if why, err := s.missingSource(claim); err != nil {
 		return err
 	} else if why != "" {
-		s.queue.AddAfter(item{claimItem, tenant.Flat(claim.Namespace).Space(), claim.Namespace, claim.Name}, sourceTime)
+		s.queue.AddAfter(claimOf(claim), sourceTime)
 		return s.tellRefused(ctx, claim, why)
 	}
 	home, t, err := s.homeOf(tenant.Flat(claim.Namespace))
@@ -133,6 +140,9 @@ func (s *syncer) missingSource(claim *corev1.PersistentVolumeClaim) (string, err
 
 func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, home names.Namespace) error {
 	wanted := translate.Claim(claim, home)
+	if s.awaits(claimOf(claim), wanted, len(wanted.Spec.Resources.Requests)+len(wanted.Spec.Resources.Limits), writesOfClaim) {
+		return nil
+	}
 	_, err := s.host.CoreV1().PersistentVolumeClaims(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -268,7 +278,7 @@ func (s *syncer) followClaim(ctx context.Context, claim, host *corev1.Persistent
 // growClaim has the host make a volume larger. None becomes smaller: a quota would count less than there is.
 func (s *syncer) growClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim) error {
 	wanted, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], host.Spec.Resources.Requests[corev1.ResourceStorage]
-	if wanted.Cmp(has) <= 0 {
+	if wanted.Cmp(has) <= 0 || s.awaitsResize(claimOf(claim), writesOfClaim*host.Size()) {
 		return nil
 	}
 	return s.patchHostClaim(ctx, claim, host, wanted.String())

@@ -67,10 +67,13 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 	if err != nil {
 		return "", err
 	}
-	wanted := s.wantedNamespace(home, t)
+	wanted, i := s.wantedNamespace(home, t), item{kind: hostNamespaceItem, tenant: home.Tenant, name: home.Host()}
 	if found == nil {
 		if err := s.allowNamespace(home.Tenant); err != nil {
 			return "", err
+		}
+		if s.awaits(i, wanted, 0, writesOfNamespace) {
+			return "", errNamespace("much has been written on the host cluster for the tenant of late, and its namespace there waits for that")
 		}
 		if found, err = s.createNamespace(ctx, wanted); err != nil {
 			return "", namespaceError(err, home)
@@ -87,7 +90,7 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 			return "", err
 		}
 	}
-	if err := s.markNamespace(ctx, found, wanted); err != nil {
+	if err := s.markNamespace(ctx, i, found, wanted); err != nil {
 		return "", err
 	}
 	return found.UID, s.ensureGuards(ctx, home)
@@ -252,8 +255,8 @@ func (s *syncer) bindNamespace(ctx context.Context, namespace *corev1.Namespace)
 }
 
 // markNamespace makes the labels of a namespace what they are to be, and the address of the API: the level of its pods may change,
-// and so may those of the space's namespace. Labels of others stay.
-func (s *syncer) markNamespace(ctx context.Context, found, wanted *corev1.Namespace) error {
+// and so may those of the space's namespace, which wait if there are many. Labels of others stay.
+func (s *syncer) markNamespace(ctx context.Context, i item, found, wanted *corev1.Namespace) error {
 	labels, change := map[string]any{}, map[string]any{}
 	for key, value := range wanted.Labels {
 		if has, ok := found.Labels[key]; !ok || has != value {
@@ -264,6 +267,11 @@ func (s *syncer) markNamespace(ctx context.Context, found, wanted *corev1.Namesp
 		if _, ok := wanted.Labels[key]; !ok && (strings.HasPrefix(key, network.LabelPrefix) || key == names.LoadBalancersLabel) {
 			labels[key] = nil
 		}
+	}
+	ours := maps.Clone(labels)
+	maps.DeleteFunc(ours, func(key string, _ any) bool { return strings.HasPrefix(key, network.LabelPrefix) })
+	if len(ours) < len(labels) && s.awaits(i, wanted, 0, 1) {
+		labels = ours // what keeps its pods within bounds does not wait
 	}
 	if len(labels) > 0 {
 		change["labels"] = labels
@@ -308,7 +316,7 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 		s.idle.forget(i.name)
 		return s.removeNamespace(ctx, found, of)
 	}
-	if err := s.markNamespace(ctx, found, s.wantedNamespace(home, t)); err != nil {
+	if err := s.markNamespace(ctx, i, found, s.wantedNamespace(home, t)); err != nil {
 		return err
 	}
 	if isReady(found) {

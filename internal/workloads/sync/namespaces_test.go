@@ -272,7 +272,7 @@ func TestOwnNamespace(t *testing.T) {
 		}
 	}
 	w.options.API = netip.MustParseAddrPort("10.43.0.8:443")
-	if err := w.markNamespace(t.Context(), made, w.wantedNamespace(home, tenant)); err != nil {
+	if err := w.markNamespace(t.Context(), item{}, made, w.wantedNamespace(home, tenant)); err != nil {
 		t.Fatal(err)
 	}
 	made, err = w.onHost.CoreV1().Namespaces().Get(t.Context(), home.Host(), metav1.GetOptions{})

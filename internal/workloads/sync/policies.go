@@ -68,7 +68,7 @@ func isDenied(err error) bool {
 // nothing, and is an event in the space. If it is to wait, because of many bytes of policies, it is looked at when its turn comes.
 func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item, policy *networkingv1.NetworkPolicy) (waits bool, err error) {
 	if policy == nil {
-		s.policing.drop(i)
+		s.small.drop(i)
 		return false, s.removePolicy(ctx, home, i)
 	}
 	wanted, err := network.Policy(policy, home, s.currentRanges(), s.through(home.Tenant)...)
@@ -82,7 +82,7 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 	if err != nil {
 		return false, err
 	}
-	if (there == nil || !isAsPut(there, wanted, slimPolicy)) && s.queue.after(i, s.policing.wait(itemWrite{i, writeUpdate}, max(wanted.Size(), leastCopy))) {
+	if (there == nil || !isAsPut(there, wanted, slimPolicy)) && s.awaits(i, wanted, 0, 1) {
 		return true, nil
 	}
 	return false, s.putPolicy(ctx, there, wanted)

@@ -47,7 +47,7 @@ func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 		return nil
 	}
 	i := itemOf(pod)
-	if s.isBackedOff(pod, writeResources, what) || s.queue.after(i, s.resizes.wait(itemWrite{i, writeResources}, 1)) {
+	if s.isBackedOff(pod, writeResources, what) || s.awaitsResize(i, writesOfResize*s.storedSize(pod, wanted)) {
 		return nil
 	}
 	if has != "" {

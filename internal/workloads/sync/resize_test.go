@@ -168,6 +168,20 @@ func TestResizesArePaced(t *testing.T) {
 	}
 }
 
+// TestLargeResizes checks that a resize counts by the bytes of its pod, too.
+func TestLargeResizes(t *testing.T) {
+	large := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LARGE", Value: strings.Repeat("x", resizeBytes)}}
+	}
+	w := newWorld(t, hostSpace(), spacePod(both(bound, large, sized("2"))), hostPod(spacePod(both(bound, large, sized("1"))), onNode))
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	if counted := resizesAtOnce - int(w.resizes.of["acme"].limiter.TokensAt(w.clock.Now())); counted != 1+writesOfResize {
+		t.Errorf("it counts as %d", counted)
+	}
+}
+
 // TestResizeLeavesTheHost checks that what the host has made of resources stays, until they are changed in the space.
 func TestResizeLeavesTheHost(t *testing.T) {
 	pod := spacePod(both(bound, sized("2"), func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }))

@@ -60,8 +60,9 @@ func (s *syncer) syncService(ctx context.Context, i item) error {
 	switch {
 	case service == nil:
 		s.routing.drop(i)
+		s.small.drop(i)
 	case host == nil && service.DeletionTimestamp == nil:
-		errs = append(errs, s.placeService(ctx, service))
+		errs = append(errs, s.placeService(ctx, i, service))
 	case host != nil && host.DeletionTimestamp == nil:
 		errs = append(errs, s.showService(ctx, service, host), s.followService(ctx, i, service, host))
 	}
@@ -69,7 +70,7 @@ func (s *syncer) syncService(ctx context.Context, i item) error {
 }
 
 // placeService creates the host's Service, with the addresses that the space's has.
-func (s *syncer) placeService(ctx context.Context, service *corev1.Service) error {
+func (s *syncer) placeService(ctx context.Context, i item, service *corev1.Service) error {
 	home, t, err := s.homeOf(tenant.Flat(service.Namespace))
 	if err != nil {
 		return fmt.Errorf("finding the place of a Service: %w", err)
@@ -82,6 +83,9 @@ func (s *syncer) placeService(ctx context.Context, service *corev1.Service) erro
 		return err
 	}
 	wanted := rules.Service(service, home)
+	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
+		return nil
+	}
 	_, err = s.host.CoreV1().Services(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -127,6 +131,9 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 			s.queue.AddAfter(i, left)
 			return nil
 		}
+	}
+	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
+		return nil
 	}
 	s.making.forget(string(host.UID))
 	rules.NodePorts, rules.LoadBalancers = true, true // what there is stays

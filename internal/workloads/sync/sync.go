@@ -130,17 +130,17 @@ type pacing struct {
 	surplus    *surplus
 	room       *room
 	scheduling *scheduling
-	// updates is that of changed pods, creating that of pods that are made, copying that of copies, policing that of policies,
+	// updates is that of changed pods, creating that of pods that are made, copying that of copies, small that of what is small,
 	// resizes that of resizes, and routing that of Ingresses.
-	updates, creating, copying, policing, resizes, routing *writeBudget
-	statuses                                               *statuses
+	updates, creating, copying, small, resizes, routing *writeBudget
+	statuses                                            *statuses
 }
 
 func newPacing(c clock.Clock, workers int) pacing {
 	return pacing{
 		queue: newQueue(workers), backoffs: newBackoffs(c), surplus: newSurplus(), room: newRoom(), scheduling: newScheduling(c),
 		updates: newWriteBudget(c, changedBytes, changedAtOnce), creating: newWriteBudget(c, createdBytes, createdAtOnce),
-		copying: newWriteBudget(c, copiedBytes, copiedAtOnce), policing: newWriteBudget(c, policyBytes, policiesAtOnce),
+		copying: newWriteBudget(c, copiedBytes, copiedAtOnce), small: newWriteBudget(c, smallBytes, smallAtOnce),
 		resizes: newWriteBudget(c, resizesPerSecond, resizesAtOnce), routing: newWriteBudget(c, ingressesPerSecond, ingressesAtOnce),
 		statuses: newStatuses(c),
 	}

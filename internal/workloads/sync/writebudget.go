@@ -1,13 +1,16 @@
 package sync
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/clock"
@@ -23,15 +26,17 @@ const (
 	// there may be before that holds. They are some 40 MB in the five minutes after which a host's etcd forgets them.
 	changedBytes  = 128 << 10
 	changedAtOnce = 4 << 20
-	// resizesPerSecond and resizesAtOnce are that of resizes, each of which a kubelet has much to do for.
+	// resizesPerSecond and resizesAtOnce are that of resizes of pods and claims, each of which a kubelet, or a provisioner, has much to
+	// do for.
 	resizesPerSecond = 2
 	resizesAtOnce    = 64
-	// maxDebt is for how long a write waits at most before it is counted anew.
+	// maxDebt is for how long a write waits at most before it is counted anew, if its namespace has its part of the rate. Each other one
+	// has less than that before it, so that with 200 of them a write waits for half an hour at most.
 	maxDebt = 5 * time.Minute
 	// copiedBytes and copiedAtOnce are that of copies of ConfigMaps and Secrets.
 	copiedBytes  = 128 << 10
 	copiedAtOnce = 16 << 20
-	// leastCopy is as how many bytes a copy, or a policy, counts at least.
+	// leastCopy is as how many bytes a copy, or a small object, counts at least.
 	leastCopy = 4 << 10
 	// createdBytes and createdAtOnce are that of pods that are made: at once a thousand pods of 10 kB, with all that is written of them,
 	// and nine of these in a second after that, which are some 220 MB in the five minutes.
@@ -39,10 +44,20 @@ const (
 	createdAtOnce = 64 << 20
 	// writesOfPod is how often a host stores a pod that is made: itself, its node, some statuses, its end.
 	writesOfPod = 6
-	// policyBytes and policiesAtOnce are that of policies, each of which goes to all nodes, too: at once all that a namespace may have,
-	// of usual ones of 4 KiB, five times.
-	policyBytes    = 128 << 10
-	policiesAtOnce = 4 << 20
+	// smallBytes and smallAtOnce are that of what is small: policies, claims, Services, budgets, and namespaces with their labels. At once
+	// they are all policies that a namespace may have, of usual ones of 4 KiB, five times. Each of them goes to all nodes, too.
+	smallBytes  = 128 << 10
+	smallAtOnce = 4 << 20
+	// writesOfClaim is how often a host stores a claim that is made: itself, what its provisioner notes, its volume, two statuses.
+	writesOfClaim = 5
+	// writesOfService is how often a host stores the ports of a Service: with itself, its Endpoints and their slices.
+	writesOfService = 3
+	// writesOfNamespace is how often a host stores a namespace that is made: itself, that it is bound, its deletion, its end.
+	writesOfNamespace = 4
+	// writesOfResize is how often a host stores a pod that is resized: with what the syncer notes before and after that.
+	writesOfResize = 3
+	// resizeBytes is for how many bytes that are written a resize counts once more.
+	resizeBytes = 64 << 10
 )
 
 // errTooLarge is that the host's pod would be larger than it may be.
@@ -114,6 +129,10 @@ type spent struct {
 	limiter *rate.Limiter
 	// due are the writes that wait and have been counted.
 	due map[itemWrite]due
+	// until is when what has been counted for a namespace will have been written, if those that wait have equal parts of the rate.
+	until map[string]time.Time
+	// swept is when writes were forgotten for which nobody has come.
+	swept time.Time
 }
 
 // due is when a write may be made, and what has been counted for it: its size, in parts if it has grown since.
@@ -134,8 +153,27 @@ func (s *syncer) waits(pod *corev1.Pod, w write, wanted *corev1.Pod, times int) 
 	return s.queue.after(i, s.updates.wait(itemWrite{i, w}, times*s.storedSize(pod, wanted)))
 }
 
+// storable is an object of a known size, in bytes as a host stores it.
+type storable interface {
+	metav1.Object
+	Size() int
+}
+
+// awaits reports whether a small object of the host, which is to be as wanted and is stored so many times for it, is to wait. If so, the
+// item is looked at when its turn comes. entries is how many there are in its lists and maps beside its metadata.
+func (s *syncer) awaits(i item, wanted storable, entries, times int) bool {
+	bytes := wanted.Size() + entryBytes*(entries+len(wanted.GetLabels())+len(wanted.GetAnnotations()))
+	return s.queue.after(i, s.small.wait(itemWrite{i, writeUpdate}, max(times*bytes, leastCopy)))
+}
+
+// awaitsResize reports whether a resize for which so many bytes are written is to wait. If so, the item is looked at when its turn comes.
+func (s *syncer) awaitsResize(i item, bytes int) bool {
+	return s.queue.after(i, s.resizes.wait(itemWrite{i, writeResources}, 1+bytes/resizeBytes))
+}
+
 // wait counts a write of some size, and returns for how long it is to wait until it is asked for again. Those of a
-// tenant come in the order in which they were first asked for.
+// tenant come in the order in which they were first asked for. Beyond maxDebt those of namespaces are counted that have less than their
+// part of what waits.
 func (s *writeBudget) wait(w itemWrite, size int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +181,7 @@ func (s *writeBudget) wait(w itemWrite, size int) time.Duration {
 	of := s.of[w.item.tenant]
 	if of == nil {
 		s.forget(now)
-		of = &spent{rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), map[itemWrite]due{}}
+		of = &spent{limiter: rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), due: map[itemWrite]due{}, until: map[string]time.Time{}, swept: now}
 		s.of[w.item.tenant] = of
 	}
 	size = min(size, s.atOnce)
@@ -156,18 +194,32 @@ func (s *writeBudget) wait(w itemWrite, size int) time.Duration {
 		delete(of.due, w)
 		return 0
 	}
+	of.sweep(now)
+	namespace := cmp.Or(w.item.namespace, w.item.name) // of one of the host, the name is all there is
 	counted := of.limiter.ReserveN(now, more)
 	wait := counted.DelayFrom(now)
 	switch {
-	case wait > maxDebt:
+	case wait > maxDebt && of.until[namespace].Sub(now) >= maxDebt:
 		counted.CancelAt(now)
 		return maxDebt
 	case wait > 0:
 		of.due[w] = due{now.Add(wait), size, append(before.counted, counted)}
+		of.until[namespace] = slices.MaxFunc([]time.Time{now, of.until[namespace]}, time.Time.Compare)
+		alone := float64(more) / float64(s.perSecond) * float64(time.Second)
+		of.until[namespace] = of.until[namespace].Add(time.Duration(len(of.until)) * time.Duration(alone))
 	default:
 		delete(of.due, w)
 	}
 	return wait
+}
+
+// sweep forgets namespaces of which nothing waits, and from time to time writes for which nobody has come.
+func (of *spent) sweep(now time.Time) {
+	maps.DeleteFunc(of.until, func(_ string, at time.Time) bool { return !at.After(now) })
+	if now.Sub(of.swept) > maxDebt {
+		of.swept = now
+		maps.DeleteFunc(of.due, func(_ itemWrite, d due) bool { return now.Sub(d.at) > 2*maxDebt })
+	}
 }
 
 // drop gives back what has been counted for the writes of an item that is gone.

@@ -9,7 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
 // TestWriteBudget checks how long changes wait, and that tenants do not wait for each other.
@@ -215,7 +219,7 @@ func TestPacedPolicies(t *testing.T) {
 	policy := denyAll(nil)
 	w := newWorld(t, hostSpace(), spacePod(bound), policy)
 	i := item{policyItem, "acme", "acme|shop", policy.Name}
-	w.policing.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, policiesAtOnce)
+	w.small.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
 	if err := w.syncPolicy(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
@@ -229,11 +233,181 @@ func TestPacedPolicies(t *testing.T) {
 	}
 	w.expect(nil, []string{"create networkpolicies"})
 	w.see(hostPolicy(policy, nil))
-	w.policing.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, policiesAtOnce)
+	w.small.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
 	if err := w.syncPolicy(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
-	if due := w.policing.of["acme"].due[itemWrite{i, writeUpdate}]; due.size > 0 {
+	if due := w.small.of["acme"].due[itemWrite{i, writeUpdate}]; due.size > 0 {
 		t.Errorf("what is as it is to be counts as %d bytes", due.size)
+	}
+}
+
+// TestPacedClaims checks that claims of many bytes wait, count as often as a host stores them, and grow no more often than that is paced.
+func TestPacedClaims(t *testing.T) {
+	i, other := claimOf(spaceClaim()), item{claimItem, "acme", "acme|shop", "other"}
+	w := newWorld(t, hostSpace(), atOnce, spaceClaim(held))
+	w.small.wait(itemWrite{other, writeUpdate}, smallAtOnce)
+	look := func(onHost ...string) {
+		t.Helper()
+		if err := w.lookAtClaim(); err != nil {
+			t.Fatal(err)
+		}
+		w.expect(nil, onHost)
+		w.onHost.ClearActions()
+	}
+	look()
+	if n, size := w.small.of["acme"].due[itemWrite{i, writeUpdate}].size, hostClaim(spaceClaim()).Size(); n < writesOfClaim*size {
+		t.Errorf("it counts as %d bytes, and is stored %d times with %d", n, writesOfClaim, size)
+	}
+	w.clock.Step(time.Second)
+	look("create persistentvolumeclaims")
+
+	larger := spaceClaim(held, func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = storage("2Gi") })
+	w.see(larger)
+	w.see(hostClaim(spaceClaim()))
+	w.resizes.wait(itemWrite{other, writeResources}, resizesAtOnce)
+	look()
+	w.clock.Step(time.Second / resizesPerSecond)
+	look("patch persistentvolumeclaims")
+
+	w.see(hostClaim(spaceClaim(), func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new(strings.Repeat("x", resizeBytes)) }))
+	w.resizes.wait(itemWrite{other, writeResources}, resizesAtOnce)
+	look()
+	if n := w.resizes.of["acme"].due[itemWrite{i, writeResources}].size; n != 1+writesOfClaim {
+		t.Errorf("one of %d bytes counts as %d", resizeBytes, n)
+	}
+}
+
+// TestPacedSmall checks that what is small waits if there is much of it, and that what is as it is to be counts nothing.
+func TestPacedSmall(t *testing.T) {
+	ports := func(s *corev1.Service) {
+		for port := range 100 {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", port), Port: int32(1000 + port), Protocol: corev1.ProtocolTCP})
+		}
+	}
+	budget := spaceBudget(3, nil)
+	web := item{budgetItem, "acme", "acme|shop", "web"}
+	labelled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n", Labels: map[string]string{"a": "b"}}}
+	for name, tc := range map[string]struct {
+		objects []runtime.Object
+		look    func(*world) error
+		onHost  string
+		// waits is an error with which it waits.
+		waits string
+	}{
+		"a Service":                  {objects: []runtime.Object{hostSpace(), spaceService(ports)}, look: (*world).lookAtService, onHost: "create services"},
+		"a Service that has changed": {objects: []runtime.Object{hostSpace(), spaceService(ports), hostService(spaceService(nil), nil)}, look: (*world).lookAtService, onHost: "update services"},
+		"a budget": {
+			objects: []runtime.Object{hostSpace(), budget}, onHost: "create poddisruptionbudgets", look: func(w *world) error { return w.syncBudget(w.t.Context(), web) },
+		},
+		"labels of a namespace": {objects: []runtime.Object{hostSpace(), spacePod(nil)}, onHost: "patch namespaces", look: func(w *world) error {
+			w.see(labelled)
+			return w.syncHostNamespace(w.t.Context(), item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()})
+		}},
+		"a namespace": {objects: []runtime.Object{spacePod(nil)}, look: (*world).look, onHost: "create namespaces", waits: "its namespace there waits"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tc.objects...)
+			w.small.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
+			if err := tc.look(w); (err != nil) != (tc.waits != "") || err != nil && !strings.Contains(err.Error(), tc.waits) {
+				t.Fatalf("got %v, want %q", err, tc.waits)
+			}
+			if got := did(w.onHost); len(got) > 0 {
+				t.Errorf("at once: %v", got)
+			}
+			w.clock.Step(time.Second)
+			if err := tc.look(w); err != nil {
+				t.Fatal(err)
+			}
+			if got := did(w.onHost); len(got) == 0 || got[0] != tc.onHost {
+				t.Errorf("when its turn has come: %v", got)
+			}
+		})
+	}
+}
+
+// TestServicesCount checks that a Service counts with what the host notes of its ports, and as often as it stores them.
+func TestServicesCount(t *testing.T) {
+	w := newWorld(t, hostSpace(), spaceService(func(s *corev1.Service) {
+		for port := range 100 {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", port), Port: int32(1000 + port), Protocol: corev1.ProtocolTCP})
+		}
+	}))
+	if err := w.lookAtService(); err != nil {
+		t.Fatal(err)
+	}
+	made, err := w.onHost.CoreV1().Services(home.Host()).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := smallAtOnce - int(w.small.of["acme"].limiter.TokensAt(w.clock.Now()))
+	if stored := made.Size(); len(made.ManagedFields) == 0 || counted < writesOfService*stored {
+		t.Errorf("%d bytes are counted for %d times %d", counted, writesOfService, stored)
+	}
+}
+
+// TestLevelDoesNotWait checks that the level of a namespace's pods is on the host at once, whatever waits with it.
+func TestLevelDoesNotWait(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(nil))
+	w.see(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n", Labels: map[string]string{"a": "b"}}})
+	w.may(v1alpha1.Workloads{PodSecurity: "restricted"})
+	w.small.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
+	if err := w.syncHostNamespace(t.Context(), item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()}); err != nil {
+		t.Fatal(err)
+	}
+	now, err := w.onHost.CoreV1().Namespaces().Get(t.Context(), home.Host(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if labels := fmt.Sprint(now.Labels); !strings.Contains(labels, "enforce:restricted") || strings.Contains(labels, network.LabelPrefix) {
+		t.Errorf("its labels are %s", labels)
+	}
+}
+
+// TestNamespacesShareABudget checks that who changes much in some namespaces keeps no writes of another one away, and that what is known of
+// waiting writes does not become more and more.
+func TestNamespacesShareABudget(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	s := newWriteBudget(clock, smallBytes, smallAtOnce)
+	of := func(namespace, name string) itemWrite {
+		return itemWrite{item{policyItem, "acme", "acme|" + namespace, name}, writeUpdate}
+	}
+	next := map[int]time.Time{}
+	longest := time.Duration(0)
+	turn := func() {
+		for i := range 900 { // each is changed again as soon as it is written
+			if !clock.Now().Before(next[i]) {
+				wait := s.wait(of(fmt.Sprint("dev-", i%5), fmt.Sprint(i)), 64<<10)
+				longest = max(longest, wait)
+				next[i] = clock.Now().Add(max(wait, time.Second))
+			}
+		}
+		clock.Step(time.Second)
+	}
+	for range 3600 {
+		turn()
+	}
+	if longest > 2*maxDebt {
+		t.Errorf("one waits for %v", longest)
+	}
+	began, wait := clock.Now(), time.Duration(1)
+	for wait > 0 && clock.Since(began) < time.Hour {
+		for wait = s.wait(of("shop", "deny-all"), leastCopy); wait > 0; wait -= time.Second {
+			turn()
+		}
+		wait = s.wait(of("shop", "deny-all"), leastCopy)
+	}
+	if waited := clock.Since(began); waited > 2*maxDebt {
+		t.Errorf("one of another namespace waits for %v", waited)
+	}
+
+	for i := range 1000 {
+		s.wait(of("shop", fmt.Sprint("gone-", i)), leastCopy)
+	}
+	clock.Step(time.Hour)
+	s.wait(of("shop", "large"), smallAtOnce)
+	s.wait(of("shop", "next"), leastCopy)
+	if known := s.of["acme"]; len(known.due) != 1 || len(known.until) != 1 {
+		t.Errorf("%d writes and %d namespaces are known", len(known.due), len(known.until))
 	}
 }

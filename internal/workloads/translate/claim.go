@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/storage/ephemeral"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
@@ -31,6 +32,18 @@ func checkClaim(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) field.
 	}
 	if class := spec.StorageClassName; class != nil && *class == "" {
 		errs = append(errs, field.Forbidden(path.Child("storageClassName"), "volumes without a class are the host's own; name a class that is published"))
+	}
+	// Whatever else there is, the host would store: upstream counts neither.
+	for at, amounts := range map[string]corev1.ResourceList{"requests": spec.Resources.Requests, "limits": spec.Resources.Limits} {
+		for name := range amounts {
+			if name != corev1.ResourceStorage {
+				errs = append(errs, field.Forbidden(path.Child("resources", at).Key(string(name)), "a claim asks for storage alone; remove it"))
+				break // one of thousands says it
+			}
+		}
+	}
+	if modes := spec.AccessModes; len(sets.New(modes...)) < len(modes) {
+		errs = append(errs, field.Forbidden(path.Child("accessModes"), "it has a mode twice; name each once"))
 	}
 	const rule = "a volume is a copy of that of a PersistentVolumeClaim of the same namespace, or of nothing; remove it"
 	if source := spec.DataSource; source != nil && !isClaim(source.APIGroup, source.Kind) {

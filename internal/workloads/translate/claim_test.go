@@ -52,6 +52,18 @@ func TestCheckClaim(t *testing.T) {
 		"another namespace": {func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: "x", Namespace: new("theirs")}
 		}, "spec.dataSourceRef.namespace: Forbidden: a volume is not made of what is in another namespace"},
+		"what is not storage": {func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.Resources.Requests["example.com/large"] = resource.MustParse("1")
+		}, "spec.resources.requests[example.com/large]: Forbidden: a claim asks for storage alone; remove it"},
+		"a limit of what is not storage": {func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.Resources.Limits = corev1.ResourceList{"example.com/large": resource.MustParse("1"), "example.com/larger": resource.MustParse("1")}
+		}, "spec.resources.limits[example.com/large"},
+		"a mode twice": {func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.AccessModes = append(c.Spec.AccessModes, corev1.ReadWriteOnce)
+		}, "spec.accessModes: Forbidden: it has a mode twice; name each once"},
+		"two modes": {change: func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.AccessModes = append(c.Spec.AccessModes, corev1.ReadWriteMany)
+		}},
 		"a claim's copy": {change: func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "x"}
 		}},
