@@ -56,6 +56,14 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/pods.go", `	if !ok {
 		if err := s.orphans.allow`, `	if ok {
 		if err := s.orphans.allow`},
+	{"a tenant halts itself alone", by("internal/workloads/sync", "TestGuardOfTenants|TestHaltedAlone"),
+		"internal/workloads/sync/guard.go", `sum += min(going, of.most(all))`, `sum += going`},
+	{"tenants that are halted count among all", by("internal/workloads/sync", "TestGuardOfTenants"),
+		"internal/workloads/sync/guard.go", `sum += min(going, of.most(all))`, `sum += min(going, 1)`},
+	{"a tenant that is halted loses nothing", by("internal/workloads/sync", "TestGuardOfTenants|TestHaltedAlone"),
+		"internal/workloads/sync/guard.go", `	if err := o.ofTenant(n).allow(all); err != nil {`, `	if err := o.ofTenant(n).allow(all); false {`},
+	{"what halts a tenant is remembered", by("internal/workloads/sync", "TestGuardOfTenants"),
+		"internal/workloads/sync/guard.go", `return g.halted == nil && (`, `return (`},
 	{"not much is lost", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/pods.go", `	if err := s.losses.allow(len(s.podIndexer.ListKeys())); err != nil {
 		return err

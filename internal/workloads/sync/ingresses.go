@@ -159,7 +159,7 @@ func (s *syncer) removeIngress(ctx context.Context, i item, home names.Namespace
 		return fmt.Errorf("looking whether an Ingress is gone: %w", err)
 	}
 	if _, seen := s.deleted.of(uid); !seen {
-		if err := s.orphans.allow(s.hostState.objects()); err != nil {
+		if err := s.orphans.allow(i.tenant, s.hostState.objects()); err != nil {
 			return err
 		}
 	}

@@ -350,7 +350,7 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 			return fmt.Errorf("the host's namespace %q is of one that is not in its space, and that nobody was seen to delete: "+
 				"the %d claims in it have stored something, so it stays, until whoever administers the host deletes it", found.Name, stored)
 		}
-		if err := s.orphans.allow(s.hostState.objects()); err != nil {
+		if err := s.orphans.allow(of.Tenant, s.hostState.objects()); err != nil {
 			return err
 		}
 	}

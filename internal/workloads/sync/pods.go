@@ -369,7 +369,7 @@ func (s *syncer) removeOrphan(ctx context.Context, i item, host *corev1.Pod) err
 		return fmt.Errorf("looking whether a pod is gone: %w", err)
 	}
 	if !ok {
-		if err := s.orphans.allow(s.hostState.objects()); err != nil {
+		if err := s.orphans.allow(i.tenant, s.hostState.objects()); err != nil {
 			return err
 		}
 	}
