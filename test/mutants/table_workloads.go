@@ -56,6 +56,8 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/pods.go", `	if !ok {
 		if err := s.orphans.allow`, `	if ok {
 		if err := s.orphans.allow`},
+	{"copies are those of one life of a namespace", by("internal/workloads/sync", "TestCopiesOfTheNextNamespace"),
+		"internal/workloads/sync/copies.go", `uid != "" && in.of != uid {`, `false {`},
 	{"a tenant halts itself alone", by("internal/workloads/sync", "TestGuardOfTenants|TestHaltedAlone"),
 		"internal/workloads/sync/guard.go", `sum += min(going, of.most(all))`, `sum += going`},
 	{"tenants that are halted count among all", by("internal/workloads/sync", "TestGuardOfTenants"),

@@ -31,6 +31,8 @@ type copies struct {
 
 // copiesIn are the copies in one namespace of the host. The lock is held while they are written.
 type copiesIn struct {
+	// of is the UID of the namespace: another one of its name has other copies.
+	of types.UID
 	mu sync.Mutex
 	// read is whether have is what there is.
 	read bool
@@ -54,13 +56,23 @@ type copied struct {
 // maxCopying is for how long a worker makes copies for one pod or Ingress, before others have their turns: chosen, some twenty of them.
 const maxCopying = 200 * time.Millisecond
 
-func (c *copies) of(host string) *copiesIn {
+// of returns the copies in a namespace of the host of some UID, or, without one, in that of which it was last asked for.
+func (c *copies) of(host string, uid types.UID) *copiesIn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.in[host] == nil {
-		c.in[host] = &copiesIn{have: map[reference]copied{}, absent: map[reference]time.Time{}, asked: map[item]bool{}}
+	if in := c.in[host]; in == nil || uid != "" && in.of != uid {
+		c.in[host] = &copiesIn{of: uid, have: map[reference]copied{}, absent: map[reference]time.Time{}, asked: map[item]bool{}}
 	}
 	return c.in[host]
+}
+
+// copiesOf returns the copies in a namespace of the host that the cache knows.
+func (s *syncer) copiesOf(home names.Namespace) *copiesIn {
+	var uid types.UID
+	if found, err := s.hostState.namespace(home.Host()); err == nil && found != nil {
+		uid = found.UID
+	}
+	return s.copies.of(home.Host(), uid)
 }
 
 // tryLock locks the copies in a namespace. If somebody else has, an item is to be looked at when that one has done.
@@ -101,7 +113,7 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	if found, err := s.hostState.namespace(home.Host()); err != nil || found == nil {
 		return err // there is no copy, and no pod yet
 	}
-	in := s.copies.of(home.Host())
+	in := s.copiesOf(home)
 	if !s.copies.tryLock(in, i) {
 		return nil
 	}
@@ -113,15 +125,15 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 }
 
 // ensureCopies makes the copies that a pod names. If it waits for them, it is looked at again.
-func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.Namespace) (waits bool, err error) {
-	return s.ensureNamed(ctx, itemOf(pod), home, pod.CreationTimestamp, referencesOf(pod))
+func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.Namespace, in *copiesIn) (waits bool, err error) {
+	return s.ensureNamed(ctx, itemOf(pod), home, in, pod.CreationTimestamp, referencesOf(pod))
 }
 
 // ensureNamed makes the copies of what an item names that was made at some time. If it waits for them, it is looked at again.
-func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, made metav1.Time, named []reference) (waits bool, err error) {
+func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, in *copiesIn, made metav1.Time, named []reference) (waits bool, err error) {
 	began := s.clock.Now()
 	since := made.Add(time.Second) // it has no fractions of a second
-	in, busy := s.copies.of(home.Host()), false
+	busy := false
 	defer func() {
 		if !busy {
 			s.wakeAskers(in)

@@ -100,7 +100,7 @@ func (s *syncer) whyNotOnHost(rules translate.Rules, ingress, there *networkingv
 // placeIngress makes the host's Ingress what the space's is, after the certificates that it names, and the status of the
 // space's what the host says.
 func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace, ingress, there *networkingv1.Ingress, rules translate.Rules) error {
-	if waits, err := s.ensureNamed(ctx, i, home, ingress.CreationTimestamp, certificatesOf(ingress)); err != nil || waits {
+	if waits, err := s.ensureNamed(ctx, i, home, s.copiesOf(home), ingress.CreationTimestamp, certificatesOf(ingress)); err != nil || waits {
 		return err
 	}
 	wanted := rules.Ingress(ingress, home)

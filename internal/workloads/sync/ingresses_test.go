@@ -217,7 +217,7 @@ func TestIngressCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expect(nil, []string{"create secrets", "create ingresses"})
-	ref, in := reference{certificateItem, "acme|shop", "cert"}, w.copies.of(home.Host())
+	ref, in := reference{certificateItem, "acme|shop", "cert"}, w.copiesOf(home)
 	in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy"} // the fake gives no UIDs
 	got, err := w.onHost.CoreV1().Secrets(home.Host()).Get(t.Context(), "tnc-cert", metav1.GetOptions{})
 	if err != nil || got.Type != corev1.SecretTypeTLS || len(got.Data) != 2 {

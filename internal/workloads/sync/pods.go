@@ -142,7 +142,7 @@ func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace
 	if err != nil {
 		return err
 	}
-	if waits, err := s.ensureCopies(ctx, pod, home); err != nil || waits {
+	if waits, err := s.ensureCopies(ctx, pod, home, s.copies.of(home.Host(), hostUID)); err != nil || waits {
 		return err
 	}
 	i := itemOf(pod)
