@@ -48,14 +48,14 @@ type guards struct {
 
 func newGuards(c clock.PassiveClock, limit int, wayOut string) guards {
 	const because = "this is probably another etcd or host, or an old backup, so nothing more is deleted"
-	whole := guard{clock: c, limit: limit, share: orphanShare, what: "objects on the host are made of what no space has", because: because, wayOut: wayOut}
-	losses := guard{clock: c, limit: limit, share: orphanShare, what: "pods of spaces have run on a host, and are not on this one", because: because, wayOut: wayOut}
-	return guards{orphans: &orphanGuard{guard: whole, of: map[tenant.Name]*guard{}}, losses: &losses}
+	whole := &guard{clock: c, limit: limit, share: orphanShare, what: "objects on the host are made of what no space has", because: because, wayOut: wayOut}
+	losses := &guard{clock: c, limit: limit, share: orphanShare, what: "pods of spaces have run on a host, and are not on this one", because: because, wayOut: wayOut}
+	return guards{orphans: &orphanGuard{guard: whole, of: map[tenant.Name]*guard{}}, losses: losses}
 }
 
 // orphanGuard stops a tenant alone of whose objects too many would go, and all if it would be too many in all.
 type orphanGuard struct {
-	guard
+	*guard
 	ofMu sync.Mutex
 	// of are those of tenants of which objects have gone within the window, or are not to go.
 	of map[tenant.Name]*guard
