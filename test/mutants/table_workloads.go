@@ -56,6 +56,12 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/pods.go", `	if !ok {
 		if err := s.orphans.allow`, `	if ok {
 		if err := s.orphans.allow`},
+	{"the same event is posted once", by("internal/workloads/sync", "TestToldOnce"),
+		"internal/workloads/sync/events.go", `Get(key); is ||`, `Get(key); is && false ||`},
+	{"no tenant has very many events posted", by("internal/workloads/sync", "TestToldOnce"),
+		"internal/workloads/sync/events.go", `|| !s.told.allow(`, `|| false && !s.told.allow(`},
+	{"a certificate that does not fit is read once", by("internal/workloads/sync", "TestUnfitCertificate"),
+		"internal/workloads/sync/copies.go", `copied{version: source.version, unfit: unfit}`, `copied{unfit: unfit}`},
 	{"copies are those of one life of a namespace", by("internal/workloads/sync", "TestCopiesOfTheNextNamespace"),
 		"internal/workloads/sync/copies.go", `uid != "" && in.of != uid {`, `false {`},
 	{"a tenant halts itself alone", by("internal/workloads/sync", "TestGuardOfTenants|TestHaltedAlone"),

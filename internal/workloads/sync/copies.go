@@ -51,6 +51,8 @@ type copied struct {
 	// hash is of what it has.
 	hash string
 	uid  types.UID
+	// unfit is why there is none of this version of a certificate.
+	unfit error
 }
 
 // maxCopying is for how long a worker makes copies for one pod or Ingress, before others have their turns: chosen, some twenty of them.
@@ -119,8 +121,12 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	}
 	defer s.wakeAskers(in)
 	defer in.mu.Unlock()
-	wait, err := s.ensureCopy(ctx, home, in, reference{i.kind, i.namespace, i.name}, s.clock.Now())
+	ref := reference{i.kind, i.namespace, i.name}
+	wait, err := s.ensureCopy(ctx, home, in, ref, s.clock.Now())
 	s.queue.after(i, wait)
+	if unfit := in.have[ref].unfit; unfit != nil {
+		err = errors.Join(err, s.tellAllOfCertificate(ctx, ref, unfit))
+	}
 	return err
 }
 
@@ -147,7 +153,11 @@ func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, 
 			return true, nil
 		}
 		wait, err := s.ensureCopy(ctx, home, in, ref, since)
+		unfit := in.have[ref].unfit
 		in.mu.Unlock()
+		if err == nil && unfit != nil {
+			err = s.tellOfCertificate(ctx, i, ref, unfit)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -179,7 +189,11 @@ func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, in *copie
 		}
 		unfit := unfitError{}
 		if errors.As(err, &unfit) {
-			return 0, errors.Join(s.removeCopy(ctx, home, in, ref, has), s.tellOfCertificate(ctx, ref, unfit))
+			if err := s.removeCopy(ctx, home, in, ref, has); err != nil {
+				return 0, err
+			}
+			in.have[ref] = copied{version: source.version, unfit: unfit} // known, as each look at an Ingress would read it again
+			return 0, nil
 		}
 		if !apierrors.IsNotFound(err) {
 			return 0, fmt.Errorf("reading %q of a space: %w", ref.name, err)
@@ -374,6 +388,7 @@ func (s *syncer) putCopy(ctx context.Context, kind kind, meta metav1.ObjectMeta,
 // removeCopy deletes a copy, if there is one.
 func (s *syncer) removeCopy(ctx context.Context, home names.Namespace, in *copiesIn, ref reference, has copied) error {
 	if has.uid == "" {
+		delete(in.have, ref)
 		return nil
 	}
 	options := *metav1.NewPreconditionDeleteOptions(string(has.uid))

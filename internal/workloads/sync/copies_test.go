@@ -112,7 +112,7 @@ func TestCopyFollows(t *testing.T) {
 			}
 			sync()
 			in := w.copiesOf(home)
-			in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy"} // the fake gives no UIDs
+			in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy", nil} // the fake gives no UIDs
 			w.onHost.ClearActions()
 			sync()
 			w.expect(nil, nil)
@@ -127,7 +127,7 @@ func TestCopyFollows(t *testing.T) {
 			if got, err := w.onHost.CoreV1().Secrets(home.Host()).Get(t.Context(), "tn-s", metav1.GetOptions{}); err != nil || string(got.Data["k"]) != "2" {
 				t.Errorf("the copy is %+v, %v", got, err)
 			}
-			in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy"}
+			in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy", nil}
 			end(w)
 			sync()
 			if _, has := in.have[ref]; has {
@@ -157,7 +157,7 @@ func TestCopyOfTheSame(t *testing.T) {
 	data := map[string][]byte{"k": make([]byte, copiedBytes)}
 	change("1", data)
 	in := w.copiesOf(home)
-	in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy"} // the fake gives no UIDs
+	in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy", nil} // the fake gives no UIDs
 	w.onHost.ClearActions()
 	change("2", data)
 	w.expect(nil, nil)

@@ -610,7 +610,7 @@ func TestSurplus(t *testing.T) {
 	if err := w.look(); !errors.Is(err, errSurplus) {
 		t.Errorf("got %v where they are over", err)
 	}
-	w.expect([]string{"patch pods/status", "create events"}, nil)
+	w.expect([]string{"patch pods/status"}, nil)
 	others(fewSurplus, spacePod(nil))
 	w.surplus.note(item{podItem, "globex", "globex|shop", "x"}, nil, []*corev1.Pod{hostPod(spacePod(nil), nil)})
 	if err := w.look(); err != nil {

@@ -154,11 +154,12 @@ type notes struct {
 	idle       *idleSince
 	making     *idleSince
 	governed   *governed
+	told       *told
 }
 
 func newNotes(c clock.Clock) notes {
 	return notes{
-		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(),
+		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), told: newTold(c),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking),
 	}
 }
