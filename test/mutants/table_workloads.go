@@ -56,6 +56,10 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/pods.go", `	if !ok {
 		if err := s.orphans.allow`, `	if ok {
 		if err := s.orphans.allow`},
+	{"the addresses of a predecessor are not shown", by("internal/workloads/sync", "TestIngresses$"),
+		"internal/workloads/sync/ingresses.go", `	if there != nil && uidOf(there) == ingress.UID {`, `	if there != nil {`},
+	{"canaries run in no namespace of another owner", by("internal/workloads/sync", "TestForeignCanaries"),
+		"internal/workloads/sync/isolation.go", ` || names.OwnerOfNamespace(found.Labels) != names.OwnerOfNamespace(marks) {`, ` {`},
 	{"the same event is posted once", by("internal/workloads/sync", "TestToldOnce"),
 		"internal/workloads/sync/events.go", `Get(key); is ||`, `Get(key); is && false ||`},
 	{"no tenant has very many events posted", by("internal/workloads/sync", "TestToldOnce"),

@@ -80,7 +80,7 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 	case !ok || has != home || names.OwnerOfNamespace(found.Labels) != names.OwnerOfNamespace(wanted.Labels):
 		return "", s.giveAnotherName(ctx, home)
 	case found.DeletionTimestamp != nil:
-		return "", errNamespace("its namespace on the host cluster is being deleted; the pod waits for that")
+		return "", errNamespace("its namespace on the host cluster is being deleted; what is in it waits for that")
 	}
 	if found.Annotations[boundAnnotation] == "" {
 		if err := s.bindNamespace(ctx, found); err != nil {
@@ -121,7 +121,7 @@ func (s *syncer) giveAnotherName(ctx context.Context, home names.Namespace) erro
 	if _, err := s.spaces.CoreV1().Namespaces().Patch(ctx, home.Flat().String(), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("giving the namespace another name on the host: %w", err)
 	}
-	return errNamespace("somebody else has the name of its namespace on the host cluster; the pod waits until it has another one")
+	return errNamespace("somebody else has the name of its namespace on the host cluster; what is in it waits until it has another one")
 }
 
 // hasBegun reports whether a pod or claim in a namespace of a space has been on the host.
