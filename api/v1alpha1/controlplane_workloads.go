@@ -27,7 +27,8 @@ type ControlPlaneWorkloads struct {
 	LocalImages LocalImages `json:"localImages,omitempty"`
 	// orphanLimit is how many objects of the host may be deleted within ten minutes whose counterpart
 	// in a space is gone without having been seen to be deleted. If it would be more than that, and
-	// more than a tenth of all, nothing more of them is deleted. Defaults to 50 (--orphan-limit).
+	// more than a tenth of all, nothing more of them is deleted. Of one tenant it is half as many, and
+	// nothing more of that tenant. Defaults to 50 (--orphan-limit).
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	OrphanLimit *int32 `json:"orphanLimit,omitempty"`

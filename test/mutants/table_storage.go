@@ -30,6 +30,8 @@ var storageTable = []mutant{
 		"internal/server/flowcontrol/queues.go", `answered = d.seat.waiting()`, ``},
 	{"short waits are added", by("internal/server/flowcontrol", "TestWaitsAreAdded"),
 		"internal/server/flowcontrol/levelseat.go", `s.waited += time.Since(s.since)`, `s.waited = 0`},
+	{"what a request has waited counts when it waits again", by("internal/server/flowcontrol", "TestWaitsInAll"),
+		"internal/server/flowcontrol/levelseat.go", `time.AfterFunc(levelPatience-s.waited,`, `time.AfterFunc(levelPatience,`},
 	{"no request has a seat of all tenants for long", by("internal/server/flowcontrol", "TestWaitingRequestsLeaveTheirLevel"),
 		"internal/server/flowcontrol/levelseat.go", `time.AfterFunc(levelTime, taken.GoesOn)`, `time.AfterFunc(1000*levelTime, taken.GoesOn)`},
 	{"nor has a stream that does not begin", by("internal/server/flowcontrol", "TestWaitingRequestsLeaveTheirLevel"),

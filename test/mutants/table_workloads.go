@@ -56,6 +56,26 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/pods.go", `	if !ok {
 		if err := s.orphans.allow`, `	if ok {
 		if err := s.orphans.allow`},
+	{"the addresses of a predecessor are not shown", by("internal/workloads/sync", "TestIngresses$"),
+		"internal/workloads/sync/ingresses.go", `	if there != nil && uidOf(there) == ingress.UID {`, `	if there != nil {`},
+	{"canaries run in no namespace of another owner", by("internal/workloads/sync", "TestForeignCanaries"),
+		"internal/workloads/sync/isolation.go", ` || names.OwnerOfNamespace(found.Labels) != names.OwnerOfNamespace(marks) {`, ` {`},
+	{"the same event is posted once", by("internal/workloads/sync", "TestToldOnce"),
+		"internal/workloads/sync/events.go", `Get(key); is ||`, `Get(key); is && false ||`},
+	{"no tenant has very many events posted", by("internal/workloads/sync", "TestToldOnce"),
+		"internal/workloads/sync/events.go", `|| !s.told.allow(`, `|| false && !s.told.allow(`},
+	{"a certificate that does not fit is read once", by("internal/workloads/sync", "TestUnfitCertificate"),
+		"internal/workloads/sync/copies.go", `copied{version: source.version, unfit: unfit}`, `copied{unfit: unfit}`},
+	{"copies are those of one life of a namespace", by("internal/workloads/sync", "TestCopiesOfTheNextNamespace"),
+		"internal/workloads/sync/copies.go", `uid != "" && in.of != uid {`, `false {`},
+	{"a tenant halts itself alone", by("internal/workloads/sync", "TestGuardOfTenants|TestHaltedAlone"),
+		"internal/workloads/sync/guard.go", `sum += min(going, of.most(all))`, `sum += going`},
+	{"tenants that are halted count among all", by("internal/workloads/sync", "TestGuardOfTenants"),
+		"internal/workloads/sync/guard.go", `sum += min(going, of.most(all))`, `sum += min(going, 1)`},
+	{"a tenant that is halted loses nothing", by("internal/workloads/sync", "TestGuardOfTenants|TestHaltedAlone"),
+		"internal/workloads/sync/guard.go", `	if err := o.ofTenant(n).allow(all); err != nil {`, `	if err := o.ofTenant(n).allow(all); false {`},
+	{"what halts a tenant is remembered", by("internal/workloads/sync", "TestGuardOfTenants"),
+		"internal/workloads/sync/guard.go", `return g.halted == nil && (`, `return (`},
 	{"not much is lost", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/pods.go", `	if err := s.losses.allow(len(s.podIndexer.ListKeys())); err != nil {
 		return err

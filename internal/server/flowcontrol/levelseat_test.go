@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/test/until"
 )
 
@@ -122,6 +124,26 @@ func TestWaitingRequestsLeaveTheirLevel(t *testing.T) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// TestWaitsInAll checks that a request gives back the seats of its level when it has waited for levelPatience in all.
+func TestWaitsInAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s levelSeat
+		s.taken.Store(waiting.NewStream())
+		for range 2 {
+			if !s.isHeld() {
+				t.Error("it has none before")
+			}
+			done := s.waiting()
+			time.Sleep(levelPatience/2 + time.Millisecond)
+			synctest.Wait()
+			done()
+		}
+		if s.isHeld() {
+			t.Error("it has waited twice for more than half of that, and has seats")
+		}
+	})
+}
 
 // TestWaitsAreAdded checks that what a request has waited in all counts, however short each wait is, and that who is
 // refused does not begin.

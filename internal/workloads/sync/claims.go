@@ -103,7 +103,11 @@ func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 	if err != nil {
 		return fmt.Errorf("finding the place of a claim: %w", err)
 	}
-	if _, err := s.ensureNamespace(ctx, home, t); err != nil {
+	_, err = s.ensureNamespace(ctx, home, t)
+	if errors.As(err, new(errManyNamespaces)) || errors.As(err, new(errNamespace)) {
+		return errors.Join(s.tellRefused(ctx, claim, s.wayOut(err.Error())), err) // tried again, because no event of this claim says that one has gone, or come
+	}
+	if err != nil {
 		return err
 	}
 	// First, so that nothing is on the host that the space's claim could leave behind.

@@ -112,6 +112,8 @@ var (
 func TestClaims(t *testing.T) {
 	other := func(c *corev1.PersistentVolumeClaim) { c.UID = "other" }
 	event := []string{"create events"}
+	leaving := hostSpace()
+	leaving.DeletionTimestamp, leaving.Finalizers = new(metav1.Now()), []string{"kubernetes"}
 	for name, tc := range map[string]struct {
 		objects         []runtime.Object
 		seen            bool
@@ -122,9 +124,10 @@ func TestClaims(t *testing.T) {
 			objects: []runtime.Object{hostSpace(), atOnce, spaceClaim()},
 			inSpace: []string{"update persistentvolumeclaims"}, onHost: []string{"create persistentvolumeclaims"},
 		},
-		"of a class that waits":     {objects: []runtime.Object{hostSpace(), waiting, spaceClaim()}},
-		"that a pod has named":      {objects: []runtime.Object{hostSpace(), waiting, spaceClaim(), spacePod(both(naming, over))}},
-		"that a pod will name once": {objects: []runtime.Object{hostSpace(), waiting, spaceClaim(), spacePod(both(naming, gated))}},
+		"whose namespace goes on the host": {objects: []runtime.Object{leaving, atOnce, spaceClaim()}, inSpace: event, fail: "is being deleted"},
+		"of a class that waits":            {objects: []runtime.Object{hostSpace(), waiting, spaceClaim()}},
+		"that a pod has named":             {objects: []runtime.Object{hostSpace(), waiting, spaceClaim(), spacePod(both(naming, over))}},
+		"that a pod will name once":        {objects: []runtime.Object{hostSpace(), waiting, spaceClaim(), spacePod(both(naming, gated))}},
 		"that a pod names": {
 			objects: []runtime.Object{hostSpace(), waiting, spaceClaim(), spacePod(naming)},
 			inSpace: []string{"update persistentvolumeclaims"}, onHost: []string{"create persistentvolumeclaims"},

@@ -31,6 +31,8 @@ type copies struct {
 
 // copiesIn are the copies in one namespace of the host. The lock is held while they are written.
 type copiesIn struct {
+	// of is the UID of the namespace: another one of its name has other copies.
+	of types.UID
 	mu sync.Mutex
 	// read is whether have is what there is.
 	read bool
@@ -49,18 +51,30 @@ type copied struct {
 	// hash is of what it has.
 	hash string
 	uid  types.UID
+	// unfit is why there is none of this version of a certificate.
+	unfit error
 }
 
 // maxCopying is for how long a worker makes copies for one pod or Ingress, before others have their turns: chosen, some twenty of them.
 const maxCopying = 200 * time.Millisecond
 
-func (c *copies) of(host string) *copiesIn {
+// of returns the copies in a namespace of the host of some UID, or, without one, in that of which it was last asked for.
+func (c *copies) of(host string, uid types.UID) *copiesIn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.in[host] == nil {
-		c.in[host] = &copiesIn{have: map[reference]copied{}, absent: map[reference]time.Time{}, asked: map[item]bool{}}
+	if in := c.in[host]; in == nil || uid != "" && in.of != uid {
+		c.in[host] = &copiesIn{of: uid, have: map[reference]copied{}, absent: map[reference]time.Time{}, asked: map[item]bool{}}
 	}
 	return c.in[host]
+}
+
+// copiesOf returns the copies in a namespace of the host that the cache knows.
+func (s *syncer) copiesOf(home names.Namespace) *copiesIn {
+	var uid types.UID
+	if found, err := s.hostState.namespace(home.Host()); err == nil && found != nil {
+		uid = found.UID
+	}
+	return s.copies.of(home.Host(), uid)
 }
 
 // tryLock locks the copies in a namespace. If somebody else has, an item is to be looked at when that one has done.
@@ -101,27 +115,31 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	if found, err := s.hostState.namespace(home.Host()); err != nil || found == nil {
 		return err // there is no copy, and no pod yet
 	}
-	in := s.copies.of(home.Host())
+	in := s.copiesOf(home)
 	if !s.copies.tryLock(in, i) {
 		return nil
 	}
 	defer s.wakeAskers(in)
 	defer in.mu.Unlock()
-	wait, err := s.ensureCopy(ctx, home, in, reference{i.kind, i.namespace, i.name}, s.clock.Now())
+	ref := reference{i.kind, i.namespace, i.name}
+	wait, err := s.ensureCopy(ctx, home, in, ref, s.clock.Now())
 	s.queue.after(i, wait)
+	if unfit := in.have[ref].unfit; unfit != nil {
+		err = errors.Join(err, s.tellAllOfCertificate(ctx, ref, unfit))
+	}
 	return err
 }
 
 // ensureCopies makes the copies that a pod names. If it waits for them, it is looked at again.
-func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.Namespace) (waits bool, err error) {
-	return s.ensureNamed(ctx, itemOf(pod), home, pod.CreationTimestamp, referencesOf(pod))
+func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.Namespace, in *copiesIn) (waits bool, err error) {
+	return s.ensureNamed(ctx, itemOf(pod), home, in, pod.CreationTimestamp, referencesOf(pod))
 }
 
 // ensureNamed makes the copies of what an item names that was made at some time. If it waits for them, it is looked at again.
-func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, made metav1.Time, named []reference) (waits bool, err error) {
+func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, in *copiesIn, made metav1.Time, named []reference) (waits bool, err error) {
 	began := s.clock.Now()
 	since := made.Add(time.Second) // it has no fractions of a second
-	in, busy := s.copies.of(home.Host()), false
+	busy := false
 	defer func() {
 		if !busy {
 			s.wakeAskers(in)
@@ -135,7 +153,11 @@ func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, 
 			return true, nil
 		}
 		wait, err := s.ensureCopy(ctx, home, in, ref, since)
+		unfit := in.have[ref].unfit
 		in.mu.Unlock()
+		if err == nil && unfit != nil {
+			err = s.tellOfCertificate(ctx, i, ref, unfit)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -167,7 +189,11 @@ func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, in *copie
 		}
 		unfit := unfitError{}
 		if errors.As(err, &unfit) {
-			return 0, errors.Join(s.removeCopy(ctx, home, in, ref, has), s.tellOfCertificate(ctx, ref, unfit))
+			if err := s.removeCopy(ctx, home, in, ref, has); err != nil {
+				return 0, err
+			}
+			in.have[ref] = copied{version: source.version, unfit: unfit} // known, as each look at an Ingress would read it again
+			return 0, nil
 		}
 		if !apierrors.IsNotFound(err) {
 			return 0, fmt.Errorf("reading %q of a space: %w", ref.name, err)
@@ -362,6 +388,7 @@ func (s *syncer) putCopy(ctx context.Context, kind kind, meta metav1.ObjectMeta,
 // removeCopy deletes a copy, if there is one.
 func (s *syncer) removeCopy(ctx context.Context, home names.Namespace, in *copiesIn, ref reference, has copied) error {
 	if has.uid == "" {
+		delete(in.have, ref)
 		return nil
 	}
 	options := *metav1.NewPreconditionDeleteOptions(string(has.uid))

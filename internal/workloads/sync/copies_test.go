@@ -111,8 +111,8 @@ func TestCopyFollows(t *testing.T) {
 				}
 			}
 			sync()
-			in := w.copies.of(home.Host())
-			in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy"} // the fake gives no UIDs
+			in := w.copiesOf(home)
+			in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy", nil} // the fake gives no UIDs
 			w.onHost.ClearActions()
 			sync()
 			w.expect(nil, nil)
@@ -127,7 +127,7 @@ func TestCopyFollows(t *testing.T) {
 			if got, err := w.onHost.CoreV1().Secrets(home.Host()).Get(t.Context(), "tn-s", metav1.GetOptions{}); err != nil || string(got.Data["k"]) != "2" {
 				t.Errorf("the copy is %+v, %v", got, err)
 			}
-			in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy"}
+			in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy", nil}
 			end(w)
 			sync()
 			if _, has := in.have[ref]; has {
@@ -156,8 +156,8 @@ func TestCopyOfTheSame(t *testing.T) {
 	}
 	data := map[string][]byte{"k": make([]byte, copiedBytes)}
 	change("1", data)
-	in := w.copies.of(home.Host())
-	in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy"} // the fake gives no UIDs
+	in := w.copiesOf(home)
+	in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy", nil} // the fake gives no UIDs
 	w.onHost.ClearActions()
 	change("2", data)
 	w.expect(nil, nil)
@@ -176,13 +176,13 @@ func TestCopyOfTheSame(t *testing.T) {
 // when that one has done, and that what is not there is looked for once for each pod.
 func TestCopyBusy(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(reading))
-	in := w.copies.of(home.Host())
+	in := w.copiesOf(home)
 	in.mu.Lock()
 	pod, err := w.pods.Pods("acme|shop").Get("web-0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if waits, err := w.ensureCopies(t.Context(), pod, home); !waits || err != nil {
+	if waits, err := w.ensureCopies(t.Context(), pod, home, in); !waits || err != nil {
 		t.Errorf("waits is %v, %v", waits, err)
 	}
 	in.mu.Unlock()
@@ -200,7 +200,7 @@ func TestCopyBusy(t *testing.T) {
 	}
 	for _, want := range []int{2, 0} {
 		w.space.ClearActions()
-		if waits, err := w.ensureCopies(t.Context(), pod, home); waits || err != nil {
+		if waits, err := w.ensureCopies(t.Context(), pod, home, in); waits || err != nil {
 			t.Errorf("waits is %v, %v", waits, err)
 		}
 		if got := len(w.space.Actions()); got != want {
@@ -209,8 +209,34 @@ func TestCopyBusy(t *testing.T) {
 	}
 	later := pod.DeepCopy()
 	later.CreationTimestamp = metav1.NewTime(w.clock.Now())
-	if _, err := w.ensureCopies(t.Context(), later, home); err != nil || len(w.space.Actions()) != 2 {
+	if _, err := w.ensureCopies(t.Context(), later, home, in); err != nil || len(w.space.Actions()) != 2 {
 		t.Errorf("for a later pod it looks %d times, %v", len(w.space.Actions()), err)
+	}
+}
+
+// TestCopiesOfTheNextNamespace checks that what a namespace of the host had is not believed to be in the next one of its name.
+func TestCopiesOfTheNextNamespace(t *testing.T) {
+	w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), spacePod(reading))
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
+	if err := w.onHost.Tracker().Delete(secrets, home.Host(), "tn-s"); err != nil {
+		t.Fatal(err)
+	}
+	next := hostSpace()
+	next.UID = "next"
+	w.see(next)
+	if err := w.onHost.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), home.Host(), "web-0"); err != nil {
+		t.Fatal(err)
+	}
+	w.onHost.ClearActions()
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"create secrets", "create pods"})
+	if in := w.copies.of(home.Host(), ""); in.of != "next" || in != w.copiesOf(home) {
+		t.Errorf("the copies are known of %q", in.of)
 	}
 }
 

@@ -10,11 +10,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	expiring "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes/scheme"
 	objectreference "k8s.io/client-go/tools/reference"
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
+	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
@@ -23,9 +26,22 @@ const (
 	component = "tenantry-syncer"
 	// reasonRefused is the reason of the condition and of the event of a pod that does not get to the host.
 	reasonRefused = "RefusedByHost"
+	// toldEvents is how many of its own events the syncer remembers, and toldFor for how long: spaces forget them after an hour.
+	toldEvents = 8192
+	toldFor    = 50 * time.Minute
 	// messageLen is how long a message of an event may be.
 	messageLen = 1024
 )
+
+// told are the events that the syncer itself has told of late: one small write of a tenant may have hundreds of objects looked at.
+type told struct {
+	perMinute
+	events *expiring.LRUExpireCache
+}
+
+func newTold(c clock.PassiveClock) *told {
+	return &told{perMinute: perMinute{clock: c}, events: expiring.NewLRUExpireCacheWithClock(toldEvents, c)}
+}
 
 // refuse says in the space why a pod is not on the host. It is not an error of the syncer: another look
 // comes when the pod, its namespace or its Tenant changes.
@@ -63,16 +79,22 @@ func (s *syncer) tellRefused(ctx context.Context, obj runtime.Object, why string
 	return s.recordEvent(ctx, obj, reasonRefused, why)
 }
 
-// recordEvent makes an event about an object in its space. The same one is made once.
+// recordEvent makes an event about an object in its space. The same one is made once an hour at most. A tenant that has been told of
+// as much as it may be in a minute is not told; the next look at the object tells it.
 func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, message string) error {
 	about, err := objectreference.GetReference(scheme.Scheme, obj)
 	if err != nil {
 		return err
 	}
 	message = shortened(message)
+	name := "tn-" + names.Digest(string(about.UID), reason, message)
+	key := about.Namespace + "/" + name
+	if _, is := s.told.events.Get(key); is || !s.told.allow(tenant.Flat(about.Namespace).Space()) {
+		return nil
+	}
 	now := metav1.NewTime(s.clock.Now().Truncate(time.Second))
 	event := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Name: "tn-" + names.Digest(string(about.UID), reason, message), Namespace: about.Namespace},
+		ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: about.Namespace},
 		InvolvedObject: *about,
 		Reason:         reason, Message: message, Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: component},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
@@ -81,6 +103,7 @@ func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, me
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("telling of an object: %w", err)
 	}
+	s.told.events.Add(key, nil, toldFor)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -84,6 +85,38 @@ func TestHostEventsAreLimited(t *testing.T) {
 	w.clock.Step(time.Minute + time.Second)
 	if got := count("acme"); got != eventsPerMinute || len(e.counts) != 1 {
 		t.Errorf("a minute later %d are told, and there is something for %d", got, len(e.counts))
+	}
+}
+
+// TestToldOnce checks that the same event is not posted again and again, and that no tenant has very many posted.
+func TestToldOnce(t *testing.T) {
+	pod := spacePod(nil)
+	w := newWorld(t, pod)
+	tell := func(of *corev1.Pod, why string) int {
+		t.Helper()
+		w.space.ClearActions()
+		if err := w.tellRefused(t.Context(), of, why); err != nil {
+			t.Fatal(err)
+		}
+		return len(w.space.Actions())
+	}
+	if first, again, another := tell(pod, "a"), tell(pod, "a"), tell(pod, "b"); first != 1 || again != 0 || another != 1 {
+		t.Errorf("%d, %d and %d are posted", first, again, another)
+	}
+	w.clock.Step(time.Hour)
+	if later := tell(pod, "a"); later != 1 {
+		t.Error("it is not told when the space has forgotten it")
+	}
+	posted := 0
+	for i := range 2 * eventsPerMinute {
+		posted += tell(pod, strconv.Itoa(i))
+	}
+	if globex := tell(spacePod(func(p *corev1.Pod) { p.Namespace = "globex|shop" }), "a"); posted != eventsPerMinute-1 || globex != 1 {
+		t.Errorf("%d are posted in a minute, and %d of another tenant", posted, globex)
+	}
+	w.clock.Step(2 * time.Minute)
+	if last := tell(pod, strconv.Itoa(2*eventsPerMinute-1)); last != 1 {
+		t.Error("what was too much is never told")
 	}
 }
 

@@ -1,12 +1,16 @@
 package sync
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 const (
@@ -15,6 +19,8 @@ const (
 	DefaultOrphanLimit = 50
 	// orphanShare is which part of all objects more than that must not be.
 	orphanShare = 10
+	// orphanTenants is which part of these may be of one tenant: what one deletes while no syncer works is not to halt the others.
+	orphanTenants = 2
 	// orphanWindow is the time in which they are counted.
 	orphanWindow = 10 * time.Minute
 )
@@ -23,10 +29,10 @@ const (
 // most objects without what they are made of.
 type guard struct {
 	clock clock.PassiveClock
-	// limit is how many may go in any case, and what names them.
-	limit  int
-	what   string
-	wayOut string
+	// limit is how many may go in any case, and share which part of all.
+	limit, share int
+	// what names them, and because says what it means that so many would go.
+	what, because, wayOut string
 
 	mu   sync.Mutex
 	gone []time.Time
@@ -35,13 +41,67 @@ type guard struct {
 }
 
 // guards are those of objects of the host without their own, and of pods of spaces that are not on the host any more.
-type guards struct{ orphans, losses *guard }
+type guards struct {
+	orphans *orphanGuard
+	losses  *guard
+}
 
 func newGuards(c clock.PassiveClock, limit int, wayOut string) guards {
-	return guards{
-		orphans: &guard{clock: c, limit: limit, what: "objects on the host are made of what no space has", wayOut: wayOut},
-		losses:  &guard{clock: c, limit: limit, what: "pods of spaces have run on a host, and are not on this one", wayOut: wayOut},
+	const because = "this is probably another etcd or host, or an old backup, so nothing more is deleted"
+	whole := &guard{clock: c, limit: limit, share: orphanShare, what: "objects on the host are made of what no space has", because: because, wayOut: wayOut}
+	losses := &guard{clock: c, limit: limit, share: orphanShare, what: "pods of spaces have run on a host, and are not on this one", because: because, wayOut: wayOut}
+	return guards{orphans: &orphanGuard{guard: whole, of: map[tenant.Name]*guard{}}, losses: losses}
+}
+
+// orphanGuard stops a tenant alone of whose objects too many would go, and all if it would be too many in all.
+type orphanGuard struct {
+	*guard
+	ofMu sync.Mutex
+	// of are those of tenants of which objects have gone within the window, or are not to go.
+	of map[tenant.Name]*guard
+}
+
+// begin looks, before any has gone, whether so many of all may go of tenants. A tenant counts with as many as may go of it.
+func (o *orphanGuard) begin(going map[tenant.Name]int, all int) error {
+	sum := 0
+	var errs []error
+	for n, going := range going {
+		of := o.ofTenant(n)
+		errs = append(errs, of.begin(going, all))
+		sum += min(going, of.most(all))
 	}
+	if err := o.guard.begin(sum, all); err != nil {
+		return err
+	}
+	return errors.Join(errs...)
+}
+
+// allow returns nil if one more object of a tenant, and of so many, may go.
+func (o *orphanGuard) allow(n tenant.Name, all int) error {
+	if err := o.ofTenant(n).allow(all); err != nil {
+		return err
+	}
+	return o.guard.allow(all)
+}
+
+func (o *orphanGuard) ofTenant(n tenant.Name) *guard {
+	o.ofMu.Lock()
+	defer o.ofMu.Unlock()
+	if o.of[n] == nil {
+		maps.DeleteFunc(o.of, func(_ tenant.Name, of *guard) bool { return of.isIdle() })
+		o.of[n] = &guard{
+			clock: o.clock, limit: (o.limit + 1) / orphanTenants, share: orphanTenants * o.share, wayOut: o.wayOut,
+			what: fmt.Sprintf("%s, and are of the tenant %q", o.what, n), because: "it has deleted them while no syncer worked, or this is an old backup, so nothing more of this tenant is deleted",
+		}
+	}
+	return o.of[n]
+}
+
+// isIdle reports whether nothing has gone within the window, and more may go.
+func (g *guard) isIdle() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.halted == nil && (len(g.gone) == 0 || g.clock.Since(g.gone[len(g.gone)-1]) > orphanWindow)
 }
 
 // begin looks, before any has gone, whether so many of all may go. If not, none will.
@@ -72,12 +132,14 @@ func (g *guard) allow(all int) error {
 
 // check returns nil if so many of all objects may go.
 func (g *guard) check(going, all int) error {
-	if going <= g.limit || going*orphanShare <= all {
+	if going <= g.most(all) {
 		return nil
 	}
-	return fmt.Errorf("%d of %d %s: this is probably another etcd or host, or an old backup, so nothing more is deleted: %s",
-		going, all, g.what, g.wayOut)
+	return fmt.Errorf("%d of %d %s: %s: %s", going, all, g.what, g.because, g.wayOut)
 }
+
+// most returns how many of all may go.
+func (g *guard) most(all int) int { return max(g.limit, all/g.share) }
 
 // deletions are what somebody was seen to delete, for as long as an orphan of it may be found.
 type deletions struct {

@@ -2,11 +2,21 @@ package sync
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 func TestGuard(t *testing.T) {
@@ -18,7 +28,7 @@ func TestGuard(t *testing.T) {
 		"none at first": {all: 0, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &guard{clock: c, limit: DefaultOrphanLimit}
+			g := &guard{clock: c, limit: DefaultOrphanLimit, share: orphanShare}
 			gone := 0
 			for left := tc.all; left > 0 && g.allow(left) == nil; left-- {
 				gone++
@@ -28,7 +38,7 @@ func TestGuard(t *testing.T) {
 			}
 		})
 	}
-	g := &guard{clock: c, limit: 1, what: "pods"}
+	g := &guard{clock: c, limit: 1, share: orphanShare, what: "pods"}
 	if err := g.allow(2); err != nil {
 		t.Error(err)
 	}
@@ -39,6 +49,81 @@ func TestGuard(t *testing.T) {
 	if err := g.allow(1); err != nil {
 		t.Errorf("after a while: %v", err)
 	}
+}
+
+// TestGuardOfTenants checks that a tenant of which too much would go halts itself alone, and that all are halted where it is much of all.
+func TestGuardOfTenants(t *testing.T) {
+	c := testingclock.NewFakeClock(time.Unix(0, 0))
+	for name, tc := range map[string]struct {
+		going      map[tenant.Name]int
+		all        int
+		may, isNot []tenant.Name
+	}{
+		"few of each":       {map[tenant.Name]int{"acme": 25, "globex": 25}, 50, []tenant.Name{"acme", "globex"}, nil},
+		"many of one":       {map[tenant.Name]int{"acme": 1000, "globex": 2}, 1200, []tenant.Name{"globex", "initech"}, []tenant.Name{"acme"}},
+		"an old backup":     {map[tenant.Name]int{"acme": 30, "globex": 30, "initech": 3}, 100, nil, []tenant.Name{"acme", "globex", "initech", "hooli"}},
+		"a twentieth":       {map[tenant.Name]int{"acme": 500, "globex": 1}, 10000, []tenant.Name{"acme", "globex"}, nil},
+		"a bit more":        {map[tenant.Name]int{"acme": 501, "globex": 1}, 10000, []tenant.Name{"globex"}, []tenant.Name{"acme"}},
+		"all of all, large": {map[tenant.Name]int{"acme": 5000, "globex": 5000, "initech": 5000}, 15000, nil, []tenant.Name{"acme", "globex", "hooli"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGuards(c, DefaultOrphanLimit, "restart").orphans
+			if err := g.begin(tc.going, tc.all); (err == nil) != (tc.isNot == nil) {
+				t.Errorf("at the start: %v", err)
+			}
+			for _, n := range tc.may {
+				if err := g.allow(n, tc.all); err != nil {
+					t.Errorf("%s: %v", n, err)
+				}
+			}
+			for _, n := range tc.isNot {
+				if g.allow(n, tc.all) == nil {
+					t.Errorf("%s goes", n)
+				}
+			}
+		})
+	}
+	g := newGuards(c, DefaultOrphanLimit, "restart").orphans
+	count := func(n tenant.Name) (gone int) {
+		for range 100 {
+			if g.allow(n, 100) == nil {
+				gone++
+			}
+		}
+		return gone
+	}
+	if acme, globex, initech := count("acme"), count("globex"), count("initech"); acme != 25 || globex != 25 || initech != 0 {
+		t.Errorf("%d, %d and %d go", acme, globex, initech)
+	}
+	c.Step(orphanWindow + time.Second)
+	if hooli := count("hooli"); hooli != 25 || len(g.of) != 1 {
+		t.Errorf("after a while %d go, and something is known of %d tenants", hooli, len(g.of))
+	}
+}
+
+// TestHaltedAlone checks that what a tenant deletes while no syncer works keeps nothing of others on the host.
+func TestHaltedAlone(t *testing.T) {
+	globex := names.Namespace{Installation: "i", Tenant: "globex", TenantUID: "g", Name: "shop", UID: "gn"}
+	theirs := hostNamespace(globex, "")
+	theirs.UID, theirs.Annotations[boundAnnotation] = "gh", "true"
+	before := (&syncer{dns: newDNSService(nil, "")}).translated(spacePod(func(p *corev1.Pod) { p.Name, p.UID = "db-0", "before" }), translate.Home{Namespace: globex, HostUID: "gh"}, network.Open{})
+	before.UID, before.Status.Phase = "host-before", corev1.PodRunning
+	objects := []runtime.Object{hostSpace(), theirs, before, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "globex|shop", UID: "gn"}}}
+	for i := range 3 {
+		objects = append(objects, hostPod(spacePod(func(p *corev1.Pod) { p.Name, p.UID = fmt.Sprint("gone-", i), types.UID(fmt.Sprint(i)) }), onNode))
+	}
+	w := newWorld(t, objects...)
+	w.cache(w.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "globex", UID: "g"}})
+	if err := w.countOrphans(); err == nil || !strings.Contains(err.Error(), `3 of 4 objects on the host are made of what no space has, and are of the tenant "acme"`) {
+		t.Errorf("at the start: %v", err)
+	}
+	if err := w.syncPod(t.Context(), item{podItem, "globex", "globex|shop", "db-0"}); err != nil {
+		t.Error(err)
+	}
+	if err := w.syncPod(t.Context(), item{podItem, "acme", "acme|shop", "gone-0"}); err == nil {
+		t.Error("a pod of acme goes")
+	}
+	w.expect(nil, []string{"delete pods host-before"})
 }
 
 func TestDeletions(t *testing.T) {

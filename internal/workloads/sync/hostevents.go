@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// eventsPerMinute is how many events of the host a space is told in a minute.
+	// eventsPerMinute is how many events of the host a space is told in a minute, and how many that the syncer has to tell itself.
 	eventsPerMinute = 300
 	// eventAge is how old an event may be when a syncer that starts tells of it.
 	eventAge = time.Minute
@@ -29,20 +29,17 @@ const (
 // hostEvents are events of the host that are to be told in spaces: what a Reflector has read of them. None is
 // kept once it has been told.
 type hostEvents struct {
-	clock   clock.PassiveClock
 	enqueue func(*corev1.Event)
 
 	mu      sync.Mutex
 	pending map[item]*corev1.Event
-	// counts are how many each tenant was told since the beginning of a minute.
-	counts map[tenant.Name]int
-	minute time.Time
+	perMinute
 }
 
 var _ cache.ReflectorStore = &hostEvents{}
 
 func newHostEvents(c clock.PassiveClock, enqueue func(*corev1.Event)) *hostEvents {
-	return &hostEvents{clock: c, enqueue: enqueue, pending: map[item]*corev1.Event{}, counts: map[tenant.Name]int{}}
+	return &hostEvents{enqueue: enqueue, pending: map[item]*corev1.Event{}, perMinute: perMinute{clock: c}}
 }
 
 // watchEvents watches the host's events of pods until ctx ends.
@@ -123,15 +120,25 @@ func (s *syncer) putEvent(ctx context.Context, event *corev1.Event) error {
 	return nil
 }
 
+// perMinute bounds how many events each tenant is told in a minute.
+type perMinute struct {
+	clock clock.PassiveClock
+
+	countsMu sync.Mutex
+	// counts are how many each tenant was told since the beginning of a minute.
+	counts map[tenant.Name]int
+	minute time.Time
+}
+
 // allow counts an event of a tenant, and reports whether it is within the limit.
-func (e *hostEvents) allow(n tenant.Name) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if now := e.clock.Now(); now.Sub(e.minute) > time.Minute {
-		e.minute, e.counts = now, map[tenant.Name]int{}
+func (p *perMinute) allow(n tenant.Name) bool {
+	p.countsMu.Lock()
+	defer p.countsMu.Unlock()
+	if now := p.clock.Now(); p.counts == nil || now.Sub(p.minute) > time.Minute {
+		p.minute, p.counts = now, map[tenant.Name]int{}
 	}
-	e.counts[n]++
-	return e.counts[n] <= eventsPerMinute
+	p.counts[n]++
+	return p.counts[n] <= eventsPerMinute
 }
 
 func (e *hostEvents) put(i item, event *corev1.Event) {

@@ -100,7 +100,7 @@ func (s *syncer) whyNotOnHost(rules translate.Rules, ingress, there *networkingv
 // placeIngress makes the host's Ingress what the space's is, after the certificates that it names, and the status of the
 // space's what the host says.
 func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace, ingress, there *networkingv1.Ingress, rules translate.Rules) error {
-	if waits, err := s.ensureNamed(ctx, i, home, ingress.CreationTimestamp, certificatesOf(ingress)); err != nil || waits {
+	if waits, err := s.ensureNamed(ctx, i, home, s.copiesOf(home), ingress.CreationTimestamp, certificatesOf(ingress)); err != nil || waits {
 		return err
 	}
 	wanted := rules.Ingress(ingress, home)
@@ -159,7 +159,7 @@ func (s *syncer) removeIngress(ctx context.Context, i item, home names.Namespace
 		return fmt.Errorf("looking whether an Ingress is gone: %w", err)
 	}
 	if _, seen := s.deleted.of(uid); !seen {
-		if err := s.orphans.allow(s.hostState.objects()); err != nil {
+		if err := s.orphans.allow(i.tenant, s.hostState.objects()); err != nil {
 			return err
 		}
 	}
@@ -190,8 +190,17 @@ func (s *syncer) certificate(n tenant.Name, secret *corev1.Secret) (map[string][
 	return data, nil
 }
 
-// tellOfCertificate says of the Ingresses that name a certificate why the host does not get it.
-func (s *syncer) tellOfCertificate(ctx context.Context, ref reference, why unfitError) error {
+// tellOfCertificate says of an Ingress why the host does not get a certificate that it names.
+func (s *syncer) tellOfCertificate(ctx context.Context, i item, ref reference, why error) error {
+	ingress, err := s.ingresses.Ingresses(i.namespace).Get(i.name)
+	if err != nil {
+		return err
+	}
+	return s.tellRefused(ctx, ingress, fmt.Sprintf("the host cluster does not get the Secret %q: %v", ref.name, why))
+}
+
+// tellAllOfCertificate says so of all Ingresses that name it.
+func (s *syncer) tellAllOfCertificate(ctx context.Context, ref reference, why error) error {
 	all, err := s.ingresses.Ingresses(ref.namespace).List(labels.Everything())
 	if err != nil {
 		return err
@@ -200,7 +209,7 @@ func (s *syncer) tellOfCertificate(ctx context.Context, ref reference, why unfit
 		return !slices.Contains(translate.CertificatesOf(&ingress.Spec), ref.name)
 	})
 	for _, ingress := range all[:min(len(all), maxIngresses)] {
-		err = errors.Join(err, s.tellRefused(ctx, ingress, fmt.Sprintf("the host cluster does not get the Secret %q: %v", ref.name, why)))
+		err = errors.Join(err, s.tellOfCertificate(ctx, item{kind: ingressItem, namespace: ingress.Namespace, name: ingress.Name}, ref, why))
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/util/cert"
@@ -107,8 +108,11 @@ func TestIngresses(t *testing.T) {
 		"one that is served at many":  {ingress: spaceIngress(nil), before: withHost(servedAtMany), inSpace: []string{"patch ingresses/status"}, host: "shop.acme.example.com"},
 		"one that is known as served": {ingress: spaceIngress(served), before: withHost(served), host: "shop.acme.example.com"},
 		"one that was made again":     {ingress: spaceIngress(func(i *networkingv1.Ingress) { i.UID = "next" }), before: withHost(nil), onHost: []string{"update ingresses"}, host: "shop.acme.example.com"},
-		"one that is ending":          {ingress: spaceIngress(func(i *networkingv1.Ingress) { i.DeletionTimestamp = new(metav1.Now()) })},
-		"one that must not be there":  {ingress: spaceIngress(func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "shop.globex.example.com" }), inSpace: []string{"create events"}},
+		"one whose predecessor is served": {
+			ingress: spaceIngress(func(i *networkingv1.Ingress) { i.UID = "next" }), before: withHost(served), onHost: []string{"update ingresses"}, host: "shop.acme.example.com",
+		},
+		"one that is ending":         {ingress: spaceIngress(func(i *networkingv1.Ingress) { i.DeletionTimestamp = new(metav1.Now()) })},
+		"one that must not be there": {ingress: spaceIngress(func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "shop.globex.example.com" }), inSpace: []string{"create events"}},
 		"one that becomes another's": {
 			ingress: spaceIngress(func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "shop.globex.example.com" }),
 			before:  withHost(nil), inSpace: []string{"create events"}, onHost: []string{"delete ingresses hi"},
@@ -217,8 +221,8 @@ func TestIngressCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expect(nil, []string{"create secrets", "create ingresses"})
-	ref, in := reference{certificateItem, "acme|shop", "cert"}, w.copies.of(home.Host())
-	in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy"} // the fake gives no UIDs
+	ref, in := reference{certificateItem, "acme|shop", "cert"}, w.copiesOf(home)
+	in.have[ref] = copied{in.have[ref].version, in.have[ref].hash, "copy", nil} // the fake gives no UIDs
 	got, err := w.onHost.CoreV1().Secrets(home.Host()).Get(t.Context(), "tnc-cert", metav1.GetOptions{})
 	if err != nil || got.Type != corev1.SecretTypeTLS || len(got.Data) != 2 {
 		t.Errorf("got %+v, %v", got, err)
@@ -234,13 +238,61 @@ func TestIngressCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expect([]string{"create events"}, nil)
-	if _, left := in.have[ref]; left {
+	if in.have[ref].uid != "" {
 		t.Error("a certificate for a name that the Tenant has not any more is on the host")
 	}
 	w.may(v1alpha1.Workloads{})
 	w.ingressChanged(secured)
 	if w.references.has(ref) {
 		t.Error("the Secret of an Ingress that is not to be on the host is named")
+	}
+}
+
+// TestUnfitCertificate checks that each Ingress is told once why the host does not get a version of its certificate, which is read once.
+func TestUnfitCertificate(t *testing.T) {
+	of := func(name string) *networkingv1.Ingress {
+		return spaceIngress(func(i *networkingv1.Ingress) {
+			i.Name, i.UID, i.Spec.TLS = name, types.UID(name), []networkingv1.IngressTLS{{Hosts: []string{"shop.acme.example.com"}, SecretName: "cert"}}
+		})
+	}
+	cert := func(version string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cert", Namespace: "acme|shop", UID: "cu", ResourceVersion: version}, Type: corev1.SecretTypeTLS, Data: pair(t, "shop.globex.example.com")}
+	}
+	w := newWorld(t, hostSpace(), of("a"), of("b"), cert("1"))
+	w.may(hasNames)
+	for _, name := range []string{"a", "b", "a", "b"} {
+		w.ingressChanged(of(name))
+		if err := w.syncIngress(t.Context(), item{ingressItem, "acme", "acme|shop", name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reads := func() (n int) {
+		for _, action := range w.space.Actions() {
+			if action.Matches("get", "secrets") {
+				n++
+			}
+		}
+		return n
+	}
+	if n := reads(); n != 1 {
+		t.Errorf("it is read %d times", n)
+	}
+	if told := did(w.space); len(told) != 2 {
+		t.Errorf("did %v", told)
+	}
+	w.space.ClearActions()
+	if err := w.space.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), cert("2"), "acme|shop"); err != nil {
+		t.Fatal(err)
+	}
+	w.see(cert("2"))
+	if err := w.syncCopy(t.Context(), item{certificateItem, "acme", "acme|shop", "cert"}); err != nil || reads() != 1 || len(did(w.space)) > 0 {
+		t.Errorf("another version is read %d times, %v", reads(), err)
+	}
+	in, ref := w.copiesOf(home), reference{certificateItem, "acme|shop", "cert"}
+	w.ingressGone(of("a"), true)
+	w.ingressGone(of("b"), true)
+	if err := w.syncCopy(t.Context(), item{certificateItem, "acme", "acme|shop", "cert"}); err != nil || len(in.have) > 0 {
+		t.Errorf("what nobody names is known: %v, %v", in.have[ref], err)
 	}
 }
 

@@ -190,8 +190,8 @@ func (s *syncer) ensureCanaries(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if found.Labels[names.InstallationLabel] != s.installation {
-		return fmt.Errorf("the host's namespace %q is not of this installation; whoever administers the host is to remove it", name)
+	if found.Labels[names.InstallationLabel] != s.installation || names.OwnerOfNamespace(found.Labels) != names.OwnerOfNamespace(marks) {
+		return fmt.Errorf("the host's namespace %q is not of this syncer; whoever administers the host is to remove it", name)
 	}
 	if found.Annotations[boundAnnotation] == "" {
 		if err := s.bindNamespace(ctx, found); err != nil {

@@ -83,7 +83,7 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 	case !ok || has != home || names.OwnerOfNamespace(found.Labels) != names.OwnerOfNamespace(wanted.Labels):
 		return "", s.giveAnotherName(ctx, home)
 	case found.DeletionTimestamp != nil:
-		return "", errNamespace("its namespace on the host cluster is being deleted; the pod waits for that")
+		return "", errNamespace("its namespace on the host cluster is being deleted; what is in it waits for that")
 	}
 	if found.Annotations[boundAnnotation] == "" {
 		if err := s.bindNamespace(ctx, found); err != nil {
@@ -124,7 +124,7 @@ func (s *syncer) giveAnotherName(ctx context.Context, home names.Namespace) erro
 	if _, err := s.spaces.CoreV1().Namespaces().Patch(ctx, home.Flat().String(), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("giving the namespace another name on the host: %w", err)
 	}
-	return errNamespace("somebody else has the name of its namespace on the host cluster; the pod waits until it has another one")
+	return errNamespace("somebody else has the name of its namespace on the host cluster; what is in it waits until it has another one")
 }
 
 // hasBegun reports whether a pod or claim in a namespace of a space has been on the host.
@@ -358,7 +358,7 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 			return fmt.Errorf("the host's namespace %q is of one that is not in its space, and that nobody was seen to delete: "+
 				"the %d claims in it have stored something, so it stays, until whoever administers the host deletes it", found.Name, stored)
 		}
-		if err := s.orphans.allow(s.hostState.objects()); err != nil {
+		if err := s.orphans.allow(of.Tenant, s.hostState.objects()); err != nil {
 			return err
 		}
 	}

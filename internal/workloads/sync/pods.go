@@ -142,7 +142,7 @@ func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace
 	if err != nil {
 		return err
 	}
-	if waits, err := s.ensureCopies(ctx, pod, home); err != nil || waits {
+	if waits, err := s.ensureCopies(ctx, pod, home, s.copies.of(home.Host(), hostUID)); err != nil || waits {
 		return err
 	}
 	i := itemOf(pod)
@@ -369,7 +369,7 @@ func (s *syncer) removeOrphan(ctx context.Context, i item, host *corev1.Pod) err
 		return fmt.Errorf("looking whether a pod is gone: %w", err)
 	}
 	if !ok {
-		if err := s.orphans.allow(s.hostState.objects()); err != nil {
+		if err := s.orphans.allow(i.tenant, s.hostState.objects()); err != nil {
 			return err
 		}
 	}

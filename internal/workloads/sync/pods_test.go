@@ -26,6 +26,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
@@ -455,7 +456,7 @@ func TestPods(t *testing.T) {
 		"what halted at the start": {
 			objects: []runtime.Object{hostSpace(), hostPod(old, nil)},
 			before: func(w *world) {
-				if w.orphans.begin(3, 3) == nil {
+				if w.orphans.begin(map[tenant.Name]int{"acme": 3}, 3) == nil {
 					w.t.Error("three of three may go")
 				}
 			},
@@ -609,7 +610,7 @@ func TestSurplus(t *testing.T) {
 	if err := w.look(); !errors.Is(err, errSurplus) {
 		t.Errorf("got %v where they are over", err)
 	}
-	w.expect([]string{"patch pods/status", "create events"}, nil)
+	w.expect([]string{"patch pods/status"}, nil)
 	others(fewSurplus, spacePod(nil))
 	w.surplus.note(item{podItem, "globex", "globex|shop", "x"}, nil, []*corev1.Pod{hostPod(spacePod(nil), nil)})
 	if err := w.look(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -333,6 +334,21 @@ func TestCanaries(t *testing.T) {
 				t.Errorf("pods are left: %v, %v", left.Items, err)
 			}
 		})
+	}
+}
+
+// TestForeignCanaries checks that canaries run in no namespace that is the syncer's of another owner.
+func TestForeignCanaries(t *testing.T) {
+	for name, of := range map[string]names.Owner{"another's": {Namespace: "acme", ControlPlane: "theirs"}, "nobody's": {}} {
+		w := newWorld(t)
+		w.owner = names.Owner{Namespace: "acme", ControlPlane: "ours"}
+		marks := map[string]string{names.InstallationLabel: "i"}
+		maps.Copy(marks, of.Labels())
+		w.add(w.onHost, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: names.Canaries("i"), Labels: marks}})
+		if err := w.ensureCanaries(t.Context(), names.Canaries("i")); err == nil || !strings.Contains(err.Error(), "is not of this syncer") {
+			t.Errorf("in %s: %v", name, err)
+		}
+		w.expect(nil, []string{"create namespaces"})
 	}
 }
 

@@ -182,7 +182,7 @@ func (s *syncer) removeService(ctx context.Context, i item, host *corev1.Service
 		return fmt.Errorf("looking whether a Service is gone: %w", err)
 	}
 	if !seen {
-		if err := s.orphans.allow(s.hostState.objects()); err != nil {
+		if err := s.orphans.allow(i.tenant, s.hostState.objects()); err != nil {
 			return err
 		}
 	}

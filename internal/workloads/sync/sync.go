@@ -154,11 +154,12 @@ type notes struct {
 	idle       *idleSince
 	making     *idleSince
 	governed   *governed
+	told       *told
 }
 
 func newNotes(c clock.Clock) notes {
 	return notes{
-		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(),
+		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), told: newTold(c),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking),
 	}
 }
@@ -403,16 +404,16 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 	}
 }
 
-// countOrphans stops the deletion of orphans before the first one goes, if there are too many.
+// countOrphans stops the deletion of orphans before the first one goes, if there are too many in all, or of a tenant.
 func (s *syncer) countOrphans() error {
-	orphans := 0
+	orphans := map[tenant.Name]int{}
 	count := func(host metav1.Object, find func(namespace, name string) (metav1.Object, error)) {
 		of, name, ok := s.hostState.ours(host)
 		if !ok {
 			return
 		}
 		if found, err := find(of.Flat().String(), name); err != nil || found.GetUID() != uidOf(host) {
-			orphans++
+			orphans[of.Tenant]++
 		}
 	}
 	for _, obj := range s.hostState.pods.GetIndexer().List() {

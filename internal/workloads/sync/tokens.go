@@ -128,7 +128,7 @@ func (s *syncer) putTokens(ctx context.Context, home names.Namespace, pod *corev
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: host}},
 	}
 	meta.Annotations[renewAnnotation] = made.renew.UTC().Format(time.RFC3339)
-	in := s.copies.of(home.Host())
+	in := s.copiesOf(home)
 	written, err := s.putCopy(ctx, secretItem, meta, content{binary: made.data, secretType: corev1.SecretTypeOpaque}, copied{uid: has.uid})
 	if err != nil {
 		if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
@@ -144,7 +144,7 @@ func (s *syncer) putTokens(ctx context.Context, home names.Namespace, pod *corev
 
 // tokensOf returns what is known of the Secret of a pod, nothing if there is none.
 func (s *syncer) tokensOf(ctx context.Context, home names.Namespace, pod types.UID) (tokenSecret, error) {
-	in := s.copies.of(home.Host())
+	in := s.copiesOf(home)
 	in.mu.Lock()
 	defer s.wakeAskers(in)
 	defer in.mu.Unlock()

@@ -234,7 +234,7 @@ func TestForgottenTokens(t *testing.T) {
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
-	in := w.copies.of(home.Host())
+	in := w.copiesOf(home)
 	host := hostPod(spacePod(withTokens), func(p *corev1.Pod) { p.UID = "another" })
 	w.hostPodGone(host, true)
 	if in.tokens.get("p").owner != "host-p" {
