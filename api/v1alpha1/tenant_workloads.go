@@ -32,13 +32,16 @@ func (w *Workloads) lists(wanted *Workloads) string {
 			return fmt.Sprintf("Ingresses of Tenants of this host may not name %q", name)
 		}
 	}
-	for what, keys := range map[string][2][]string{
-		"classes that Ingresses": {wanted.IngressClasses, most.IngressClasses}, "annotations that Ingresses": {wanted.IngressAnnotations, most.IngressAnnotations},
-		"annotations that load balancers": {wanted.LoadBalancerAnnotations, most.LoadBalancerAnnotations},
+	for _, list := range []struct {
+		what         string
+		wanted, most []string
+	}{
+		{"classes that Ingresses", wanted.IngressClasses, most.IngressClasses}, {"annotations that Ingresses", wanted.IngressAnnotations, most.IngressAnnotations},
+		{"annotations that load balancers", wanted.LoadBalancerAnnotations, most.LoadBalancerAnnotations},
 	} {
-		for _, key := range keys[0] {
-			if !slices.Contains(keys[1], key) {
-				return fmt.Sprintf("%q is not one of the %s of Tenants of this host may have", key, what)
+		for _, key := range list.wanted {
+			if !slices.Contains(list.most, key) {
+				return fmt.Sprintf("%q is not one of the %s of Tenants of this host may have", key, list.what)
 			}
 		}
 	}

@@ -194,12 +194,26 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/writebudget.go", `	s.options.SetVariables(whole, pod, services)
 `, `	_ = services
 `},
+	{"a load balancer does not ask for the address of one before it", by("internal/workloads/translate", "TestAddressOfBefore"),
+		"internal/workloads/translate/service.go", `if wanted.Spec.Type == corev1.ServiceTypeLoadBalancer && there.Spec.Type != corev1.ServiceTypeLoadBalancer {`, `if false {`},
+	{"components know which addresses are taken by their labels", by("internal/workloads/translate", "TestKeepsLabelsOfComponents"),
+		"internal/workloads/translate/annotations.go", `	keep(wanted.GetLabels(), there.GetLabels(), serviceLabels)
+`, ``},
+	{"no other node port is taken after the grant", by("internal/workloads/translate", "TestNodePortsAfterTheGrant"),
+		"internal/workloads/translate/service.go", `	if !r.NodePorts {
+		errs = append(errs, checkMoreNodePorts`, `	if false {
+		errs = append(errs, checkMoreNodePorts`},
+	{"what is a load balancer in the space alone gets none without a grant", by("internal/workloads/sync", "TestNoneOnTheHostYet"),
+		"internal/workloads/sync/services.go", `rules.LoadBalancers || host.Spec.Type == corev1.ServiceTypeLoadBalancer`, `true`},
+	{"a name is one up to a NUL", by("internal/workloads/translate", "TestCertificate"),
+		"internal/workloads/translate/certificate.go", `	name, _, _ = strings.Cut(name, "\x00")
+`, ``},
 	{"all common names of a certificate are looked at", by("internal/workloads/translate", "TestCertificate"),
 		"internal/workloads/translate/certificate.go", `range certificate.Subject.Names {`, `range certificate.Subject.Names[max(0, len(certificate.Subject.Names)-1):] {`},
 	{"load balancers are of Tenants that may have some", bySpec("test/integration/workloads", "make them for Tenants with a grant alone"),
 		"config/workloads/policy.yaml", `object.spec.?type.orValue('') != 'LoadBalancer' ||`, `true ||`},
 	{"load balancers have no address of a thief's choice", bySpec("test/integration/workloads", "make them for Tenants with a grant alone"),
-		"config/workloads/policy.yaml", ` && object.spec.?loadBalancerIP.orValue('') == '' &&`, ` &&`},
+		"config/workloads/policy.yaml", `['', request.operation == 'UPDATE' ? oldObject.spec.?loadBalancerIP.orValue('') : '']`, `['', object.spec.?loadBalancerIP.orValue('')]`},
 	{"what has grown while it waited counts as what it is", by("internal/workloads/sync", "TestWriteBudgetOfGrown"),
 		"internal/workloads/sync/writebudget.go", `	more := size - before.size //`, `	more := (size - before.size) * min(1, 1-before.size) //`},
 	{"pods that are made wait", by("internal/workloads/sync", "TestPacedCreations"),
@@ -691,7 +705,7 @@ var workloadsTable = []mutant{
 	{"a host's Tenants have no load balancers by themselves", by("api/v1alpha1", "TestTenantLimits"),
 		"api/v1alpha1/tenant_limits.go", `wanted.LoadBalancers != LoadBalancersRefused && (l.Workloads`, `false && (l.Workloads`},
 	{"a host's Tenants have annotations of load balancers of its limits", by("api/v1alpha1", "TestTenantLimits"),
-		"api/v1alpha1/tenant_workloads.go", `{wanted.LoadBalancerAnnotations, most.LoadBalancerAnnotations}`, `{nil, nil}`},
+		"api/v1alpha1/tenant_workloads.go", `wanted.LoadBalancerAnnotations, most.LoadBalancerAnnotations}`, `nil, nil}`},
 	{"certificates are for names of the tenant", by("internal/workloads/translate", "TestCertificate"),
 		"internal/workloads/translate/certificate.go", `		if !v1alpha1.HasHostName(r.HostNames, plainName(name)) {`, `		if !v1alpha1.HasHostName(r.HostNames, "a.acme.example.com") {`},
 	{"common names are names", by("internal/workloads/translate", "TestCertificate"),
@@ -723,7 +737,7 @@ var workloadsTable = []mutant{
 	{"a host's Tenants have names of its limits", by("api/v1alpha1", "TestTenantLimits"),
 		"api/v1alpha1/tenant_workloads.go", `		if !HasHostName(most.HostNames, name) {`, `		if false {`},
 	{"a host's Tenants have classes and annotations of its limits", by("api/v1alpha1", "TestTenantLimits"),
-		"api/v1alpha1/tenant_workloads.go", `			if !slices.Contains(keys[1], key) {`, `			if false {`},
+		"api/v1alpha1/tenant_workloads.go", `			if !slices.Contains(list.most, key) {`, `			if false {`},
 	{"a host runs no more than spaces count", by("internal/workloads/sync", "TestSurplus"),
 		"internal/workloads/sync/surplus.go", `b.surplus >= max(fewSurplus, b.counted) {`, `false {`},
 	{"what is over is not counted", by("internal/workloads/sync", "TestSurplus"),

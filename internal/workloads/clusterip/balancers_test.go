@@ -122,7 +122,7 @@ func TestChangeLoadBalancer(t *testing.T) {
 			w.expect(want...)
 			host = w.onTheHost()
 			keepsClass := host.Spec.LoadBalancerClass != nil && *host.Spec.LoadBalancerClass == "example.com/x"
-			if host.Spec.Type != tc.left || len(host.Finalizers) != 1 || host.Annotations["example.com/from"] != "pool" ||
+			if host.Spec.Type != tc.left || len(host.Finalizers) != 1 || (host.Annotations["example.com/from"] == "pool") != (tc.from != nil) ||
 				keepsClass != (tc.from != nil && tc.left == corev1.ServiceTypeLoadBalancer) {
 				t.Errorf("the host's is %+v", host)
 			}

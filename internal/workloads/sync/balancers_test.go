@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
@@ -172,4 +173,54 @@ func TestLoadBalancersGranted(t *testing.T) {
 		w.queue.Done(i)
 	}
 	t.Error("they are not looked at")
+}
+
+// TestAddressOfNone checks that a Service shows no address whose host's is gone and is not made again: it may be another's by then.
+func TestAddressOfNone(t *testing.T) {
+	w := newWorld(t, hostSpace(), balanced(addressed("192.0.2.7")))
+	w.may(v1alpha1.Workloads{})
+	if err := w.lookAtService(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.space.CoreV1().Services("acme|shop").Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Status.LoadBalancer.Ingress) > 0 {
+		t.Errorf("still %v, conditions %v", got.Status.LoadBalancer.Ingress, got.Status.Conditions)
+	}
+}
+
+// TestNoneOnTheHostYet checks that what is a load balancer in the space alone gets none without a grant.
+func TestNoneOnTheHostYet(t *testing.T) {
+	w := newWorld(t, hostSpace(), balanced(func(s *corev1.Service) { s.Annotations = nil }))
+	w.may(v1alpha1.Workloads{})
+	onHostBalanced(w, spaceService(nil), nil)
+	if err := w.lookAtService(); err != nil {
+		t.Fatal(err)
+	}
+	host, err := w.onHost.CoreV1().Services(home.Host()).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		t.Errorf("the host's is a load balancer; label: %q", w.wantedNamespace(home, tenantWith(v1alpha1.Workloads{})).Labels[names.LoadBalancersLabel])
+	}
+}
+
+// TestLabelsOfComponents checks that a change leaves the label by which a component knows its own.
+func TestLabelsOfComponents(t *testing.T) {
+	w := newWorld(t, hostSpace(), balanced(func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "other"} }))
+	w.may(mayBalance)
+	onHostBalanced(w, balanced(nil), func(s *corev1.Service) { s.Labels["implementation"] = "kube-vip" })
+	if err := w.lookAtService(); err != nil {
+		t.Fatal(err)
+	}
+	host, err := w.onHost.CoreV1().Services(home.Host()).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host.Labels["implementation"] == "" {
+		t.Errorf("labels are %v", host.Labels)
+	}
 }

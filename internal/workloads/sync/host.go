@@ -208,7 +208,10 @@ func slim(obj any) (any, error) {
 		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, Tolerations: o.Spec.Tolerations, EphemeralContainers: slimDebuggers(o.Spec.EphemeralContainers)}
 	case *corev1.Service:
 		o.ManagedFields, o.OwnerReferences, o.Status.Conditions = nil, nil, nil
-		chosen := corev1.ServiceSpec{ClusterIPs: o.Spec.ClusterIPs, HealthCheckNodePort: o.Spec.HealthCheckNodePort, LoadBalancerClass: o.Spec.LoadBalancerClass}
+		chosen := corev1.ServiceSpec{
+			Type: o.Spec.Type, ClusterIPs: o.Spec.ClusterIPs, HealthCheckNodePort: o.Spec.HealthCheckNodePort,
+			LoadBalancerClass: o.Spec.LoadBalancerClass, LoadBalancerIP: o.Spec.LoadBalancerIP,
+		}
 		for i := range o.Spec.Ports {
 			chosen.Ports = append(chosen.Ports, corev1.ServicePort{NodePort: o.Spec.Ports[i].NodePort})
 		}

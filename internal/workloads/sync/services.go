@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +63,7 @@ func (s *syncer) syncService(ctx context.Context, i item) error {
 		s.routing.drop(i)
 		s.small.drop(i)
 	case host == nil && service.DeletionTimestamp == nil:
-		errs = append(errs, s.placeService(ctx, i, service))
+		errs = append(errs, s.showService(ctx, service, &corev1.Service{}), s.placeService(ctx, i, service))
 	case host != nil && host.DeletionTimestamp == nil:
 		errs = append(errs, s.showService(ctx, service, host), s.followService(ctx, i, service, host))
 	}
@@ -136,7 +137,9 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 		return nil
 	}
 	s.making.forget(string(host.UID))
-	rules.NodePorts, rules.LoadBalancers = true, true // what there is stays
+	// What there is on the host stays.
+	rules.LoadBalancers = rules.LoadBalancers || host.Spec.Type == corev1.ServiceTypeLoadBalancer
+	rules.NodePorts = rules.NodePorts || slices.ContainsFunc(host.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort != 0 })
 	if errs := rules.CheckService(service); len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
 	}

@@ -54,14 +54,19 @@ func copyAnnotations(host, from map[string]string, granted []string) {
 	}
 }
 
-// KeepOthers keeps the finalizers and annotations that components of the host have put on an object of the host, which is to be
-// as wanted.
+// KeepOthers keeps the finalizers, annotations and labels that components of the host have put on an object of the host, which
+// is to be as wanted.
 func KeepOthers(wanted, there metav1.Object) {
 	wanted.SetFinalizers(there.GetFinalizers())
-	annotations, ours := wanted.GetAnnotations(), strings.Split(there.GetAnnotations()[names.KeysAnnotation], ",")
-	for key, value := range there.GetAnnotations() {
-		if _, ok := annotations[key]; !ok && !strings.HasPrefix(key, names.Prefix) && !slices.Contains(ours, key) {
-			annotations[key] = value
+	ours := strings.Split(there.GetAnnotations()[names.KeysAnnotation], ",")
+	keep(wanted.GetAnnotations(), there.GetAnnotations(), ours)
+	keep(wanted.GetLabels(), there.GetLabels(), serviceLabels)
+}
+
+func keep(wanted, there map[string]string, ours []string) {
+	for key, value := range there {
+		if _, ok := wanted[key]; !ok && !strings.HasPrefix(key, names.Prefix) && !slices.Contains(ours, key) {
+			wanted[key] = value
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -105,7 +106,9 @@ func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(n
 // otherLetters are those that names of hosts do not have, and that programs compare nevertheless: asterisks wherever, and underscores.
 var otherLetters = strings.NewReplacer("*", "x", "_", "x")
 
-// isHostName reports whether a name can be one of hosts to any program.
+// isHostName reports whether a name can be one of hosts to any program. Some read a name up to a NUL, and others trim it.
 func isHostName(name string) bool {
+	name, _, _ = strings.Cut(name, "\x00")
+	name = strings.TrimFunc(name, func(r rune) bool { return r == '-' || unicode.IsSpace(r) || unicode.IsControl(r) })
 	return len(validation.IsDNS1123Subdomain(otherLetters.Replace(plainName(name)))) == 0
 }

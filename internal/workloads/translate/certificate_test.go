@@ -69,10 +69,13 @@ func TestCertificate(t *testing.T) {
 		"another's as one of two common names": {of: func(c *x509.Certificate) {
 			c.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: oidCommonName, Value: "shop.globex.example.com"}, {Type: oidCommonName, Value: "Acme Corp"}}
 		}, want: "shop.globex.example.com"},
-		"an address":     {of: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} }, want: "an IP address"},
-		"none":           {change: func(data map[string][]byte) { delete(data, "tls.crt") }, want: "tls.crt has no certificate"},
-		"no key":         {change: func(data map[string][]byte) { delete(data, "tls.key") }, want: "tls.key has no private key"},
-		"something else": {change: func(data map[string][]byte) { data["tls.crt"] = block("TRUSTED CERTIFICATE", []byte("x")) }, want: "something else than certificates"},
+		"another's before a NUL":   {of: common("shop.globex.example.com\x00.acme.example.com"), want: "shop.globex.example.com"},
+		"another's before a space": {of: common("shop.globex.example.com "), want: "shop.globex.example.com"},
+		"another's behind a dash":  {of: common("-shop.globex.example.com"), want: "shop.globex.example.com"},
+		"an address":               {of: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} }, want: "an IP address"},
+		"none":                     {change: func(data map[string][]byte) { delete(data, "tls.crt") }, want: "tls.crt has no certificate"},
+		"no key":                   {change: func(data map[string][]byte) { delete(data, "tls.key") }, want: "tls.key has no private key"},
+		"something else":           {change: func(data map[string][]byte) { data["tls.crt"] = block("TRUSTED CERTIFICATE", []byte("x")) }, want: "something else than certificates"},
 		"another's under another name": {change: func(data map[string][]byte) {
 			data["tls.crt"] = append(bytes.ReplaceAll(other["tls.crt"], []byte("CERTIFICATE"), []byte("X509 CERTIFICATE")), data["tls.crt"]...)
 		}, want: "something else than certificates"},

@@ -83,9 +83,35 @@ func (r Rules) checkBalancer(service *corev1.Service, path *field.Path) field.Er
 // are not granted any more, are among it: the change would take them away there.
 func (r Rules) CheckServiceChange(service, before *corev1.Service) field.ErrorList {
 	was := r.CheckService(before)
-	return slices.DeleteFunc(r.CheckService(service), func(e *field.Error) bool {
+	errs := slices.DeleteFunc(r.CheckService(service), func(e *field.Error) bool {
 		return !strings.HasPrefix(e.Field, annotationsPath) && slices.ContainsFunc(was, func(b *field.Error) bool { return b.Field == e.Field && b.Detail == e.Detail })
 	})
+	if !r.NodePorts {
+		errs = append(errs, checkMoreNodePorts(&service.Spec, &before.Spec)...)
+	}
+	return errs
+}
+
+// checkMoreNodePorts refuses node ports that a Service has not had.
+func checkMoreNodePorts(spec, before *corev1.ServiceSpec) (errs field.ErrorList) {
+	path, with := field.NewPath("spec", "ports"), 0
+	for i := range spec.Ports {
+		port := spec.Ports[i].NodePort
+		if port != 0 && !slices.ContainsFunc(before.Ports, func(p corev1.ServicePort) bool { return p.NodePort == port }) {
+			errs = append(errs, noNodePorts(path.Index(i).Child("nodePort"), "remove it"))
+		}
+	}
+	for i := range before.Ports {
+		if before.Ports[i].NodePort != 0 {
+			with++
+		}
+	}
+	allocates := spec.Type == corev1.ServiceTypeNodePort ||
+		spec.Type == corev1.ServiceTypeLoadBalancer && (spec.AllocateLoadBalancerNodePorts == nil || *spec.AllocateLoadBalancerNodePorts)
+	if allocates && len(spec.Ports) > with {
+		errs = append(errs, noNodePorts(path, fmt.Sprintf("have at most the %d ports that have one", with)))
+	}
+	return errs
 }
 
 // Service returns the Service of the host for one of a space, which Rules.CheckService has nothing against. It asks for
@@ -116,10 +142,19 @@ func (r Rules) Service(service *corev1.Service, home names.Namespace) *corev1.Se
 }
 
 // KeepHosts keeps what components of the host have put on its Service, which is to be as wanted: also the class of a load
-// balancer, which does not change any more when a webhook has chosen it.
+// balancer, which does not change any more when a webhook has chosen it, and its address. What there is on a Service without a
+// load balancer is of one that it had before: an address in it may be another's by now.
 func KeepHosts(wanted, there *corev1.Service) {
+	if wanted.Spec.Type == corev1.ServiceTypeLoadBalancer && there.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		wanted.Finalizers = there.Finalizers
+		return
+	}
 	KeepOthers(wanted, there)
-	if wanted.Spec.Type == corev1.ServiceTypeLoadBalancer && wanted.Spec.LoadBalancerClass == nil {
+	if wanted.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	wanted.Spec.LoadBalancerIP = there.Spec.LoadBalancerIP
+	if wanted.Spec.LoadBalancerClass == nil {
 		wanted.Spec.LoadBalancerClass = there.Spec.LoadBalancerClass
 	}
 }
@@ -131,7 +166,13 @@ func serviceHash(host *corev1.Service) string {
 	for i := range spec.Ports {
 		spec.Ports[i].NodePort = 0
 	}
-	hashed := map[string]any{"labels": host.Labels, "spec": spec}
+	labels := map[string]string{names.InstallationLabel: host.Labels[names.InstallationLabel]} // others are the host's components'
+	for _, key := range serviceLabels {
+		if value, ok := host.Labels[key]; ok {
+			labels[key] = value
+		}
+	}
+	hashed := map[string]any{"labels": labels, "spec": spec}
 	if name, ok := host.Annotations[names.ExternalNameAnnotation]; ok {
 		hashed["externalName"] = name
 	}

@@ -241,3 +241,57 @@ func TestGiven(t *testing.T) {
 		}
 	}
 }
+
+// TestKeepsLabelsOfComponents checks that a change takes nothing from a component by which it knows which addresses are taken.
+func TestKeepsLabelsOfComponents(t *testing.T) {
+	rules := Rules{LoadBalancers: true}
+	there := rules.Service(balanced(nil), home.Namespace)
+	there.Labels["implementation"] = "kube-vip"
+	there.Annotations["kube-vip.io/loadbalancerIPs"] = "192.0.2.7"
+	there.Spec.LoadBalancerIP = "192.0.2.7"
+	wanted := rules.Service(balanced(func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "other"} }), home.Namespace)
+	KeepHosts(wanted, there)
+	if wanted.Labels["implementation"] == "" {
+		t.Errorf("the component's label is gone, its annotation is %q", wanted.Annotations["kube-vip.io/loadbalancerIPs"])
+	}
+	if wanted.Spec.LoadBalancerIP == "" {
+		t.Error("the component's spec.loadBalancerIP is gone")
+	}
+}
+
+// TestAddressOfBefore checks that a load balancer does not ask for the address that one before it had, and that is another's by now.
+func TestAddressOfBefore(t *testing.T) {
+	rules := Rules{LoadBalancers: true}
+	there := rules.Service(balanced(nil), home.Namespace)
+	there.Annotations["kube-vip.io/loadbalancerIPs"] = "192.0.2.7"
+	cluster := rules.Service(spaceService(nil), home.Namespace)
+	KeepHosts(cluster, there)
+	again := rules.Service(balanced(nil), home.Namespace)
+	KeepHosts(again, cluster)
+	if again.Annotations["kube-vip.io/loadbalancerIPs"] != "" {
+		t.Error("a load balancer that is made anew asks for the address that the one before had")
+	}
+}
+
+// TestNodePortsAfterTheGrant checks that a Service that has node ports gets no others when its Tenant may have none.
+func TestNodePortsAfterTheGrant(t *testing.T) {
+	for name, rules := range map[string]Rules{"balancer": {LoadBalancers: true}, "neither": {}} {
+		before := balanced(func(s *corev1.Service) { s.Spec.AllocateLoadBalancerNodePorts = nil; s.Spec.Ports[0].NodePort = 30001 })
+		other := before.DeepCopy()
+		other.Spec.Ports[0].NodePort = 31337
+		if errs := rules.CheckServiceChange(other, before); len(errs) == 0 {
+			t.Errorf("%s: another node port, chosen, is not refused", name)
+		}
+		more := before.DeepCopy()
+		more.Spec.Ports = append(more.Spec.Ports, corev1.ServicePort{Name: "more", Port: 81})
+		if errs := rules.CheckServiceChange(more, before); len(errs) == 0 {
+			t.Errorf("%s: one node port more is not refused", name)
+		}
+	}
+	before := spaceService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort; s.Spec.Ports[0].NodePort = 30001 })
+	other := before.DeepCopy()
+	other.Spec.Ports[0].NodePort = 31337
+	if errs := (Rules{}).CheckServiceChange(other, before); len(errs) == 0 {
+		t.Error("NodePort: another node port, chosen, is not refused")
+	}
+}
