@@ -213,7 +213,7 @@ var workloadsTable = []mutant{
 	{"load balancers are of Tenants that may have some", bySpec("test/integration/workloads", "make them for Tenants with a grant alone"),
 		"config/workloads/policy.yaml", `object.spec.?type.orValue('') != 'LoadBalancer' ||`, `true ||`},
 	{"load balancers have no address of a thief's choice", bySpec("test/integration/workloads", "make them for Tenants with a grant alone"),
-		"config/workloads/policy.yaml", `['', request.operation == 'UPDATE' ? oldObject.spec.?loadBalancerIP.orValue('') : '']`, `['', object.spec.?loadBalancerIP.orValue('')]`},
+		"config/workloads/policy.yaml", `request.operation == 'UPDATE' && object.spec.loadBalancerIP == oldObject.spec.?loadBalancerIP.orValue('')`, `true`},
 	{"what has grown while it waited counts as what it is", by("internal/workloads/sync", "TestWriteBudgetOfGrown"),
 		"internal/workloads/sync/writebudget.go", `	more := size - before.size //`, `	more := (size - before.size) * min(1, 1-before.size) //`},
 	{"pods that are made wait", by("internal/workloads/sync", "TestPacedCreations"),

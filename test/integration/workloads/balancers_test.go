@@ -52,11 +52,13 @@ func onHostIs(ctx context.Context, n tenant.Name, name string) *corev1.Service {
 func provide(ctx context.Context, there *corev1.Service, ip string) {
 	GinkgoHelper()
 	services := host.CoreV1().Services(there.Namespace)
-	there, err := services.Patch(ctx, there.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":["`+cleanup+`"],"annotations":{"example.com/from":"pool"}}}`), metav1.PatchOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	there.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip, IPMode: new(corev1.LoadBalancerIPModeVIP), Ports: []corev1.PortStatus{{Port: 80, Protocol: corev1.ProtocolTCP}}}}
-	_, err = services.UpdateStatus(ctx, there, metav1.UpdateOptions{})
-	Expect(err).NotTo(HaveOccurred())
+	for subresource, patch := range map[string]string{ // the syncer may write it at the same time
+		"":       `{"metadata":{"finalizers":["` + cleanup + `"],"annotations":{"example.com/from":"pool"}}}`,
+		"status": `{"status":{"loadBalancer":{"ingress":[{"ip":"` + ip + `","ipMode":"VIP","ports":[{"port":80,"protocol":"TCP"}]}]}}}`,
+	} {
+		_, err := services.Patch(ctx, there.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresource)
+		Expect(err).NotTo(HaveOccurred())
+	}
 }
 
 // release does what that controller does in the end.
