@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	expiring "k8s.io/apimachinery/pkg/util/cache"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes/scheme"
 	objectreference "k8s.io/client-go/tools/reference"
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
@@ -36,11 +36,11 @@ const (
 // told are the events that the syncer itself has told of late: one small write of a tenant may have hundreds of objects looked at.
 type told struct {
 	perMinute
-	events *expiring.LRUExpireCache
+	events *utilcache.LRUExpireCache
 }
 
 func newTold(c clock.PassiveClock) *told {
-	return &told{perMinute: perMinute{clock: c}, events: expiring.NewLRUExpireCacheWithClock(toldEvents, c)}
+	return &told{perMinute: perMinute{clock: c}, events: utilcache.NewLRUExpireCacheWithClock(toldEvents, c)}
 }
 
 // refuse says in the space why a pod is not on the host. It is not an error of the syncer: another look
