@@ -178,10 +178,13 @@ func (s *syncer) wantedNamespace(home names.Namespace, t *v1alpha1.Tenant) *core
 	return n
 }
 
-// hasBalancers reports whether a namespace of a space has a Service that has a load balancer on the host.
+// hasBalancers reports whether a namespace of a space has a Service with a load balancer that is on the host.
 func (s *syncer) hasBalancers(flat tenant.Flat) bool {
 	all, err := s.services.Services(flat.String()).List(labels.Everything())
 	return err == nil && slices.ContainsFunc(all, func(service *corev1.Service) bool {
+		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			return false
+		}
 		there, err := s.hostState.servicesOf(service.Namespace, service.Name)
 		return err == nil && slices.ContainsFunc(there, func(h *corev1.Service) bool { return h.Spec.Type == corev1.ServiceTypeLoadBalancer })
 	})
