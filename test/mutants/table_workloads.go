@@ -646,7 +646,7 @@ var workloadsTable = []mutant{
 	{"load balancers are for Tenants that may", by("internal/workloads/translate", "TestCheckLoadBalancer"),
 		"internal/workloads/translate/service.go", `	if !r.LoadBalancers {`, `	if false {`},
 	{"load balancers have no ports of nodes by themselves", by("internal/workloads/translate", "TestCheckLoadBalancer"),
-		"internal/workloads/translate/service.go", `allocate == nil || *allocate {`, `false && (allocate == nil || *allocate) {`},
+		"internal/workloads/translate/service.go", `	if hasAllocated(spec) {`, `	if false {`},
 	{"load balancers have no port of nodes for health checks by themselves", by("internal/workloads/translate", "TestCheckLoadBalancer"),
 		"internal/workloads/translate/service.go", `	if spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {`, `	if false {`},
 	{"load balancers name no ports of nodes by themselves", by("internal/workloads/translate", "TestCheckLoadBalancer"),

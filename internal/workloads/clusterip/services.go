@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
 	svcreg "k8s.io/kubernetes/pkg/registry/core/service"
+	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -387,7 +388,7 @@ func chooses(service, before *core.Service) bool {
 	if svcapi.NeedsHealthCheck(service) && (!svcapi.NeedsHealthCheck(before) || now.HealthCheckNodePort != 0 && now.HealthCheckNodePort != was.HealthCheckNodePort) {
 		return true
 	}
-	allocates := now.Type == core.ServiceTypeNodePort || now.Type == core.ServiceTypeLoadBalancer && !isFalse(now.AllocateLoadBalancerNodePorts)
+	allocates := now.Type == core.ServiceTypeNodePort || now.Type == core.ServiceTypeLoadBalancer && ptr.Deref(now.AllocateLoadBalancerNodePorts, true)
 	ports := map[string]int32{}
 	for _, port := range was.Ports {
 		ports[port.Name] = port.NodePort
@@ -397,8 +398,6 @@ func chooses(service, before *core.Service) bool {
 		return allocates && has == 0 || port.NodePort != 0 && port.NodePort != has
 	})
 }
-
-func isFalse(b *bool) bool { return b != nil && !*b }
 
 // settle takes back what was made and changed on the host for what has not been stored.
 func (s *services) settle(ctx context.Context, m *made, err error) {

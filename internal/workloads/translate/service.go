@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -51,6 +52,11 @@ func noNodePorts(path *field.Path, instead string) *field.Error {
 		", or ask the platform's administrators for workloads.nodePorts of the Tenant")
 }
 
+// hasAllocated reports whether a Service has ports of nodes for its load balancer, as is the default.
+func hasAllocated(spec *corev1.ServiceSpec) bool {
+	return spec.Type == corev1.ServiceTypeLoadBalancer && ptr.Deref(spec.AllocateLoadBalancerNodePorts, true)
+}
+
 // checkBalancer returns what of a Service with a load balancer a host must not get.
 func (r Rules) checkBalancer(service *corev1.Service, path *field.Path) field.ErrorList {
 	spec := &service.Spec
@@ -65,7 +71,7 @@ func (r Rules) checkBalancer(service *corev1.Service, path *field.Path) field.Er
 	if r.NodePorts {
 		return errs
 	}
-	if allocate := spec.AllocateLoadBalancerNodePorts; allocate == nil || *allocate {
+	if hasAllocated(spec) {
 		errs = append(errs, noNodePorts(path.Child("allocateLoadBalancerNodePorts"), "set it to false"))
 	}
 	if spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal { // which has one for health checks
@@ -106,9 +112,7 @@ func checkMoreNodePorts(spec, before *corev1.ServiceSpec) (errs field.ErrorList)
 			with++
 		}
 	}
-	allocates := spec.Type == corev1.ServiceTypeNodePort ||
-		spec.Type == corev1.ServiceTypeLoadBalancer && (spec.AllocateLoadBalancerNodePorts == nil || *spec.AllocateLoadBalancerNodePorts)
-	if allocates && len(spec.Ports) > with {
+	if (spec.Type == corev1.ServiceTypeNodePort || hasAllocated(spec)) && len(spec.Ports) > with {
 		errs = append(errs, noNodePorts(path, fmt.Sprintf("have at most the %d ports that have one", with)))
 	}
 	return errs
@@ -166,13 +170,7 @@ func serviceHash(host *corev1.Service) string {
 	for i := range spec.Ports {
 		spec.Ports[i].NodePort = 0
 	}
-	labels := map[string]string{names.InstallationLabel: host.Labels[names.InstallationLabel]} // others are the host's components'
-	for _, key := range serviceLabels {
-		if value, ok := host.Labels[key]; ok {
-			labels[key] = value
-		}
-	}
-	hashed := map[string]any{"labels": labels, "spec": spec}
+	hashed := map[string]any{"labels": host.Labels, "spec": spec}
 	if name, ok := host.Annotations[names.ExternalNameAnnotation]; ok {
 		hashed["externalName"] = name
 	}
