@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"runtime"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -51,12 +52,18 @@ func (s *Server) sharedClient(compactionInterval time.Duration) *sharedClient {
 	client := s.Client()
 	compactor := etcd3.NewCompactor(client, compactionInterval, clock.RealClock{}, nil)
 	ctx, cancel := context.WithCancel(context.Background())
+	var history sync.WaitGroup
 	if compactionInterval > 0 {
-		go etcdstore.BoundHistory(ctx, client)
+		history.Go(func() { etcdstore.BoundHistory(ctx, client) })
 	}
 	s.shared = &sharedClient{
 		kv: localReads{client.KV}, lease: client.Lease,
-		compactor: compactor, stop: func() { cancel(); compactor.Stop() },
+		compactor: compactor,
+		stop: func() { // and wait: a call that still runs when etcd closes its data panics
+			cancel()
+			history.Wait()
+			compactor.Stop()
+		},
 	}
 	// The storages would ask for the features of the addresses that their clients
 	// connect to. These clients have none.
