@@ -200,10 +200,7 @@ func (e *shared) namespacedResources() func() ([]*metav1.APIResourceList, error)
 		if resources, err = e.custom.addNamespaced(resources); err != nil {
 			return nil, err
 		}
-		if len(undiscovered.Groups) > 0 {
-			return addUndiscovered(resources, undiscovered), nil // what is incomplete is not kept
-		}
-		known, asked = resources, now
+		known, asked = addUndiscovered(resources, undiscovered), now
 		return known, nil
 	}
 }
