@@ -98,14 +98,14 @@ var workloadsTable = []mutant{
 	{"tenants give their namespaces no names on the host", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/workloads.go", `+now.GetAnnotations()[names.SaltAnnotation] != ""`, ` != ""`},
 	{"orphans are those of the owner", by("internal/workloads/sync", "TestPlantedOrphans"),
-		"internal/workloads/sync/sync.go", `of, name, ok := s.hostState.ours(host)`, `of, name, ok := sourceOf(host)`},
+		"internal/workloads/sync/sync.go", `of, name, ok := s.hostCaches.ours(host)`, `of, name, ok := sourceOf(host)`},
 	{"objects on the host are those of the owner", by("internal/workloads/sync", "TestPlantedOrphans"),
 		"internal/workloads/sync/host.go", `		keys, err := in.IndexKeys(cache.NamespaceIndex, namespace)`, `		keys, err := in.ListKeys(), error(nil)
 		_ = namespace`},
 	{"events of others' pods do not count for a tenant", by("internal/workloads/sync", "TestPlantedEvents"),
-		"internal/workloads/sync/hostevents.go", `	n, _, ok := s.hostState.ours(host)`, `	n, _, ok := sourceOf(host)`},
+		"internal/workloads/sync/hostevents.go", `	n, _, ok := s.hostCaches.ours(host)`, `	n, _, ok := sourceOf(host)`},
 	{"events of others' pods are not told", by("internal/workloads/sync", "TestPlantedEvents"),
-		"internal/workloads/sync/hostevents.go", `	of, _, ok := s.hostState.ours(found.(*corev1.Pod))`, `	of, _, ok := sourceOf(found.(*corev1.Pod))`},
+		"internal/workloads/sync/hostevents.go", `	of, _, ok := s.hostCaches.ours(found.(*corev1.Pod))`, `	of, _, ok := sourceOf(found.(*corev1.Pod))`},
 	{"addresses of others' pods are outside", by("internal/workloads/sync", "TestPlantedNetworks"),
 		"internal/workloads/sync/ranges.go", `ours(host); !ok {
 			continue // somebody`, `ours(host); false && !ok {

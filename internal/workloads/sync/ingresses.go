@@ -37,7 +37,7 @@ func (s *syncer) syncIngress(ctx context.Context, i item) error {
 	if err != nil || !ready {
 		return err
 	}
-	there, err := s.hostState.ingress(home.Host(), i.name)
+	there, err := s.hostCaches.ingress(home.Host(), i.name)
 	if err != nil {
 		return err
 	}
@@ -78,13 +78,13 @@ func (s *syncer) whyNotOnHost(rules translate.Rules, ingress, there *networkingv
 	if there != nil {
 		return "", nil
 	}
-	all, err := s.hostState.namespacesOfTenant(tenant.Flat(ingress.Namespace).Space())
+	all, err := s.hostCaches.namespacesOfTenant(tenant.Flat(ingress.Namespace).Space())
 	if err != nil {
 		return "", err
 	}
 	n := 0
 	for _, namespace := range all {
-		n += count(s.hostState.ingresses.GetIndexer(), namespace.Name)
+		n += count(s.hostCaches.ingresses.GetIndexer(), namespace.Name)
 	}
 	if n >= maxIngresses {
 		return fmt.Sprintf("a tenant has at most %d Ingresses on the host cluster: delete others, or have more rules in each", maxIngresses), nil
@@ -241,7 +241,7 @@ func (s *syncer) hostIngressGone(obj any, _ bool) {
 	if !ok {
 		return
 	}
-	all, err := s.hostState.namespacesOfTenant(n.Tenant)
+	all, err := s.hostCaches.namespacesOfTenant(n.Tenant)
 	if err != nil {
 		return
 	}
