@@ -525,19 +525,19 @@ var workloadsTable = []mutant{
 	{"a pod names so much and no more", by("internal/workloads/translate", "TestCheck"),
 		"internal/workloads/translate/check.go", `named > maxReferences {`, `false {`},
 	{"what is not stored is not on the host", by("internal/workloads/clusterip", "TestTakenBack"),
-		"internal/workloads/clusterip/services.go", `	if err != nil {
-		s.takeBack(ctx, m)`, `	if err == nil {
-		s.takeBack(ctx, m)`},
+		"internal/workloads/clusterip/transaction.go", `	if err != nil {
+		t.rollBack(ctx)`, `	if err == nil {
+		t.rollBack(ctx)`},
 	{"a host is not asked for what admission refuses", by("internal/workloads/clusterip", "TestAskedLast"),
 		"internal/workloads/clusterip/wrap.go", `			if err := validate(ctx, obj); err != nil {`, `			if err := validate(ctx, obj); false && err != nil {`},
 	{"nor for a change", by("internal/workloads/clusterip", "TestAskedLast"),
 		"internal/workloads/clusterip/wrap.go", `			if err := validate(ctx, obj, old); err != nil {`, `			if err := validate(ctx, obj, old); false && err != nil {`},
 	{"a change that is not stored is put back", by("internal/workloads/clusterip", "TestPutBack"),
-		"internal/workloads/clusterip/services.go", `err != nil || same {`, `err != nil || same || true {`},
+		"internal/workloads/clusterip/transaction.go", `err != nil || same {`, `err != nil || same || true {`},
 	{"a change that may be stored stays", by("internal/workloads/clusterip", "TestPutBack"),
-		"internal/workloads/clusterip/services.go", `err != nil || same {`, `err != nil || same && false {`},
+		"internal/workloads/clusterip/transaction.go", `err != nil || same {`, `err != nil || same && false {`},
 	{"what others have changed since is not put back", by("internal/workloads/clusterip", "TestPutBack"),
-		"internal/workloads/clusterip/services.go", `there.Annotations[names.ChangeAnnotation] != c.stamp:`, `false:`},
+		"internal/workloads/clusterip/transaction.go", `there.Annotations[names.ChangeAnnotation] != stamp:`, `false:`},
 	{"a change is not made upon another's", by("internal/workloads/clusterip", "TestChangedByAnother"),
 		"internal/workloads/clusterip/services.go", `		} else if !same {`, `		} else if false && !same {`},
 	{"what a host may have made is taken back", by("internal/workloads/clusterip", "TestAnsweredLate"),
@@ -545,9 +545,9 @@ var workloadsTable = []mutant{
 	{"a change that is refused again has no more time", by("internal/workloads/sync", "TestServices"),
 		"internal/workloads/sync/services.go", `left(string(host.UID)) // from`, `left(string(host.UID) + change) // from`},
 	{"what may be stored stays on the host", by("internal/workloads/clusterip", "TestTakenBack"),
-		"internal/workloads/clusterip/services.go", `err == nil && ok && service.UID == p.of {`, `false && ok && service.UID == p.of {`},
+		"internal/workloads/clusterip/transaction.go", `err != nil || stored != nil && stored.UID == uid {`, `err != nil {`},
 	{"an attempt that was not stored is taken back", by("internal/workloads/clusterip", "TestTriedAgain"),
-		"internal/workloads/clusterip/services.go", `	s.takeBack(ctx, m) // of an attempt`, `	_ = 0 // of an attempt`},
+		"internal/workloads/clusterip/transaction.go", `	t.rollBack(ctx) // an attempt`, `	_ = 0 // an attempt`},
 	{"webhooks add nothing that a host must not get", by("internal/workloads/clusterip", "TestRefused"),
 		"internal/workloads/clusterip/services.go", `CheckServiceChange(asked, was); len(errs) > 0 {`, `CheckServiceChange(asked, was); false {`},
 	{"what is not valid does not get to a host", by("internal/workloads/clusterip", "TestRefused"),
@@ -664,7 +664,7 @@ var workloadsTable = []mutant{
 		"internal/workloads/clusterip/services.go", `	translate.KeepHosts(host, there)
 `, ``},
 	{"what the host needs to take a load balancer away stays when it is put back", by("internal/workloads/clusterip", "TestLoadBalancerPutBack"),
-		"internal/workloads/clusterip/services.go", `	translate.KeepHosts(before, there)
+		"internal/workloads/clusterip/transaction.go", `	translate.KeepHosts(restored, there)
 `, ``},
 	{"no change opens what an annotation has closed", by("internal/workloads/clusterip", "TestAnnotationNotGrantedAnyMore"),
 		"internal/workloads/translate/service.go", `return !strings.HasPrefix(e.Field, annotationsPath) && slices`, `return slices`},
