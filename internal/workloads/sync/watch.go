@@ -200,7 +200,7 @@ func (s *syncer) enqueueHome(obj any) {
 
 // enqueueRefused has, when an object of the host is gone, all of its namespace looked at if one of them had no room.
 func (s *syncer) enqueueRefused(k kind, obj any, all func(names.Namespace)) {
-	if n, _, ok := sourceOf(obj.(metav1.Object)); ok && s.room.freed(place{k, n.Host()}) {
+	if n, _, ok := sourceOf(obj.(metav1.Object)); ok && s.room.freed(namespaceKind{k, n.Host()}) {
 		all(n)
 	}
 }
