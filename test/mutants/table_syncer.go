@@ -54,7 +54,7 @@ var syncerTable = []mutant{
 	{"events of others' pods do not count for a tenant", by("internal/workloads/sync", "TestPlantedEvents"),
 		"internal/workloads/sync/hostevents.go", `	n, _, ok := s.hostCaches.ours(host)`, `	n, _, ok := sourceOf(host)`},
 	{"events of others' pods are not told", by("internal/workloads/sync", "TestPlantedEvents"),
-		"internal/workloads/sync/hostevents.go", `	of, _, ok := s.hostCaches.ours(found.(*corev1.Pod))`, `	of, _, ok := sourceOf(found.(*corev1.Pod))`},
+		"internal/workloads/sync/hostevents.go", `	of, _, ok := s.hostCaches.ours(host)`, `	of, _, ok := sourceOf(host)`},
 	{"what is seen before its namespace is looked at with it", by("internal/workloads/sync", "TestSeenBeforeItsNamespace"),
 		"internal/workloads/sync/watch.go", `		s.enqueueOnHost(namespace.Name)`, ``},
 	{"what is deleted is no later object of the name", by("internal/workloads/sync", "TestOneLife"),
