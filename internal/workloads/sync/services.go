@@ -120,7 +120,7 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 		return nil
 	}
 	s.making.forget(string(host.UID))
-	// What there is on the host stays.
+	// The host's Service keeps what it has.
 	rules.LoadBalancers = rules.LoadBalancers || host.Spec.Type == corev1.ServiceTypeLoadBalancer
 	rules.NodePorts = rules.NodePorts || slices.ContainsFunc(host.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort != 0 })
 	if errs := rules.CheckService(service); len(errs) > 0 {
