@@ -6,11 +6,9 @@ import (
 	"fmt"
 
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
@@ -20,32 +18,27 @@ const maxBudgets = 200
 
 // syncBudget makes the host's budget for one of a space what that asks for, so that who drains a node of the host asks it.
 func (s *syncer) syncBudget(ctx context.Context, i item) error {
-	home, ready, err := s.readyHome(tenant.Flat(i.namespace))
+	home, ready, err := s.readyHome(i.namespace)
 	if err != nil || !ready {
 		return err
 	}
-	there, err := s.hostState.budget(home.Host(), names.Copy(i.name))
+	there, err := s.hostCaches.budget(home.Host(), names.Copy(i.name))
 	if err != nil {
 		return err
 	}
 	client := s.host.PolicyV1().PodDisruptionBudgets(home.Host())
-	budget, err := s.budgets.PodDisruptionBudgets(i.namespace).Get(i.name)
-	if apierrors.IsNotFound(err) {
-		s.small.drop(i)
-	}
-	if apierrors.IsNotFound(err) && there != nil {
-		return remove(ctx, client, "budget", there, home, i.name)
-	}
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
+	budget, err := orNil(s.budgets.PodDisruptionBudgets(i.namespace.String()).Get(i.name))
 	if err != nil {
 		return err
+	}
+	if budget == nil {
+		s.small.drop(i)
+		return remove(ctx, client, "budget", there, home, i.name)
 	}
 	if budget.Status.ObservedGeneration != budget.Generation {
 		return nil // the space does not know yet how many are to be healthy
 	}
-	if there == nil && !s.room.has(place{budgetItem, home.Host()}, s.hostState.budgets.GetIndexer(), maxBudgets) {
+	if there == nil && !s.room.has(namespaceKind{budgetItem, home.Host()}, s.hostCaches.budgets.GetIndexer(), maxBudgets) {
 		return s.tellRefused(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
 	}
 	wanted := hostBudget(budget, home)
@@ -59,8 +52,8 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	return err
 }
 
-// hostBudget returns the budget of the host for one of a space: with the number of pods that are to be healthy there. The
-// host knows nothing of what makes the pods, by which it would find out how many there are to be.
+// hostBudget returns the host's budget: a number of healthy pods in place of a percentage, because the host does not have the workload
+// from which to count.
 func hostBudget(budget *policyv1.PodDisruptionBudget, home names.Namespace) *policyv1.PodDisruptionBudget {
 	host := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{

@@ -41,8 +41,7 @@ type copiesIn struct {
 	// absent are sources that pods name and that were not there, and when that was.
 	absent map[reference]time.Time
 	tokens tokenSecrets
-	// asked are items that have found them locked: they are looked at when whoever has locked them has done. The lock is that of
-	// copies.
+	// asked are items that found the lock taken. They are queued when it is released. Guarded by copies.mu.
 	asked map[item]bool
 }
 
@@ -71,7 +70,7 @@ func (c *copies) of(host string, uid types.UID) *copiesIn {
 // copiesOf returns the copies in a namespace of the host that the cache knows.
 func (s *syncer) copiesOf(home names.Namespace) *copiesIn {
 	var uid types.UID
-	if found, err := s.hostState.namespace(home.Host()); err == nil && found != nil {
+	if found, err := s.hostCaches.namespace(home.Host()); err == nil && found != nil {
 		uid = found.UID
 	}
 	return s.copies.of(home.Host(), uid)
@@ -108,11 +107,11 @@ func (c *copies) forget(host string) {
 // syncCopy makes the copy of a ConfigMap or Secret that live pods or Ingresses name what its source is, and takes away
 // what none names.
 func (s *syncer) syncCopy(ctx context.Context, i item) error {
-	home, _, err := s.homeOf(tenant.Flat(i.namespace))
+	home, _, err := s.homeOf(i.namespace)
 	if err != nil {
 		return nil //nolint:nilerr // what was there goes with the host's namespace
 	}
-	if found, err := s.hostState.namespace(home.Host()); err != nil || found == nil {
+	if found, err := s.hostCaches.namespace(home.Host()); err != nil || found == nil {
 		return err // there is no copy, and no pod yet
 	}
 	in := s.copiesOf(home)
@@ -132,7 +131,7 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 
 // ensureCopies makes the copies that a pod names. If it waits for them, it is looked at again.
 func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.Namespace, in *copiesIn) (waits bool, err error) {
-	return s.ensureNamed(ctx, itemOf(pod), home, in, pod.CreationTimestamp, referencesOf(pod))
+	return s.ensureNamed(ctx, itemOf(podItem, pod), home, in, pod.CreationTimestamp, referencesOf(pod))
 }
 
 // ensureNamed makes the copies of what an item names that was made at some time. If it waits for them, it is looked at again.
@@ -202,7 +201,7 @@ func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, in *copie
 	} else {
 		delete(in.absent, ref)
 		for _, of := range []*writeBudget{s.copying, s.routing} {
-			of.drop(item{ref.kind, home.Tenant, ref.namespace, ref.name})
+			of.drop(ref.item())
 		}
 	}
 	return 0, s.removeCopy(ctx, home, in, ref, has)
@@ -227,7 +226,7 @@ func (s *syncer) ensureRead(ctx context.Context, home names.Namespace, in *copie
 			o := &list.Items[i]
 			of, complete := names.Of(o.Labels, o.Annotations)
 			name := o.Annotations[names.NameAnnotation]
-			ref := reference{kind, home.Flat().String(), name}
+			ref := reference{kind, home.Flat(), name}
 			if kind == secretItem && o.Name == names.Certificate(name) {
 				ref.kind = certificateItem
 			}
@@ -236,7 +235,7 @@ func (s *syncer) ensureRead(ctx context.Context, home names.Namespace, in *copie
 			}
 			in.have[ref] = copied{version: o.Annotations[versionAnnotation], hash: o.Annotations[hashAnnotation], uid: o.UID}
 			if !s.references.has(ref) {
-				s.queue.Add(item{ref.kind, home.Tenant, ref.namespace, name})
+				s.queue.Add(ref.item())
 			}
 		}
 	}
@@ -249,9 +248,9 @@ func (s *syncer) sourceVersion(n tenant.Name, ref reference) (string, bool) {
 	var o metav1.Object
 	var err error
 	if ref.kind == configMapItem {
-		o, err = s.configMaps.ConfigMaps(ref.namespace).Get(ref.name)
+		o, err = s.configMaps.ConfigMaps(ref.namespace.String()).Get(ref.name)
 	} else {
-		o, err = s.secrets.Secrets(ref.namespace).Get(ref.name)
+		o, err = s.secrets.Secrets(ref.namespace.String()).Get(ref.name)
 	}
 	if err != nil {
 		return "", false
@@ -280,7 +279,7 @@ type content struct {
 // source reads a ConfigMap or Secret of a space, of which the cache has no content.
 func (s *syncer) source(ctx context.Context, n tenant.Name, ref reference) (content, error) {
 	if ref.kind != configMapItem {
-		secret, err := s.spaces.CoreV1().Secrets(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
+		secret, err := s.spaces.CoreV1().Secrets(ref.namespace.String()).Get(ctx, ref.name, metav1.GetOptions{})
 		if err != nil {
 			return content{}, err
 		}
@@ -291,7 +290,7 @@ func (s *syncer) source(ctx context.Context, n tenant.Name, ref reference) (cont
 		}
 		return c, err
 	}
-	configMap, err := s.spaces.CoreV1().ConfigMaps(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
+	configMap, err := s.spaces.CoreV1().ConfigMaps(ref.namespace.String()).Get(ctx, ref.name, metav1.GetOptions{})
 	if err != nil {
 		return content{}, err
 	}
@@ -328,7 +327,7 @@ func (s *syncer) writeCopy(ctx context.Context, home names.Namespace, in *copies
 		in.have[ref] = before
 		return 0, nil
 	}
-	write := itemWrite{item{ref.kind, home.Tenant, ref.namespace, ref.name}, writeUpdate}
+	write := itemWrite{ref.item(), writeUpdate}
 	if wait := s.copying.wait(write, max(size, leastCopy)); wait > 0 {
 		return wait, nil
 	}

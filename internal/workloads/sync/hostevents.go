@@ -51,16 +51,15 @@ func (s *syncer) watchEvents(ctx context.Context) {
 // eventSeen has an event looked at if it is about a pod of a space.
 func (s *syncer) eventSeen(event *corev1.Event) {
 	about := event.InvolvedObject
-	found, exists, err := s.hostState.pods.GetIndexer().GetByKey(about.Namespace + "/" + about.Name)
-	if err != nil || !exists {
+	host, err := keyed[corev1.Pod](s.hostCaches.pods, about.Namespace+"/"+about.Name)
+	if err != nil || host == nil {
 		return
 	}
-	host := found.(*corev1.Pod)
-	n, _, ok := s.hostState.ours(host)
+	n, _, ok := s.hostCaches.ours(host)
 	if !ok || host.UID != about.UID || !s.events.allow(n.Tenant) {
 		return
 	}
-	i := item{eventItem, n.Tenant, n.Flat().String(), string(event.UID)}
+	i := itemFor(eventItem, n.Flat(), string(event.UID))
 	s.events.put(i, event)
 	s.queue.Add(i)
 }
@@ -71,13 +70,13 @@ func (s *syncer) syncEvent(ctx context.Context, i item) error {
 	if event == nil {
 		return nil
 	}
-	pod, err := s.pods.Pods(i.namespace).Get(event.InvolvedObject.Name)
-	found, exists, indexErr := s.hostState.pods.GetIndexer().GetByKey(event.InvolvedObject.Namespace + "/" + event.InvolvedObject.Name)
-	if err != nil || indexErr != nil || !exists || uidOf(found.(*corev1.Pod)) != pod.UID {
+	pod, err := s.pods.Pods(i.namespace.String()).Get(event.InvolvedObject.Name)
+	host, indexErr := keyed[corev1.Pod](s.hostCaches.pods, event.InvolvedObject.Namespace+"/"+event.InvolvedObject.Name)
+	if err != nil || indexErr != nil || host == nil || uidOf(host) != pod.UID {
 		s.events.done(i, event)
 		return nil //nolint:nilerr // the pod is gone
 	}
-	of, _, ok := s.hostState.ours(found.(*corev1.Pod))
+	of, _, ok := s.hostCaches.ours(host)
 	if !ok {
 		s.events.done(i, event)
 		return nil

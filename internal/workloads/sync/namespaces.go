@@ -43,15 +43,12 @@ var errNoHome = errors.New("there is no such namespace")
 func (s *syncer) homeOf(flat tenant.Flat) (names.Namespace, *v1alpha1.Tenant, error) {
 	n, name := flat.Split()
 	t, err := s.tenantNamed(n)
-	if err != nil {
-		return names.Namespace{}, nil, err
-	}
-	namespace, err := s.namespaces.Get(flat.String())
-	if apierrors.IsNotFound(err) || t == nil {
-		return names.Namespace{}, nil, errNoHome
+	namespace, namespaceErr := orNil(s.namespaces.Get(flat.String()))
+	if err = errors.Join(err, namespaceErr); err == nil && (namespace == nil || t == nil) {
+		err = errNoHome
 	}
 	if err != nil {
-		return names.Namespace{}, nil, err
+		return names.Namespace{}, nil, fmt.Errorf("finding where %q is on the host: %w", flat, err)
 	}
 	return names.Namespace{Installation: s.installation, Tenant: n, TenantUID: t.UID, Name: name, UID: namespace.UID, Salt: namespace.Annotations[names.SaltAnnotation]}, t, nil
 }
@@ -63,7 +60,7 @@ func rulesOf(t *v1alpha1.Tenant) translate.Rules {
 
 // ensureNamespace makes the host's namespace, if there is none, and returns its UID.
 func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v1alpha1.Tenant) (types.UID, error) {
-	found, err := s.hostState.namespace(home.Host())
+	found, err := s.hostCaches.namespace(home.Host())
 	if err != nil {
 		return "", err
 	}
@@ -96,7 +93,7 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 	return found.UID, s.ensureGuards(ctx, home)
 }
 
-// errNamespace is that the host's namespace of a space's is not there, and what the space is told of that.
+// errNamespace says why the host has no namespace for one of a space. The space sees it.
 type errNamespace string
 
 // Error implements error.
@@ -110,9 +107,9 @@ func namespaceError(err error, home names.Namespace) error {
 	return errNamespace("the host cluster does not take its namespace: " + strings.ReplaceAll(err.Error(), home.Host(), home.Name))
 }
 
-// giveAnotherName has a namespace of a space be another one on the host, where somebody else has the name of its own: whoever may make
-// namespaces there, such as the syncer of another owner, may have read the name while there was one. If it has begun there, that one
-// may be its own, and marks have been taken away.
+// giveAnotherName picks another name on the host if somebody else has taken the usual one: who may create namespaces there, such as the
+// syncer of another owner, may have read the name while it existed. If pods or claims have been there, the namespace may be the right
+// one without its marks.
 func (s *syncer) giveAnotherName(ctx context.Context, home names.Namespace) error {
 	if begun, err := s.hasBegun(home); err != nil || begun {
 		return errors.Join(err, errNamespace("somebody else has the name of its namespace on the host cluster, in which it has pods or claims; whoever administers the host is to remove that namespace, or to give it back its labels and annotations"))
@@ -153,7 +150,7 @@ func (e errManyNamespaces) Error() string {
 
 // allowNamespace returns nil if a tenant may have one more namespace on the host.
 func (s *syncer) allowNamespace(n tenant.Name) error {
-	all, err := s.hostState.namespacesOfTenant(n)
+	all, err := s.hostCaches.namespacesOfTenant(n)
 	if err == nil && len(all) >= s.maxNamespaces {
 		err = errManyNamespaces(s.maxNamespaces)
 	}
@@ -185,7 +182,7 @@ func (s *syncer) hasBalancers(flat tenant.Flat) bool {
 		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			return false
 		}
-		there, err := s.hostState.servicesOf(service.Namespace, service.Name)
+		there, err := s.hostCaches.servicesOf(flat, service.Name)
 		return err == nil && slices.ContainsFunc(there, func(h *corev1.Service) bool { return h.Spec.Type == corev1.ServiceTypeLoadBalancer })
 	})
 }
@@ -201,16 +198,13 @@ func (s *syncer) isWanted(namespace *corev1.Namespace) bool {
 
 // syncWanted makes the host's namespace that a server wants.
 func (s *syncer) syncWanted(ctx context.Context, i item) error {
-	namespace, err := s.namespaces.Get(i.namespace)
-	if apierrors.IsNotFound(err) || err == nil && (namespace.DeletionTimestamp != nil || !s.isWanted(namespace)) {
-		return nil
-	}
-	if err != nil {
+	namespace, err := orNil(s.namespaces.Get(i.namespace.String()))
+	if err != nil || namespace == nil || namespace.DeletionTimestamp != nil || !s.isWanted(namespace) {
 		return err
 	}
-	home, t, err := s.homeOf(tenant.Flat(i.namespace))
+	home, t, err := s.homeOf(i.namespace)
 	if err != nil {
-		return fmt.Errorf("finding the place of a namespace: %w", err)
+		return err
 	}
 	_, err = s.ensureNamespace(ctx, home, t)
 	return err
@@ -299,7 +293,7 @@ func (s *syncer) patchNamespace(ctx context.Context, of *corev1.Namespace, chang
 
 // syncHostNamespace deletes a host's namespace whose own is gone, or that has been idle for an hour.
 func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
-	found, err := s.hostState.namespace(i.name)
+	found, err := s.hostCaches.namespace(i.name)
 	if err != nil || found == nil || found.DeletionTimestamp != nil {
 		s.idle.forget(i.name)
 		return err
@@ -337,28 +331,28 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 
 // isUsed reports whether there is a pod in a namespace of a space, or a pod, Service or claim in the host's.
 func (s *syncer) isUsed(of names.Namespace, host string) bool {
-	h := s.hostState
+	h := s.hostCaches
 	return count(s.podIndexer, of.Flat().String())+count(h.pods.GetIndexer(), host)+count(h.services.GetIndexer(), host)+count(h.claims.GetIndexer(), host) > 0
 }
 
 // removeNamespace deletes a host's namespace whose own is gone, once the space says so, too.
 func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, of names.Namespace) error {
-	live, err := s.spaces.CoreV1().Namespaces().Get(ctx, of.Flat().String(), metav1.GetOptions{})
-	if err == nil && live.UID == of.UID && live.Annotations[names.SaltAnnotation] == of.Salt {
+	live, err := orNil(s.spaces.CoreV1().Namespaces().Get(ctx, of.Flat().String(), metav1.GetOptions{}))
+	if err != nil {
+		return fmt.Errorf("looking whether a namespace is gone: %w", err)
+	}
+	if live != nil && live.UID == of.UID && live.Annotations[names.SaltAnnotation] == of.Salt {
 		if t, err := s.tenantNamed(of.Tenant); err != nil || t != nil && t.UID == of.TenantUID {
 			return fmt.Errorf("the cache of namespaces is behind: %w", errors.Join(err, errNoHome))
 		}
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("looking whether a namespace is gone: %w", err)
-	}
 	_, seen := s.deleted.of(of.UID)
 	if _, tenantSeen := s.deleted.of(of.TenantUID); !seen && !tenantSeen {
-		if stored := count(s.hostState.claims.GetIndexer(), found.Name); stored > 0 {
+		if stored := count(s.hostCaches.claims.GetIndexer(), found.Name); stored > 0 {
 			return fmt.Errorf("the host's namespace %q is of one that is not in its space, and that nobody was seen to delete: "+
 				"the %d claims in it have stored something, so it stays, until whoever administers the host deletes it", found.Name, stored)
 		}
-		if err := s.orphans.allow(of.Tenant, s.hostState.objects()); err != nil {
+		if err := s.orphans.allow(of.Tenant, s.hostCaches.objects()); err != nil {
 			return err
 		}
 	}

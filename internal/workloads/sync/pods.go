@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
@@ -27,30 +26,19 @@ const fieldManager = "tenantry-syncer"
 
 // syncPod makes the host's pod what the space's asks for, and the space's what the host's says.
 func (s *syncer) syncPod(ctx context.Context, i item) error {
-	pod, err := s.pods.Pods(i.namespace).Get(i.name)
-	if err != nil && !apierrors.IsNotFound(err) {
+	pod, err := orNil(s.pods.Pods(i.namespace.String()).Get(i.name))
+	if err != nil {
 		return err
 	}
-	if apierrors.IsNotFound(err) {
-		pod = nil
-	}
-	all, err := s.hostState.podsOf(i.namespace, i.name)
+	all, err := s.hostCaches.podsOf(i.namespace, i.name)
 	if err != nil {
 		return err
 	}
 	s.surplus.note(i, pod, all)
 	s.release(s.scheduling.note(i, all))
-	var host *corev1.Pod
-	var errs []error
-	for _, h := range all {
-		if pod != nil && uidOf(h) == pod.UID {
-			if !s.isAtHome(h) {
-				return fmt.Errorf("the host's pod %s/%s is not where its namespace is on the host, or the cache of namespaces is behind", h.Namespace, h.Name)
-			}
-			host = h
-			continue
-		}
-		errs = append(errs, s.removeOrphan(ctx, i, h))
+	host, removed, err := counterpart(s, "pod", pod, all, func(orphan *corev1.Pod) error { return s.removeOrphan(ctx, i, orphan) })
+	if err != nil {
+		return err
 	}
 	switch {
 	case pod == nil:
@@ -60,27 +48,15 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 		s.creating.drop(i)
 		s.resizes.drop(i)
 	case host != nil && podv1.IsPodTerminal(pod) && !podv1.IsPodTerminal(host):
-		errs = append(errs, s.endHost(ctx, host, 1)) // no quota counts it any more
+		err = s.endHost(ctx, host, 1) // no quota counts it any more
 	case pod.DeletionTimestamp != nil:
-		errs = append(errs, s.end(ctx, pod, host))
+		err = s.end(ctx, pod, host)
 	case host != nil:
-		errs = append(errs, s.follow(ctx, pod, host))
+		err = s.follow(ctx, pod, host)
 	case len(pod.Spec.SchedulingGates) == 0:
-		errs = append(errs, s.begin(ctx, pod))
+		err = s.begin(ctx, pod)
 	}
-	return errors.Join(errs...)
-}
-
-// uidOf returns the UID of the object that a host's is made of.
-func uidOf(host metav1.Object) types.UID {
-	return types.UID(host.GetAnnotations()[names.UIDAnnotation])
-}
-
-// isAtHome reports whether a host's object is where those of its namespace and tenant are now.
-func (s *syncer) isAtHome(host metav1.Object) bool {
-	of, _, ok := sourceOf(host)
-	home, _, err := s.homeOf(of.Flat())
-	return ok && err == nil && home == of
+	return errors.Join(removed, err)
 }
 
 // begin makes the host's pod.
@@ -90,7 +66,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	}
 	home, t, err := s.homeOf(tenant.Flat(pod.Namespace))
 	if err != nil {
-		return fmt.Errorf("finding the place of a pod: %w", err)
+		return err
 	}
 	if pod.Spec.NodeName != "" {
 		return s.lost(ctx, pod, home)
@@ -120,21 +96,20 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if waits, err := s.awaitClaims(ctx, pod); err != nil || waits {
 		return err
 	}
-	may, r := s.scheduling.enter(itemOf(pod))
+	may, r := s.scheduling.enter(itemOf(podItem, pod))
 	if s.release(r); !may {
 		return nil
 	}
-	err = s.make(ctx, pod, home, t, writesOfPod*s.storedSize(pod, wanted))
+	err = s.createOnHost(ctx, pod, home, t, writesOfPod*s.storedSize(pod, wanted))
 	if err != nil {
-		s.release(s.scheduling.leave(itemOf(pod)))
+		s.release(s.scheduling.leave(itemOf(podItem, pod)))
 	}
 	return err
 }
 
-// make makes the host's pod, with what it needs there. While that waits for others' copies it keeps its turn: no more pods
-// look at these again and again than may be made at once. So it does while it waits for its bytes, which are how many the host will
-// store of it.
-func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant, bytes int) error {
+// createOnHost creates the host's pod and what it needs. A pod that waits for copies or for its bytes, which are what the host will
+// store, keeps its turn: no more pods ask again than may be created at once.
+func (s *syncer) createOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant, bytes int) error {
 	hostUID, err := s.ensureNamespace(ctx, home, t)
 	if errors.As(err, new(errManyNamespaces)) || errors.As(err, new(errNamespace)) {
 		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone, or come
@@ -145,7 +120,7 @@ func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace
 	if waits, err := s.ensureCopies(ctx, pod, home, s.copies.of(home.Host(), hostUID)); err != nil || waits {
 		return err
 	}
-	i := itemOf(pod)
+	i := itemOf(podItem, pod)
 	if s.queue.after(i, s.creating.wait(itemWrite{i, writeCreation}, bytes)) {
 		return nil
 	}
@@ -179,18 +154,16 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 	wanted := s.translated(pod, home, open)
 	wanted.Spec.EphemeralContainers = nil // they are added when it is there
 	s.options.SetVariables(wanted, pod, services)
-	there, err := s.host.CoreV1().Pods(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+	client := s.host.CoreV1().Pods(wanted.Namespace)
+	there, err := client.Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		there, err = s.host.CoreV1().Pods(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
+		there, err = existing(ctx, client, "pod", pod, home.Namespace)
+		if errors.As(err, new(errTaken)) {
+			return s.refuse(ctx, pod, err.Error())
+		}
 		if err != nil {
-			return fmt.Errorf("reading the host's pod: %w", err)
-		}
-		if !home.Has(there, pod.Name) {
-			return s.refuse(ctx, pod, "the host cluster has another pod in its place; whoever administers the host is to remove it")
-		}
-		if uidOf(there) != pod.UID {
-			return fmt.Errorf("the pod of this name that there was before is still on the host")
+			return err
 		}
 	case isRefused(err):
 		s.backOff(pod, writeCreation, creationOf(pod, wanted), nil)
@@ -209,7 +182,7 @@ func (s *syncer) lost(ctx context.Context, pod *corev1.Pod, home names.Namespace
 	if pod.Annotations[names.HostUIDAnnotation] == "" {
 		return nil // it runs elsewhere
 	}
-	if there, err := s.isOnHost(ctx, pod, home); err != nil || there {
+	if there, err := s.isPodOnHost(ctx, pod, home); err != nil || there {
 		return err
 	}
 	if err := s.losses.allow(len(s.podIndexer.ListKeys())); err != nil {
@@ -218,17 +191,8 @@ func (s *syncer) lost(ctx context.Context, pod *corev1.Pod, home names.Namespace
 	return s.deletePod(ctx, pod, 0)
 }
 
-// isOnHost asks the host itself whether it has the pod: the cache may be behind.
-func (s *syncer) isOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace) (bool, error) {
-	there, err := s.host.CoreV1().Pods(home.Host()).Get(ctx, pod.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("reading the host's pod: %w", err)
-	}
-	of, _, ok := sourceOf(there)
-	return ok && of == home && uidOf(there) == pod.UID, nil
+func (s *syncer) isPodOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace) (bool, error) {
+	return isOnHost(ctx, s.host.CoreV1().Pods(home.Host()), "pod", pod, home)
 }
 
 // follow takes the binding, the status and the deletion of the host's pod into the space, and changes of
@@ -310,7 +274,7 @@ func (s *syncer) patchStatus(ctx context.Context, pod *corev1.Pod, wanted corev1
 	case err != nil:
 		return err
 	case unchanged || now.ResourceVersion == pod.ResourceVersion || equality.Semantic.DeepEqual(now.Status, wanted):
-		s.backoffs.drop(itemWrite{itemOf(pod), writeStatus})
+		s.backoffs.drop(itemWrite{itemOf(podItem, pod), writeStatus})
 	default:
 		s.backOff(pod, writeStatus, because, nil)
 	}
@@ -346,9 +310,9 @@ func (s *syncer) letGo(ctx context.Context, pod *corev1.Pod) error {
 	}
 	home, _, err := s.homeOf(tenant.Flat(pod.Namespace))
 	if err != nil {
-		return fmt.Errorf("finding the place of a pod: %w", err)
+		return err
 	}
-	if there, err := s.isOnHost(ctx, pod, home); err != nil || there {
+	if there, err := s.isPodOnHost(ctx, pod, home); err != nil || there {
 		return err
 	}
 	return s.deletePod(ctx, pod, 0)
@@ -357,21 +321,12 @@ func (s *syncer) letGo(ctx context.Context, pod *corev1.Pod) error {
 // removeOrphan deletes a pod of the host whose own is gone, or was another one.
 func (s *syncer) removeOrphan(ctx context.Context, i item, host *corev1.Pod) error {
 	uid := uidOf(host)
-	seen, ok := s.deleted.of(uid)
+	seen, _ := s.deleted.of(uid)
 	if host.DeletionTimestamp != nil && (!seen.forced || graceOf(host) <= 1) {
 		return nil
 	}
-	live, err := s.spaces.CoreV1().Pods(i.namespace).Get(ctx, i.name, metav1.GetOptions{})
-	if err == nil && live.UID == uid {
-		return errors.New("the cache of pods is behind")
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("looking whether a pod is gone: %w", err)
-	}
-	if !ok {
-		if err := s.orphans.allow(i.tenant, s.hostState.objects()); err != nil {
-			return err
-		}
+	if err := mayRemove(ctx, s, s.spaces.CoreV1().Pods(i.namespace.String()), "pod", i, uid); err != nil {
+		return err
 	}
 	if seen.forced {
 		return s.endHost(ctx, host, 1)

@@ -15,18 +15,17 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
-// syncPolicy makes the host's policy for one of a space what that asks for. The labels of pods follow when it is
-// written: a pod that has just become governed is open until then, and not closed by a policy that is not there yet.
+// syncPolicy writes the host's policy first and the labels of pods after it: a newly governed pod is open for that time, and not closed
+// by a policy that is not there yet.
 func (s *syncer) syncPolicy(ctx context.Context, i item) error {
-	policy, err := s.policies.NetworkPolicies(i.namespace).Get(i.name)
-	if apierrors.IsNotFound(err) {
-		policy, err = nil, nil
-		s.governed.forget(i.namespace, i.name)
-	}
+	policy, err := orNil(s.policies.NetworkPolicies(i.namespace.String()).Get(i.name))
 	if err != nil {
 		return err
 	}
-	home, ready, err := s.readyHome(tenant.Flat(i.namespace))
+	if policy == nil {
+		s.governed.forget(i)
+	}
+	home, ready, err := s.readyHome(i.namespace)
 	if err != nil || !ready {
 		return err
 	}
@@ -35,7 +34,7 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 		return nil
 	}
 	if (err == nil || isDenied(err)) && (policy == nil || !s.governed.noteEnqueued(policy)) {
-		s.enqueueIn(podItem, s.podIndexer, tenant.Flat(i.namespace))
+		s.enqueueIn(podItem, s.podIndexer, i.namespace)
 	}
 	return err
 }
@@ -46,7 +45,7 @@ func (s *syncer) readyHome(flat tenant.Flat) (home names.Namespace, ready bool, 
 	if home, _, err = s.homeOf(flat); err != nil {
 		return home, false, nil //nolint:nilerr // what was there goes with the host's namespace
 	}
-	namespace, err := s.hostState.namespace(home.Host())
+	namespace, err := s.hostCaches.namespace(home.Host())
 	if err != nil || namespace == nil || !isReady(namespace) {
 		return home, false, err
 	}
@@ -90,8 +89,8 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 
 // hasRoom returns an error if a namespace of the host has as many policies as it may have, and not this one.
 func (s *syncer) hasRoom(home names.Namespace, name string) error {
-	there, err := s.hostState.policy(home.Host(), name)
-	if err != nil || there != nil || s.room.has(place{policyItem, home.Host()}, s.hostState.policies.GetIndexer(), network.MaxPolicies+len(network.Names)) {
+	there, err := s.hostCaches.policy(home.Host(), name)
+	if err != nil || there != nil || s.room.has(namespaceKind{policyItem, home.Host()}, s.hostCaches.policies.GetIndexer(), network.MaxPolicies+len(network.Names)) {
 		return err
 	}
 	return fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)
@@ -122,7 +121,7 @@ func (s *syncer) through(n tenant.Name) []networkingv1.NetworkPolicyPeer {
 // ownPolicy makes a policy one for the owner's namespaces alone, and returns the host's as the cache has it, or nil.
 func (s *syncer) ownPolicy(wanted *networkingv1.NetworkPolicy) (there *networkingv1.NetworkPolicy, err error) {
 	network.Own(wanted, s.owner)
-	return s.hostState.policy(wanted.Namespace, wanted.Name)
+	return s.hostCaches.policy(wanted.Namespace, wanted.Name)
 }
 
 // putPolicy creates a policy, or makes the one that there is what it is to be.
@@ -132,11 +131,11 @@ func (s *syncer) putPolicy(ctx context.Context, there, wanted *networkingv1.Netw
 
 // removePolicy deletes the host's policy for one that a space does not have any more.
 func (s *syncer) removePolicy(ctx context.Context, home names.Namespace, i item) error {
-	there, err := s.hostState.policy(home.Host(), names.Copy(i.name))
-	if err != nil || there == nil {
+	there, err := s.hostCaches.policy(home.Host(), names.Copy(i.name))
+	if err != nil {
 		return err
 	}
-	return remove(ctx, s.host.NetworkingV1().NetworkPolicies(there.Namespace), "policy", there, home, i.name)
+	return remove(ctx, s.host.NetworkingV1().NetworkPolicies(home.Host()), "policy", there, home, i.name)
 }
 
 // openOf returns in which directions no policy of its space governs a pod. Where there are more policies than a host
@@ -167,7 +166,7 @@ func (s *syncer) hostPolicyChanged(obj any) {
 		return
 	}
 	if name := policy.Annotations[names.NameAnnotation]; name != "" {
-		s.queue.Add(item{policyItem, n.Tenant, n.Flat().String(), name})
+		s.queue.Add(itemFor(policyItem, n.Flat(), name))
 		return
 	}
 	s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: policy.Namespace})

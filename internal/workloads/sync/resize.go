@@ -43,15 +43,15 @@ func resizeOf(host, wanted *corev1.Pod) string {
 func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) error {
 	has, wants, what := host.Annotations[resourcesAnnotation], wanted.Annotations[resourcesAnnotation], resizeOf(host, wanted)
 	if has == wants {
-		s.backoffs.drop(itemWrite{itemOf(pod), writeResources})
+		s.backoffs.drop(itemWrite{itemOf(podItem, pod), writeResources})
 		return nil
 	}
-	i := itemOf(pod)
+	i := itemOf(podItem, pod)
 	if s.isBackedOff(pod, writeResources, what) || s.awaitsResize(i, writesOfResize*s.storedSize(pod, wanted)) {
 		return nil
 	}
 	if has != "" {
-		// Whoever comes later would take it for what the host has, if all of this has not been done.
+		// If this stops halfway, the annotation must not claim resources that the host's pod does not have.
 		if err := s.noteResources(ctx, host, ""); err != nil {
 			return err
 		}

@@ -10,20 +10,20 @@ import (
 // room bounds how many objects of a kind there are in a namespace of the host.
 type room struct {
 	mu sync.Mutex
-	// full are the places in which there was no room for one more object.
-	full sets.Set[place]
+	// full are those in which there was no room for one more object.
+	full sets.Set[namespaceKind]
 }
 
-// place is a namespace of the host, of which the objects of a kind are counted.
-type place struct {
+// namespaceKind is a kind of objects in a namespace of the host.
+type namespaceKind struct {
 	kind      kind
 	namespace string
 }
 
-func newRoom() *room { return &room{full: sets.New[place]()} }
+func newRoom() *room { return &room{full: sets.New[namespaceKind]()} }
 
 // has reports whether there is room for one more object. If not, what is refused is to be looked at again when freed says so.
-func (r *room) has(at place, objects cache.Indexer, most int) bool {
+func (r *room) has(at namespaceKind, objects cache.Indexer, most int) bool {
 	if count(objects, at.namespace) < most {
 		return true
 	}
@@ -34,7 +34,7 @@ func (r *room) has(at place, objects cache.Indexer, most int) bool {
 }
 
 // freed notes that an object has gone, and reports whether another one was refused before.
-func (r *room) freed(at place) bool {
+func (r *room) freed(at namespaceKind) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was := r.full.Has(at)

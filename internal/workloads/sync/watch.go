@@ -37,21 +37,21 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{core.Services().Informer(), handler{changed: s.serviceChanged, updated: s.serviceUpdated, gone: s.serviceGone}},
 		{core.Namespaces().Informer(), handler{changed: s.namespaceChanged, updated: s.namespaceUpdated, gone: s.namespaceGone}},
 		{s.tenants, handler{changed: func(any) {}, updated: s.tenantUpdated, gone: s.tenantGone}},
-		{s.hostState.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
-		{s.hostState.services, handler{changed: s.hostServiceChanged, gone: s.hostServiceGone}},
+		{s.hostCaches.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
+		{s.hostCaches.services, handler{changed: s.hostServiceChanged, gone: s.hostServiceGone}},
 		{core.PersistentVolumeClaims().Informer(), handler{changed: s.claimChanged, gone: s.claimGone}},
 		{core.PersistentVolumes().Informer(), handler{changed: s.volumeChanged}},
 		{classes.Informer(), handler{changed: s.classChanged, gone: func(any, bool) {}}},
 		{core.Nodes().Informer(), handler{changed: s.nodeChanged}},
 		{s.hostNodes, handler{changed: s.nodeChanged}},
-		{s.hostState.claims, handler{changed: s.hostClaimChanged, gone: s.hostClaimGone}},
+		{s.hostCaches.claims, handler{changed: s.hostClaimChanged, gone: s.hostClaimGone}},
 		{policies.Informer(), handler{changed: s.policyChanged}},
-		{s.hostState.policies, handler{changed: s.hostPolicyChanged, gone: s.hostPolicyGone}},
+		{s.hostCaches.policies, handler{changed: s.hostPolicyChanged, gone: s.hostPolicyGone}},
 		{s.informers.Policy().V1().PodDisruptionBudgets().Informer(), handler{changed: s.budgetChanged, updated: s.budgetUpdated}},
-		{s.hostState.budgets, handler{changed: s.hostBudgetChanged, gone: s.hostBudgetGone}},
+		{s.hostCaches.budgets, handler{changed: s.hostBudgetChanged, gone: s.hostBudgetGone}},
 		{s.informers.Networking().V1().Ingresses().Informer(), handler{changed: s.ingressChanged, gone: s.ingressGone}},
-		{s.hostState.ingresses, handler{changed: s.hostIngressChanged, gone: s.hostIngressGone}},
-		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, updated: s.hostNamespaceUpdated}},
+		{s.hostCaches.ingresses, handler{changed: s.hostIngressChanged, gone: s.hostIngressGone}},
+		{s.hostCaches.namespaces, handler{changed: s.hostNamespaceChanged, updated: s.hostNamespaceUpdated}},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
 		if err != nil {
@@ -104,33 +104,33 @@ func (h handler) OnDelete(obj any) {
 
 func (s *syncer) podChanged(obj any) {
 	pod := obj.(*corev1.Pod)
-	n, ok := tenant.Flat(pod.Namespace).Tenant()
-	if !ok {
+	i := itemOf(podItem, pod)
+	if !i.tenant.IsSpace() {
 		return // the system space's run elsewhere
 	}
-	s.refer(item{podItem, n, pod.Namespace, pod.Name}, referencesOf(pod))
+	s.refer(i, referencesOf(pod))
 	s.enqueueClaimsOf(pod)
-	s.queue.Add(item{podItem, n, pod.Namespace, pod.Name})
+	s.queue.Add(i)
 }
 
 func (s *syncer) podGone(obj any, seen bool) {
 	pod := obj.(*corev1.Pod)
-	n, ok := tenant.Flat(pod.Namespace).Tenant()
-	if !ok {
+	i := itemOf(podItem, pod)
+	if !i.tenant.IsSpace() {
 		return
 	}
 	if seen {
 		s.deleted.note(pod.UID, true)
 	}
-	s.refer(item{podItem, n, pod.Namespace, pod.Name}, nil)
-	s.queue.Add(item{podItem, n, pod.Namespace, pod.Name})
+	s.refer(i, nil)
+	s.queue.Add(i)
 }
 
 // refer notes what a pod or Ingress names, and has copies looked at that none names any more.
 func (s *syncer) refer(i item, now []reference) {
 	for _, ref := range s.references.set(i, now) {
 		if !s.references.has(ref) {
-			s.queue.Add(item{ref.kind, i.tenant, ref.namespace, ref.name})
+			s.queue.Add(ref.item())
 		}
 	}
 }
@@ -139,10 +139,9 @@ func (s *syncer) refer(i item, now []reference) {
 func (s *syncer) sourceChanged(copied ...kind) func(any) {
 	return func(obj any) {
 		o := obj.(metav1.Object)
-		n, ok := tenant.Flat(o.GetNamespace()).Tenant()
 		for _, of := range copied {
-			if ok && s.references.has(reference{of, o.GetNamespace(), o.GetName()}) {
-				s.queue.Add(item{of, n, o.GetNamespace(), o.GetName()})
+			if s.references.has(reference{of, tenant.Flat(o.GetNamespace()), o.GetName()}) {
+				s.enqueueObject(of, o)
 			}
 		}
 	}
@@ -155,22 +154,21 @@ func (s *syncer) namespaceUpdated(before, obj any) {
 	if maps.Equal(before.(*corev1.Namespace).Labels, namespace.Labels) {
 		return
 	}
-	if all, err := s.hostState.namespacesOf(tenant.Flat(namespace.Name)); err == nil {
+	if all, err := s.hostCaches.namespacesOf(tenant.Flat(namespace.Name)); err == nil {
 		s.enqueueNamespaces(all)
 	}
 }
 
 // enqueueObject has an object looked at if it is in the space of a tenant.
 func (s *syncer) enqueueObject(k kind, obj any) {
-	o := obj.(metav1.Object)
-	if n, ok := tenant.Flat(o.GetNamespace()).Tenant(); ok {
-		s.queue.Add(item{k, n, o.GetNamespace(), o.GetName()})
+	if i := itemOf(k, obj.(metav1.Object)); i.tenant.IsSpace() {
+		s.queue.Add(i)
 	}
 }
 
 // enqueueIfOnHost has an object of a space looked at, if its namespace is on the host.
 func (s *syncer) enqueueIfOnHost(k kind, obj any) {
-	if used, err := s.hostState.namespacesOf(tenant.Flat(obj.(metav1.Object).GetNamespace())); err != nil || len(used) > 0 {
+	if used, err := s.hostCaches.namespacesOf(tenant.Flat(obj.(metav1.Object).GetNamespace())); err != nil || len(used) > 0 {
 		s.enqueueObject(k, obj)
 	}
 }
@@ -189,7 +187,7 @@ func (s *syncer) enqueueIn(k kind, in cache.Indexer, namespace tenant.Flat) {
 // enqueueSource has the object of a space looked at that one of the host is made of: somebody may have changed or deleted that.
 func (s *syncer) enqueueSource(k kind, obj any) {
 	if n, name, ok := sourceOf(obj.(metav1.Object)); ok {
-		s.queue.Add(item{k, n.Tenant, n.Flat().String(), name})
+		s.queue.Add(itemFor(k, n.Flat(), name))
 	}
 }
 
@@ -202,7 +200,7 @@ func (s *syncer) enqueueHome(obj any) {
 
 // enqueueRefused has, when an object of the host is gone, all of its namespace looked at if one of them had no room.
 func (s *syncer) enqueueRefused(k kind, obj any, all func(names.Namespace)) {
-	if n, _, ok := sourceOf(obj.(metav1.Object)); ok && s.room.freed(place{k, n.Host()}) {
+	if n, _, ok := sourceOf(obj.(metav1.Object)); ok && s.room.freed(namespaceKind{k, n.Host()}) {
 		all(n)
 	}
 }
@@ -225,15 +223,15 @@ func (s *syncer) serviceUpdated(before, obj any) {
 	if was.Spec.Type != corev1.ServiceTypeLoadBalancer || now.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		return
 	}
-	if all, err := s.hostState.namespacesOf(tenant.Flat(now.Namespace)); err == nil {
+	if all, err := s.hostCaches.namespacesOf(tenant.Flat(now.Namespace)); err == nil {
 		s.enqueueNamespaces(all)
 	}
 }
 
 func (s *syncer) namespaceChanged(obj any) {
 	namespace := obj.(*corev1.Namespace)
-	if n, ok := tenant.Flat(namespace.Name).Tenant(); ok && s.isWanted(namespace) {
-		s.queue.Add(item{kind: wantedItem, tenant: n, namespace: namespace.Name})
+	if i := itemFor(wantedItem, tenant.Flat(namespace.Name), ""); i.tenant.IsSpace() && s.isWanted(namespace) {
+		s.queue.Add(i)
 	}
 }
 
@@ -243,7 +241,7 @@ func (s *syncer) namespaceGone(obj any, seen bool) {
 	if _, ok := flat.Tenant(); !ok {
 		return
 	}
-	all, err := s.hostState.namespacesOf(flat)
+	all, err := s.hostCaches.namespacesOf(flat)
 	if err != nil || len(all) == 0 {
 		return
 	}
@@ -259,15 +257,15 @@ func (s *syncer) tenantUpdated(before, obj any) {
 	if was := before.(*v1alpha1.Tenant); equality.Semantic.DeepEqual(rulesOf(was), rulesOf(t)) {
 		return
 	}
-	if all, err := s.hostState.namespacesOfTenant(tenant.Name(t.Name)); err == nil {
+	if all, err := s.hostCaches.namespacesOfTenant(tenant.Name(t.Name)); err == nil {
 		for _, namespace := range all {
 			s.hostNamespaceChanged(namespace)
 		}
 	}
 	for _, key := range s.podIndexer.ListKeys() {
 		namespace, name, _ := strings.Cut(key, "/")
-		if n := tenant.Flat(namespace).Space(); n == tenant.Name(t.Name) {
-			s.queue.Add(item{podItem, n, namespace, name})
+		if i := itemFor(podItem, tenant.Flat(namespace), name); i.tenant == tenant.Name(t.Name) {
+			s.queue.Add(i)
 		}
 	}
 	services, err := s.services.List(labels.Everything())
@@ -283,7 +281,7 @@ func (s *syncer) tenantUpdated(before, obj any) {
 
 // enqueueTenant has the host's namespaces of a tenant looked at.
 func (s *syncer) enqueueTenant(n tenant.Name) {
-	if all, err := s.hostState.namespacesOfTenant(n); err == nil {
+	if all, err := s.hostCaches.namespacesOfTenant(n); err == nil {
 		s.enqueueNamespaces(all)
 	}
 }
@@ -330,7 +328,7 @@ func (s *syncer) hostNamespaceChanged(obj any) {
 // enqueueOnHost has what is in a namespace of the host looked at: it may have been seen before it was known whose the namespace is.
 func (s *syncer) enqueueOnHost(namespace string) {
 	for informer, changed := range map[cache.SharedIndexInformer]func(any){
-		s.hostState.pods: s.hostPodChanged, s.hostState.services: s.hostServiceChanged, s.hostState.claims: s.hostClaimChanged,
+		s.hostCaches.pods: s.hostPodChanged, s.hostCaches.services: s.hostServiceChanged, s.hostCaches.claims: s.hostClaimChanged,
 	} {
 		all, err := informer.GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
 		if err != nil {
@@ -365,7 +363,7 @@ func (s *syncer) enqueueNamespaces(all []*corev1.Namespace) {
 
 // enqueueHostNamespaces has all namespaces of the host looked at, and all policies.
 func (s *syncer) enqueueHostNamespaces() {
-	for _, obj := range s.hostState.namespaces.GetIndexer().List() {
+	for _, obj := range s.hostCaches.namespaces.GetIndexer().List() {
 		s.hostNamespaceChanged(obj)
 	}
 }
