@@ -154,7 +154,7 @@ var controllersTable = []mutant{
 	{"what a space defines goes with its namespace, whatever the system space aggregates by its name", by("internal/kubecontrollers", "TestOfSpaces"),
 		"internal/kubecontrollers/customresources.go", `= emptied.Match(list.GroupVersion, &resource)`, `= true`},
 	{"namespaces of the system space do not wait for what only spaces define", by("internal/kubecontrollers", "TestOfSpaces"),
-		"internal/kubecontrollers/customresources.go", `return ofSpaces != nil && ofSpaces.Has(resource)`, `return false`},
+		"internal/kubecontrollers/customresources.go", `return ofSpaces != nil && ofSpaces.Has(resource)`, `return ofSpaces == nil`},
 	{"copies of namespaces have no finalizers of the system space", by("internal/controller/published", "TestFinalizersOfNamespaces"),
 		"internal/controller/published/desiredcopy.go", `if content["spec"] != nil {`, `if false {`},
 	{"webhooks of pods that are made to fail", by("internal/kubecontrollers", "TestUnscheduledPods"),

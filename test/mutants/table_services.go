@@ -149,8 +149,7 @@ var servicesTable = []mutant{
 		"internal/workloads/clusterip/services.go", `	translate.KeepHosts(host, there)
 `, ``},
 	{"what the host needs to take a load balancer away stays when it is put back", by("internal/workloads/clusterip", "TestLoadBalancerPutBack"),
-		"internal/workloads/clusterip/transaction.go", `	translate.KeepHosts(restored, there)
-`, ``},
+		"internal/workloads/clusterip/transaction.go", `translate.KeepHosts(restored, there)`, `translate.KeepHosts(restored.DeepCopy(), there)`},
 	{"no change opens what an annotation has closed", by("internal/workloads/clusterip", "TestAnnotationNotGrantedAnyMore"),
 		"internal/workloads/translate/service.go", `return !strings.HasPrefix(e.Field, annotationsPath) && slices`, `return slices`},
 	{"a tenant has load balancers made one after the other", by("internal/workloads/clusterip", "TestLoadBalancersWait"),
