@@ -64,6 +64,21 @@ var bodiesTable = []mutant{
 		"internal/server/filters/tables.go", `req = withoutTables(req)`, `_ = withoutTables(req)`},
 	{"lists of metrics are measured", by("internal/server/filters", "TestMetrics"),
 		"internal/server/filters/tables.go", `if info.Verb == "list" && slices.Contains(metricsGroups, info.APIGroup) {`, `if false && slices.Contains(metricsGroups, info.APIGroup) {`},
+	{"a body that does not come is not waited for", by("internal/server/flowcontrol", "TestBodiesThatDoNotCome", "-timeout=60s"),
+		"internal/server/flowcontrol/incoming.go", `b.timer.Reset(time.Until(b.due()))`, `b.timer.Stop()`},
+	{"a body comes before the time for its request ends", by("internal/server/flowcontrol", "TestBodiesThatDoNotCome", "-timeout=60s"),
+		"internal/server/flowcontrol/incoming.go", `if due.After(b.most) {`, `if false {`},
+	{"the rest of a body that nobody reads is not waited for", by("internal/server/flowcontrol", "TestBodiesThatDoNotCome", "-timeout=60s"),
+		"internal/server/flowcontrol/incoming.go", `if b.settle() {
+		_ =`, `if b.settle() && false {
+		_ =`},
+	{"no seats wait for small bodies", by("internal/server/flowcontrol", "TestBodiesComeBeforeSeats"),
+		"internal/server/flowcontrol/control.go", `	sentFrom(ctx).body.arrive()
+`, ``},
+	{"large bodies take no memory before they have seats", by("internal/server/flowcontrol", "TestBodiesComeBeforeSeats"),
+		"internal/server/flowcontrol/incoming.go", `b.size < 0 || b.size >= largeBody {`, `false {`},
+	{"a write whose body was lost is not at work", by("internal/server/flowcontrol", "TestNothingComesOfNoBody"),
+		"internal/server/flowcontrol/queues.go", ` && !d.body.hasFailed():`, `:`},
 	{"clients of watches by web socket send little", by("internal/server/flowcontrol", "TestWebSocketsReceiveLittle", "-timeout=30s"),
 		"internal/server/flowcontrol/watchwriter.go", `if r.left == 0 {`, `if false {`},
 }

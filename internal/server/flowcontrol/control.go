@@ -70,6 +70,7 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 }
 
 func (c *Control) handle(ctx context.Context, digest upstream.RequestDigest, note note, queueNote fairqueuing.QueueNoteFn, execute func()) {
+	sentFrom(ctx).body.arrive()
 	n := chargedTenant(ctx)
 	seats := c.readSeats(ctx, digest.RequestInfo)
 	class := classify(digest.RequestInfo, seats)
@@ -118,7 +119,9 @@ func (c *Control) handle(ctx context.Context, digest upstream.RequestDigest, not
 	handle := func(execute func()) { c.Interface.Handle(ctx, digest, classified, estimate, queueNote, execute) }
 	if seat := sentFrom(ctx).seat; seat != nil && n.IsSpace() && (mayLast(class, seats) || isStream(digest.RequestInfo)) {
 		seat.hold(handle, func() {
-			sentFrom(ctx).body.waits(seat.waiting)
+			if class == write { // others do not need their bodies
+				sentFrom(ctx).body.waits(seat.waiting)
+			}
 			execute()
 		})
 		return
@@ -241,8 +244,9 @@ type sent struct {
 func (s sent) hasLargeBody() bool { return s.bodyBytes < 0 || s.bodyBytes >= largeBody }
 
 // WithSent records facts about a request for the estimate of its cost, and tracks
-// when it waits for webhooks or its client, or goes on as a stream.
-func WithSent(handler http.Handler) http.Handler {
+// when it waits for webhooks or its client, or goes on as a stream. It ends the wait for a body that does not come, with
+// 408: before the time that requests may take, which is timeout, and sooner if the client is slow.
+func WithSent(handler http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		req = withStream(req)
 		writes := req.Method != http.MethodGet && req.Method != http.MethodHead
@@ -250,8 +254,9 @@ func WithSent(handler http.Handler) http.Handler {
 			req = req.WithContext(withWork(waiting.With(req.Context(), &waiting.Webhooks{})))
 		}
 		sent := sent{url: req.URL, bodyBytes: req.ContentLength, seat: &levelSeat{}}
-		if writes && req.Body != nil && req.ContentLength != 0 {
-			sent.body = &incoming{ReadCloser: req.Body}
+		if req.Body != nil && req.ContentLength != 0 {
+			sent.body = newIncoming(w, req, timeout)
+			defer sent.body.forsake()
 		}
 		req = req.WithContext(context.WithValue(req.Context(), sentKey{}, sent))
 		if sent.body != nil {

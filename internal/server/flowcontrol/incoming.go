@@ -1,28 +1,145 @@
 package flowcontrol
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// incoming is the body of a request, which the client may send slowly.
+// incoming is the body of a request, which the client may send slowly, or never. One goroutine reads it.
 type incoming struct {
 	io.ReadCloser
-	waited   atomic.Int64 // in nanoseconds, for the client and for received
+	kept   bytes.Buffer // what has come before the request had seats
+	end    error        // of what was read to its end
+	waited atomic.Int64 // in nanoseconds, for the client and for received, with seats
+	// size is the number of its bytes, -1 if that is unknown.
+	size int64
+	// setDeadline is for reads from the client; most is when the last of them is over.
+	setDeadline func(time.Time) error
+	most        time.Time
+
 	mu       sync.Mutex
 	complete bool         // or failed
+	failed   bool         // nobody has got all of it
 	received func() error // called when complete; its error is that of the body
 	arrived  func()       // called when complete, before received
+	timer    *time.Timer  // of look
+	since    time.Time    // of the first read, zero before
+	came     int64        // bytes
+	settled  bool         // nothing is to come, or whatever is to come may take its time
+	late     bool
 }
+
+// newIncoming returns the body of a request that ends after timeout, until its end is called.
+func newIncoming(w http.ResponseWriter, req *http.Request, timeout time.Duration) *incoming {
+	most := timeout - timeout/bodyMargin
+	b := &incoming{
+		ReadCloser: req.Body, size: req.ContentLength,
+		setDeadline: http.NewResponseController(w).SetReadDeadline, most: time.Now().Add(most),
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timer = time.AfterFunc(most, b.look)
+	return b
+}
+
+// due returns when the client is late. Until somebody reads, the server keeps it waiting.
+func (b *incoming) due() time.Time {
+	if b.since.IsZero() {
+		return b.most
+	}
+	due := b.since.Add(bodyPatience + time.Duration(b.came)*time.Second/bodyRate)
+	if due.After(b.most) {
+		return b.most
+	}
+	return due
+}
+
+// look ends reads if the client is late. A deadline in advance would cost each request that is not.
+func (b *incoming) look() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch left := time.Until(b.due()); {
+	case b.settled:
+	case left > 0:
+		b.timer.Reset(left)
+	default:
+		b.late = true
+		_ = b.setDeadline(time.Unix(1, 0)) // what has no deadlines is in this process
+	}
+}
+
+// settle ends the wait for what is to come, and reports whether it was not ended before.
+func (b *incoming) settle() bool {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	first := !b.settled
+	b.settled = true
+	return first
+}
+
+// lasts lets the client send as long as it likes.
+func (b *incoming) lasts() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle()
+}
+
+// forsake is called when the request was answered. For the next one by its connection, the server reads the rest of a body
+// that nobody has read.
+func (b *incoming) forsake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.settle() {
+		_ = b.setDeadline(time.Now().Add(bodyRest))
+	}
+}
+
+// arrive waits for a small body, so that nobody's seats do. Larger ones would take memory without a bound.
+func (b *incoming) arrive() {
+	if b == nil || b.size < 0 || b.size >= largeBody {
+		return
+	}
+	b.kept.Grow(int(min(b.size, usualBody)) + bytes.MinRead)
+	_, err := b.kept.ReadFrom(reader(b.receive))
+	if err != nil {
+		b.kept.Reset()
+	} else {
+		err = io.EOF
+	}
+	b.ends(err)
+}
+
+type reader func([]byte) (int, error)
+
+// Read implements io.Reader.
+func (r reader) Read(p []byte) (int, error) { return r(p) }
 
 // Read implements io.Reader.
 func (b *incoming) Read(p []byte) (int, error) {
+	if b.kept.Len() > 0 {
+		return b.kept.Read(p)
+	}
+	if b.end != nil {
+		return 0, b.end
+	}
 	began := time.Now()
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.receive(p)
 	if err != nil {
-		if lost := b.finish(); lost != nil {
+		if lost := b.ends(err); lost != nil {
 			n, err = 0, lost
 		}
 	}
@@ -30,7 +147,36 @@ func (b *incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *incoming) finish() error {
+// receive reads from the client.
+func (b *incoming) receive(p []byte) (int, error) {
+	b.mu.Lock()
+	if b.since.IsZero() && !b.settled && b.timer != nil {
+		b.since = time.Now()
+		b.timer.Reset(time.Until(b.due()))
+	}
+	b.mu.Unlock()
+	n, err := b.ReadCloser.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.came += int64(n)
+	if b.late || errors.Is(err, os.ErrDeadlineExceeded) {
+		b.settle()
+		return 0, errLate
+	}
+	if err != nil {
+		b.settle()
+	}
+	return n, err
+}
+
+var errLate = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,
+	Message: fmt.Sprintf("the body of the request did not come in time: within %s, a second more for each %d bytes of it, and before the request times out; send it again",
+		bodyPatience, bodyRate),
+}}
+
+// ends notes the end of the body, which may be an error. It returns one if the body is lost instead.
+func (b *incoming) ends(err error) (lost error) {
 	b.mu.Lock()
 	received, arrived := b.received, b.arrived
 	b.complete, b.received, b.arrived = true, nil, nil
@@ -38,10 +184,28 @@ func (b *incoming) finish() error {
 	if arrived != nil {
 		arrived()
 	}
-	if received == nil {
-		return nil
+	if received != nil {
+		lost = received()
 	}
-	return received()
+	if b.end = err; lost != nil {
+		b.end = lost
+	}
+	if b.end != io.EOF {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.failed = true
+	}
+	return lost
+}
+
+// hasFailed reports whether nothing can have come of the request, because nobody has got all of its body.
+func (b *incoming) hasFailed() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed
 }
 
 // notify sets the function that is called once, by the reader, when the body is complete. It

@@ -143,7 +143,7 @@ func (f *fairQueues) begin(ctx context.Context, d demand, q *fairQueue) leave {
 		waiting.Notify(ctx, nil)
 		q.note(busy)
 		switch {
-		case d.key.class == write && isUnended(ctx):
+		case d.key.class == write && isUnended(ctx) && !d.body.hasFailed():
 			d.body.forget()
 			f.endWithWork(workFrom(ctx), e)
 		case hold > 0:
