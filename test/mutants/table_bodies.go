@@ -79,6 +79,12 @@ var bodiesTable = []mutant{
 		"internal/server/flowcontrol/incoming.go", `b.size < 0 || b.size >= largeBody {`, `false {`},
 	{"a write whose body was lost is not at work", by("internal/server/flowcontrol", "TestNothingComesOfNoBody"),
 		"internal/server/flowcontrol/queues.go", ` && !d.body.hasFailed():`, `:`},
+	{"connections are bounded", by("internal/server/flowcontrol", "TestConnections"),
+		"internal/server/flowcontrol/listener.go", `if l.open >= l.most {`, `if false {`},
+	{"who has many connections keeps nobody out", by("internal/server/flowcontrol", "TestConnections"),
+		"internal/server/flowcontrol/listener.go", `if len(l.from[c.from])+1 >= len(fullest) {`, `if true {`},
+	{"a network of IPv6 has no more connections than an address of IPv4", by("internal/server/flowcontrol", "TestConnections"),
+		"internal/server/flowcontrol/listener.go", `if address.Is6() {`, `if false {`},
 	{"clients of watches by web socket send little", by("internal/server/flowcontrol", "TestWebSocketsReceiveLittle", "-timeout=30s"),
 		"internal/server/flowcontrol/watchwriter.go", `if r.left == 0 {`, `if false {`},
 }
