@@ -70,7 +70,11 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 }
 
 func (c *Control) handle(ctx context.Context, digest upstream.RequestDigest, note note, queueNote fairqueuing.QueueNoteFn, execute func()) {
-	sentFrom(ctx).body.arrive()
+	if sentFrom(ctx).body.arrive() {
+		var end context.CancelFunc
+		ctx, end = anew(ctx)
+		defer end()
+	}
 	n := chargedTenant(ctx)
 	seats := c.readSeats(ctx, digest.RequestInfo)
 	class := classify(digest.RequestInfo, seats)
@@ -237,6 +241,8 @@ type sent struct {
 	bodyBytes int64     // -1 if unknown
 	body      *incoming // nil without a body
 	seat      *levelSeat
+	// client is the context of the request without an end of upstream's.
+	client context.Context
 }
 
 // hasLargeBody reports whether a request has a large body, or one of unknown
@@ -253,7 +259,7 @@ func WithSent(handler http.Handler, timeout time.Duration) http.Handler {
 		if writes {
 			req = req.WithContext(withWork(waiting.With(req.Context(), &waiting.Webhooks{})))
 		}
-		sent := sent{url: req.URL, bodyBytes: req.ContentLength, seat: &levelSeat{}}
+		sent := sent{url: req.URL, bodyBytes: req.ContentLength, seat: &levelSeat{}, client: req.Context()}
 		if req.Body != nil && req.ContentLength != 0 {
 			sent.body = newIncoming(w, req, timeout)
 			defer sent.body.forsake()
@@ -264,6 +270,21 @@ func WithSent(handler http.Handler, timeout time.Duration) http.Handler {
 		}
 		handler.ServeHTTP(w, req)
 	})
+}
+
+// anew returns a context to wait for seats in, which ends with the client. Upstream's ends some time after the request has
+// arrived, however long its body took.
+func anew(ctx context.Context) (context.Context, context.CancelFunc) {
+	client := sentFrom(ctx).client
+	if client == nil {
+		return ctx, func() {}
+	}
+	waiting, end := context.WithTimeout(context.WithoutCancel(ctx), seatPatience)
+	stop := context.AfterFunc(client, end)
+	return waiting, func() {
+		stop()
+		end()
+	}
 }
 
 func sentFrom(ctx context.Context) sent {

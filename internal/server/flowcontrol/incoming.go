@@ -108,11 +108,13 @@ func (b *incoming) forsake() {
 	}
 }
 
-// arrive waits for a small body, so that nobody's seats do. Larger ones would take memory without a bound.
-func (b *incoming) arrive() {
+// arrive waits for a small body, so that nobody's seats do, and reports whether that took long. Larger ones would take
+// memory without a bound.
+func (b *incoming) arrive() (long bool) {
 	if b == nil || b.size < 0 || b.size >= largeBody {
-		return
+		return false
 	}
+	began := time.Now()
 	b.kept.Grow(int(min(b.size, usualBody)) + bytes.MinRead)
 	_, err := b.kept.ReadFrom(reader(b.receive))
 	if err != nil {
@@ -120,7 +122,8 @@ func (b *incoming) arrive() {
 	} else {
 		err = io.EOF
 	}
-	b.ends(err)
+	_ = b.ends(err) // no seats wait
+	return time.Since(began) >= levelPatience
 }
 
 type reader func([]byte) (int, error)
@@ -184,7 +187,7 @@ func (b *incoming) ends(err error) (lost error) {
 	if arrived != nil {
 		arrived()
 	}
-	if received != nil {
+	if received != nil && err == io.EOF { // else there is no work that needs seats
 		lost = received()
 	}
 	if b.end = err; lost != nil {

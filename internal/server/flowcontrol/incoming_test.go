@@ -138,6 +138,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 					close(listener)
 					_ = server.Close()
 					<-sent
+					time.Sleep(time.Minute) // for what the server still does
 				})
 			})
 		}

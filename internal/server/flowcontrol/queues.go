@@ -125,7 +125,11 @@ func (f *fairQueues) enter(ctx context.Context, d demand, queued func(bool)) (le
 func (f *fairQueues) begin(ctx context.Context, d demand, q *fairQueue) leave {
 	e := &execution{queue: q, demand: d, counted: &q.running, afterFunc: f.afterFunc, stop: func() bool { return true }}
 	if d.key.class == write {
-		e.receiving = d.body.notify(func() error { return e.received(ctx) })
+		e.receiving = d.body.notify(func() error {
+			ctx, end := anew(ctx)
+			defer end()
+			return e.received(ctx)
+		})
 		e.startTimer()
 		answered := func() {}
 		waiting.Notify(ctx, func(waits bool) {

@@ -41,6 +41,8 @@ const (
 	bodyRate, bodyMargin = 500, 12
 	// bodyRest is for how long what nobody reads of a body is waited for.
 	bodyRest = 5 * time.Second
+	// seatPatience is for how long a request whose body was slow waits for seats, as upstream has others wait.
+	seatPatience = 15 * time.Second
 	// usualBody is how many bytes most bodies have at most.
 	usualBody = 4 << 10
 	// mostDescriptors is how many files a process is assumed to have at most, whatever it may have.
