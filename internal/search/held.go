@@ -9,7 +9,7 @@ import (
 
 const (
 	// connectionBytes and watchBytes are what a connection and a subscription take, with the requests that they are, whatever they hold.
-	connectionBytes, watchBytes = 128 << 10, 64 << 10
+	connectionBytes, watchBytes = 64 << 10, 64 << 10
 	// stateBytes is what an object takes beside its JSON while a subscription knows it.
 	stateBytes = 128
 )

@@ -72,9 +72,12 @@ var bodiesTable = []mutant{
 		"internal/server/flowcontrol/incoming.go", `if b.settle() {
 		_ =`, `if b.settle() && false {
 		_ =`},
+	{"a request whose body is late is not broken off", by("internal/server/flowcontrol", "TestLateRequestsGoOn", "-timeout=60s"),
+		"internal/server/flowcontrol/incoming.go", `b.aside = req.ProtoMajor == 1 && b.`, `b.aside = req.ProtoMajor == 0 && b.`},
+	{"who is late is told so", by("internal/server/flowcontrol", "TestBodiesThatDoNotCome", "-timeout=60s"),
+		"internal/server/flowcontrol/incoming.go", `if a.begun || !a.body.isLate() {`, `if true {`},
 	{"no seats wait for small bodies", by("internal/server/flowcontrol", "TestBodiesComeBeforeSeats"),
-		"internal/server/flowcontrol/control.go", `	sentFrom(ctx).body.arrive()
-`, ``},
+		"internal/server/flowcontrol/control.go", `if sentFrom(ctx).body.arrive() {`, `if false {`},
 	{"large bodies take no memory before they have seats", by("internal/server/flowcontrol", "TestBodiesComeBeforeSeats"),
 		"internal/server/flowcontrol/incoming.go", `b.size < 0 || b.size >= largeBody {`, `false {`},
 	{"a write whose body was lost is not at work", by("internal/server/flowcontrol", "TestNothingComesOfNoBody"),

@@ -9,6 +9,7 @@ import (
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/apiserver/pkg/server/httplog"
 	"k8s.io/apiserver/pkg/storage"
 	upstream "k8s.io/apiserver/pkg/util/flowcontrol"
@@ -263,6 +264,7 @@ func WithSent(handler http.Handler, timeout time.Duration) http.Handler {
 		if req.Body != nil && req.ContentLength != 0 {
 			sent.body = newIncoming(w, req, timeout)
 			defer sent.body.forsake()
+			w = responsewriter.WrapForHTTP1Or2(&timely{ResponseWriter: w, body: sent.body})
 		}
 		req = req.WithContext(context.WithValue(req.Context(), sentKey{}, sent))
 		if sent.body != nil {

@@ -2,17 +2,20 @@ package flowcontrol
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // incoming is the body of a request, which the client may send slowly, or never. One goroutine reads it.
@@ -26,6 +29,11 @@ type incoming struct {
 	// setDeadline is for reads from the client; most is when the last of them is over.
 	setDeadline func(time.Time) error
 	most        time.Time
+	// aside has reads in a goroutine, which late ends the wait for: net/http ends a request by HTTP/1.1 with a read that
+	// fails, before it is answered.
+	aside  bool
+	buffer []byte // of aside
+	late   chan struct{}
 
 	mu       sync.Mutex
 	complete bool         // or failed
@@ -36,7 +44,6 @@ type incoming struct {
 	since    time.Time    // of the first read, zero before
 	came     int64        // bytes
 	settled  bool         // nothing is to come, or whatever is to come may take its time
-	late     bool
 }
 
 // newIncoming returns the body of a request that ends after timeout, until its end is called.
@@ -44,8 +51,9 @@ func newIncoming(w http.ResponseWriter, req *http.Request, timeout time.Duration
 	most := timeout - timeout/bodyMargin
 	b := &incoming{
 		ReadCloser: req.Body, size: req.ContentLength,
-		setDeadline: http.NewResponseController(w).SetReadDeadline, most: time.Now().Add(most),
+		setDeadline: http.NewResponseController(w).SetReadDeadline, most: time.Now().Add(most), late: make(chan struct{}),
 	}
+	b.aside = req.ProtoMajor == 1 && b.setDeadline(time.Time{}) == nil // else it is a request of this process
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.timer = time.AfterFunc(most, b.look)
@@ -64,7 +72,7 @@ func (b *incoming) due() time.Time {
 	return due
 }
 
-// look ends reads if the client is late. A deadline in advance would cost each request that is not.
+// look ends the wait if the client is late. A deadline in advance would cost each request that is not.
 func (b *incoming) look() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,10 +81,17 @@ func (b *incoming) look() {
 	case left > 0:
 		b.timer.Reset(left)
 	default:
-		b.late = true
-		_ = b.setDeadline(time.Unix(1, 0)) // what has no deadlines is in this process
+		close(b.late)
+		if b.aside && !b.since.IsZero() {
+			_ = b.setDeadline(time.Now().Add(bodyRest)) // at the latest
+			return
+		}
+		_ = b.setDeadline(past) // what has no deadlines is in this process
 	}
 }
+
+// past ends reads at once.
+var past = time.Unix(1, 0)
 
 // settle ends the wait for what is to come, and reports whether it was not ended before.
 func (b *incoming) settle() bool {
@@ -103,7 +118,10 @@ func (b *incoming) lasts() {
 func (b *incoming) forsake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.settle() {
+	switch unsettled := b.settle(); {
+	case b.isLate():
+		_ = b.setDeadline(past)
+	case unsettled:
 		_ = b.setDeadline(time.Now().Add(bodyRest))
 	}
 }
@@ -158,11 +176,11 @@ func (b *incoming) receive(p []byte) (int, error) {
 		b.timer.Reset(time.Until(b.due()))
 	}
 	b.mu.Unlock()
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.read(p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.came += int64(n)
-	if b.late || errors.Is(err, os.ErrDeadlineExceeded) {
+	if b.isLate() || errors.Is(err, os.ErrDeadlineExceeded) {
 		b.settle()
 		return 0, errLate
 	}
@@ -172,11 +190,86 @@ func (b *incoming) receive(p []byte) (int, error) {
 	return n, err
 }
 
+// read reads from the client, or until that is late.
+func (b *incoming) read(p []byte) (int, error) {
+	if !b.aside {
+		return b.ReadCloser.Read(p)
+	}
+	if b.buffer == nil {
+		b.buffer = make([]byte, min(len(p), usualBody))
+	}
+	type result struct {
+		n   int
+		err error
+	}
+	done, into := make(chan result, 1), b.buffer[:min(len(p), len(b.buffer))]
+	go func() {
+		n, err := b.ReadCloser.Read(into)
+		done <- result{n, err}
+	}()
+	select {
+	case r := <-done:
+		return copy(p, into[:r.n]), r.err
+	case <-b.late:
+		return 0, errLate // into is no longer ours
+	}
+}
+
 var errLate = &apierrors.StatusError{ErrStatus: metav1.Status{
-	Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,
+	TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,
 	Message: fmt.Sprintf("the body of the request did not come in time: within %s, a second more for each %d bytes of it, and before the request times out; send it again",
 		bodyPatience, bodyRate),
 }}
+
+// isLate reports whether the client was.
+func (b *incoming) isLate() bool {
+	select {
+	case <-b.late:
+		return true
+	default:
+		return false
+	}
+}
+
+// timely is the answer to a request with a body. If that is late, the answer says so, also if who waits for seats
+// with it is refused.
+type timely struct {
+	http.ResponseWriter
+	body        *incoming
+	begun, late bool
+}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (a *timely) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *timely) WriteHeader(status int) {
+	if a.begun || !a.body.isLate() {
+		a.begun = true
+		a.ResponseWriter.WriteHeader(status)
+		return
+	}
+	a.begun, a.late = true, true
+	for name := range a.Header() {
+		if strings.HasPrefix(name, "Content-") || name == "Retry-After" {
+			a.Header().Del(name)
+		}
+	}
+	a.Header().Set("Content-Type", runtime.ContentTypeJSON)
+	a.ResponseWriter.WriteHeader(int(errLate.ErrStatus.Code))
+	_ = json.NewEncoder(a.ResponseWriter).Encode(errLate.ErrStatus) // to who may have gone
+}
+
+// Write implements http.ResponseWriter.
+func (a *timely) Write(p []byte) (int, error) {
+	if !a.begun {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.late {
+		return len(p), nil
+	}
+	return a.ResponseWriter.Write(p)
+}
 
 // ends notes the end of the body, which may be an error. It returns one if the body is lost instead.
 func (b *incoming) ends(err error) (lost error) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -71,7 +72,11 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 		after   time.Duration // at most, and not much less
 		h1After time.Duration // if it is not the same by HTTP/1.1
 	}{
-		"nothing":                   {100, nothing, reads, http.StatusRequestTimeout, 20 * time.Second, 0},
+		"nothing": {100, nothing, reads, http.StatusRequestTimeout, 20 * time.Second, 0},
+		"nothing, and another answers": {100, nothing, func(w http.ResponseWriter, req *http.Request) {
+			_, err := io.ReadAll(req.Body)
+			http.Error(w, err.Error(), http.StatusGatewayTimeout)
+		}, http.StatusRequestTimeout, 20 * time.Second, 0},
 		"nothing of unknown length": {-1, nothing, reads, http.StatusRequestTimeout, 20 * time.Second, 0},
 		"a byte a second":           {1000, drip(1, 1000), reads, http.StatusRequestTimeout, 20 * time.Second, 0},
 		"slow":                      {30_000, drip(600, 30_000), reads, http.StatusOK, 50 * time.Second, 0},
@@ -145,6 +150,38 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	}
 }
 
+// TestLateRequestsGoOn checks that a request whose body is late has not ended before it is answered: upstream would break off its
+// connection.
+func TestLateRequestsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := pipes(make(chan net.Conn))
+		server := &http.Server{Handler: WithSent(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			_, _ = io.ReadAll(req.Body)
+			time.Sleep(time.Second)
+			if err := req.Context().Err(); err != nil {
+				t.Error(err)
+			}
+			w.WriteHeader(http.StatusTooManyRequests)
+		}), time.Minute)}
+		go func() { _ = server.Serve(listener) }()
+		transport := &http.Transport{DialContext: listener.dial}
+		body, _ := io.Pipe()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://server/", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.ContentLength = 100
+		response, err := transport.RoundTrip(req)
+		if err != nil || response.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("the answer is %v, %v", response, err)
+		}
+		_ = body.Close()
+		close(listener)
+		_ = server.Close()
+		time.Sleep(time.Minute) // for what the server still does
+	})
+}
+
 // TestBodiesComeBeforeSeats checks that nobody's seats wait for a small body, and that a larger one has those of its tenant.
 func TestBodiesComeBeforeSeats(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -201,8 +238,11 @@ func TestNothingComesOfNoBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.ContentLength = -1
+	var work context.Context // is referred to
 	serve(t, c, "acme", req, func(w http.ResponseWriter, r *http.Request) {
 		WithUnended(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			work = r.Context()
 			if _, err := io.ReadAll(r.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("the body ends with %v", err)
 			}
@@ -210,4 +250,5 @@ func TestNothingComesOfNoBody(t *testing.T) {
 		}), nil).ServeHTTP(w, r)
 	})
 	until.True(t, "its seats are free", func() bool { return countQueues(&c.queues) == 0 })
+	runtime.KeepAlive(work)
 }
