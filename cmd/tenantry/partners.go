@@ -17,7 +17,7 @@ var ofSyncer = []string{
 // partners are the flags that have no effect without another: without it, or one of several.
 var partners = []struct{ flags, need []string }{
 	{
-		[]string{"search-annotations", "search-property", "search-max-objects", "search-max-items", "search-timeout", "search-concurrency"},
+		[]string{"search-annotations", "search-property", "search-max-objects", "search-max-items", "search-timeout", "search-concurrency", "search-socket-bytes"},
 		[]string{"search"},
 	},
 	{

@@ -29,8 +29,12 @@ type connection struct {
 	who *caller
 
 	out chan message
-	// room is that of its tenant.
+	// room is that of its tenant, and held what it holds of that of all tenants.
 	room *room
+	held *holder
+	// expelled ends when it is to end because all hold too much.
+	expelled context.Context
+	expel    context.CancelFunc
 	// patience is for how long a message waits for room.
 	patience time.Duration
 
@@ -49,7 +53,9 @@ func newConnection(handler http.Handler, req *http.Request) *connection {
 			own.Header.Del(name)
 		}
 	}
-	return &connection{handler: handler, request: own, out: make(chan message, maxMessages), operations: map[string]context.CancelFunc{}, patience: patience}
+	c := &connection{handler: handler, request: own, out: make(chan message, maxMessages), operations: map[string]context.CancelFunc{}, patience: patience}
+	c.expelled, c.expel = context.WithCancel(context.WithoutCancel(req.Context()))
+	return c
 }
 
 // serve has the handler serve a request of the connection's user.
@@ -113,6 +119,11 @@ func (c *connection) run(ctx context.Context, cancel context.CancelFunc, s *sock
 	defer c.forget()
 	defer c.running.Wait()
 	defer cancel()
+	defer context.AfterFunc(c.expelled, func() {
+		c.endAll()
+		c.close(closeTooMany, tooMuch)
+		cancel()
+	})()
 	c.running.Go(func() { c.writeAll(ctx) })
 	c.running.Go(func() { c.renew(ctx, cancel, s) })
 	for {
@@ -165,7 +176,7 @@ func (c *connection) subscribe(ctx context.Context, m message) bool {
 
 // operate serves an operation, and says how it has ended.
 func (c *connection) operate(ctx context.Context, m message) {
-	op := &operation{body: m.Payload}
+	op := &operation{body: m.Payload, hold: c.held.add}
 	var err error
 	if op.request, op.errors, err = c.room.parse(ctx, op.body); err != nil {
 		return // the client has ended it
@@ -223,6 +234,15 @@ func (c *connection) end(id string) {
 	}
 }
 
+// endAll ends all operations, so that what they know is free before the client is told.
+func (c *connection) endAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cancel := range c.operations {
+		cancel()
+	}
+}
+
 // errLate means that the client has not read for so long that it is to begin anew.
 var errLate = errors.New("the client does not read")
 
@@ -236,6 +256,12 @@ func (c *connection) send(ctx context.Context, m message) (err error) {
 			return cmp.Or(ctx.Err(), errLate)
 		}
 		m.release = func() { c.room.others.Release(size) }
+	}
+	bytes, release := int64(len(m.Payload)), m.release
+	c.held.add(bytes)
+	m.release = func() {
+		c.held.add(-bytes)
+		release()
 	}
 	defer func() {
 		if err != nil {

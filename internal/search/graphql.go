@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -104,6 +105,9 @@ func bodyOf(req *http.Request) ([]byte, error) {
 		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "post", schema.GroupResource{Resource: "graphql"}, "", "send the request as application/json", 0, true)
 	}
 	body, err := io.ReadAll(io.LimitReader(req.Body, graphql.MaxBytes+1))
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return nil, err // says why the body did not come
+	}
 	if err != nil {
 		return nil, badRequest(fmt.Errorf("reading the request: %w", err))
 	}

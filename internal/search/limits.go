@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Limits are what the users of one tenant may take. Zero values are those of DefaultLimits.
+// Limits are what the users of one tenant may take, and those of all together. Zero values are those of DefaultLimits.
 type Limits struct {
 	// Rows is how many objects an answer has at most.
 	Rows int
@@ -19,15 +19,17 @@ type Limits struct {
 	Time time.Duration
 	// Concurrency is how many searches of a tenant run at once. Others wait. Of system users, each may have as many.
 	Concurrency int
+	// SocketBytes is what the web sockets of all tenants together hold in memory at most.
+	SocketBytes int64
 }
 
 // DefaultLimits are those without flags.
-var DefaultLimits = Limits{Rows: MaxLimit, Time: 10 * time.Second, Concurrency: 1}
+var DefaultLimits = Limits{Rows: MaxLimit, Time: 10 * time.Second, Concurrency: 1, SocketBytes: 512 << 20}
 
 func (l Limits) orDefaults() Limits {
 	return Limits{
 		Rows: cmp.Or(l.Rows, DefaultLimits.Rows), Time: cmp.Or(l.Time, DefaultLimits.Time),
-		Concurrency: cmp.Or(l.Concurrency, DefaultLimits.Concurrency),
+		Concurrency: cmp.Or(l.Concurrency, DefaultLimits.Concurrency), SocketBytes: cmp.Or(l.SocketBytes, DefaultLimits.SocketBytes),
 	}
 }
 
@@ -40,9 +42,14 @@ func (l Limits) Validate() error {
 		return fmt.Errorf("--search-timeout is %s, and must be from 1s to 1m", l.Time)
 	case l.Concurrency < 1 || l.Concurrency > index.Readers/2:
 		return fmt.Errorf("--search-concurrency is %d, and must be from 1 to %d", l.Concurrency, index.Readers/2)
+	case l.SocketBytes < leastSocketBytes:
+		return fmt.Errorf("--search-socket-bytes is %d, and must be %d at least", l.SocketBytes, leastSocketBytes)
 	}
 	return nil
 }
+
+// leastSocketBytes is for some connections with all that they may hold.
+const leastSocketBytes = 64 << 20
 
 // turns are those of the searches that run or wait: each tenant, and each system user, has a few at a time, and all of them
 // together as many as the database answers at once.

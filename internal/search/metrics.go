@@ -29,7 +29,7 @@ var (
 	})
 	limited = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: "tenantry_search_limited_total", StabilityLevel: metrics.ALPHA,
-		Help: "How many searches were not answered because of a limit: concurrency (--search-concurrency, others of the tenant took too long), time (--search-timeout) or objects (--search-max-objects).",
+		Help: "How many searches were not answered because of a limit: concurrency (--search-concurrency, others of the tenant took too long), time (--search-timeout), objects (--search-max-objects) or memory (--search-socket-bytes, connections that were refused or ended).",
 	}, []string{"limit"})
 	durations = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name: "tenantry_search_duration_seconds", StabilityLevel: metrics.ALPHA,
@@ -38,6 +38,7 @@ var (
 	}, []string{"query"})
 	readyDesc   = prometheus.NewDesc("tenantry_search_ready", "1 if the index has everything, and searches are answered.", nil, nil)
 	rowsDesc    = prometheus.NewDesc("tenantry_search_rows", "How many objects are in the index.", nil, nil)
+	heldDesc    = prometheus.NewDesc("tenantry_search_socket_bytes", "How many bytes web sockets hold: what subscriptions know, and answers that wait for their clients.", nil, nil)
 	missingDesc = prometheus.NewDesc("tenantry_search_omitted_objects", "How many objects are not in the index, because their tenant has more than --search-max-objects. Searches that would show them are refused.", nil, nil)
 	behindDesc  = prometheus.NewDesc("tenantry_search_behind_revisions", "By how many revisions of etcd the index is behind what its process has been told of, in the space that is the farthest behind.", nil, nil)
 )
@@ -83,7 +84,7 @@ type collector struct{ *Service }
 
 // Describe implements prometheus.Collector.
 func (collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{readyDesc, rowsDesc, missingDesc, behindDesc} {
+	for _, desc := range []*prometheus.Desc{readyDesc, heldDesc, rowsDesc, missingDesc, behindDesc} {
 		descs <- desc
 	}
 }
@@ -100,6 +101,7 @@ func (c collector) Collect(shown chan<- prometheus.Metric) {
 		ready = 0
 	}
 	shown <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, ready)
+	shown <- prometheus.MustNewConstMetric(heldDesc, prometheus.GaugeValue, float64(c.sockets.held.total()))
 	current := c.current.Load()
 	if current == nil {
 		return

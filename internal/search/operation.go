@@ -83,6 +83,8 @@ type operation struct {
 	reserve func(ctx context.Context) error
 	// next sends an answer, in the room that has been reserved if some has.
 	next func(ctx context.Context, answer json.RawMessage) error
+	// hold notes how many bytes more it holds, or less.
+	hold func(bytes int64)
 	// What has become of it: who the user is, what is wrong with the request, and why sending has failed.
 	who    *caller
 	errors graphql.Errors

@@ -93,7 +93,7 @@ func New(config Config) *Service {
 	config.Limits = config.Limits.orDefaults()
 	return &Service{
 		config: config, holder: index.NewHolder(), turns: newTurns(config.Limits),
-		sockets: sockets{renewal: renewEvery, ended: make(chan struct{})}, watches: watches{pause: watchPause},
+		sockets: sockets{renewal: renewEvery, ended: make(chan struct{}), held: held{most: config.Limits.SocketBytes}}, watches: watches{pause: watchPause},
 	}
 }
 

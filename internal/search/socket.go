@@ -89,6 +89,8 @@ type sockets struct {
 	ended chan struct{}
 	// open are the connections of each tenant, and what they have room for.
 	open keyed.Map[tenant.Name, *room]
+	// held is what those of all tenants hold.
+	held held
 }
 
 // parsing is held by those of all tenants who look what a message asks for: half of the cores, so that others have the rest.
@@ -137,9 +139,9 @@ func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.R
 			answer.copyTo(w)
 			return
 		}
-		var leave func()
-		if c.room, leave = s.enter(c.who.tenant); leave == nil {
-			http.Error(w, tooMany, http.StatusTooManyRequests)
+		leave, refused := s.admit(c)
+		if leave == nil {
+			http.Error(w, refused, http.StatusTooManyRequests)
 			return
 		}
 		defer leave()
@@ -175,14 +177,32 @@ func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.R
 	if waits {
 		s.unknown.Add(-1)
 		waits = false
-		var leave func()
-		if c.room, leave = s.enter(c.who.tenant); leave == nil {
-			c.close(closeTooMany, tooMany)
+		leave, refused := s.admit(c)
+		if leave == nil {
+			c.close(closeTooMany, refused)
 			return
 		}
 		defer leave()
 	}
 	c.run(ctx, cancel, s)
+}
+
+// admit gives a connection room until leave is called. Without leave, it returns why there is none.
+func (s *sockets) admit(c *connection) (leave func(), refused string) {
+	own, left := s.enter(c.who.tenant)
+	if left == nil {
+		return nil, tooMany
+	}
+	held := s.held.enter(c.who.tenant, c.expel)
+	if held == nil {
+		left()
+		return nil, tooMuch
+	}
+	c.room, c.held = own, held
+	return func() {
+		held.leave()
+		left()
+	}, ""
 }
 
 // enter counts a connection of a tenant until leave is called, which is nil if there are too many.

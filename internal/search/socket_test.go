@@ -22,6 +22,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
 // socketFixture is a fixture behind a server, which knows one token, that of jane.
@@ -319,7 +320,7 @@ func TestLateClients(t *testing.T) {
 			}
 		}),
 		request: httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody),
-		out:     make(chan message, 2), operations: map[string]context.CancelFunc{}, patience: time.Millisecond, room: newRoom(),
+		out:     make(chan message, 2), operations: map[string]context.CancelFunc{}, patience: time.Millisecond, room: newRoom(), held: (&held{}).enter("acme", nil),
 	}
 	c.operate(t.Context(), message{ID: "1", Payload: json.RawMessage(`{}`)})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -398,10 +399,50 @@ func TestManySubscriptions(t *testing.T) {
 	}
 }
 
+// TestConnectionsHoldTogether has all connections hold too much: a client is told why it is ended, and what it held is free.
+func TestConnectionsHoldTogether(t *testing.T) {
+	f := newSocketFixture(t)
+	row := index.Row{Space: "acme", Resource: secrets, Namespace: "a", Name: "large", Kind: "Secret", Details: index.Details{UID: "u", Status: strings.Repeat("x", 100<<10)}}
+	f.apply(11, index.Write{Key: "large", Rows: []index.Row{row}})
+	limit := func(most int64) {
+		f.service.sockets.held.mu.Lock()
+		defer f.service.sockets.held.mu.Unlock()
+		f.service.sockets.held.most = most
+	}
+	conn := f.begun()
+	limit(connectionBytes + watchBytes + 50<<10)
+	if typ, payload := f.say(conn, `{"id":"a","type":"subscribe","payload":{"query":"subscription { watch { uid } }"}}`); typ != closeTooMany.String() || payload != tooMuch {
+		t.Errorf("the client is told %s: %s", typ, payload)
+	}
+	until.True(t, "nothing is held", func() bool { return f.service.sockets.held.total() == 0 && f.service.sockets.open.Len() == 0 })
+	limit(connectionBytes + watchBytes + 150<<10) // without room for one more connection
+	conn = f.begun()
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"id":"a","type":"subscribe","payload":{"query":"subscription { watch { uid } }"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	until.True(t, "it knows the object", func() bool { return f.service.sockets.held.total() > connectionBytes+watchBytes+100<<10 })
+	if _, status := f.dial(protocol, "Authorization", "Bearer jane"); status != http.StatusTooManyRequests {
+		t.Errorf("one more of the tenant: %d", status)
+	}
+	if again, _ := f.dial(protocol); again != nil {
+		if typ, payload := f.say(again, initByToken); typ != "connection_ack" {
+			t.Errorf("it is known as %s: %s", typ, payload)
+		}
+		if typ, payload := f.hear(again); typ != closeTooMany.String() || payload != tooMuch {
+			t.Errorf("one more of the tenant, whose user is known later, is told %s: %s", typ, payload)
+		}
+	}
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"id":"a","type":"complete"}`)); err != nil {
+		t.Fatal(err)
+	}
+	until.True(t, "what it knew is free", func() bool { return f.service.sockets.held.total() == connectionBytes })
+}
+
 // TestRoom has clients of a tenant that do not read: what waits for them is bounded in bytes, whatever they ask for.
 func TestRoom(t *testing.T) {
 	own, ended := newRoom(), httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody)
-	answered := 0
+	answered, all := 0, []*connection{}
+	held := &held{}
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		op, size := operationFrom(req.Context()), maxAnswer/2
 		if string(op.body) == "query" {
@@ -416,10 +457,9 @@ func TestRoom(t *testing.T) {
 			answered += size
 		}
 	})
-	var all []*connection
 	for _, body := range []string{"query", "event"} {
 		for range 4 {
-			c := &connection{handler: handler, request: ended, out: make(chan message, maxMessages), operations: map[string]context.CancelFunc{}, patience: time.Millisecond, room: own}
+			c := &connection{handler: handler, request: ended, out: make(chan message, maxMessages), operations: map[string]context.CancelFunc{}, patience: time.Millisecond, room: own, held: held.enter("acme", nil)}
 			c.operate(t.Context(), message{ID: "1", Payload: json.RawMessage(body)})
 			all = append(all, c)
 		}
@@ -427,8 +467,14 @@ func TestRoom(t *testing.T) {
 	if answered > 3*maxAnswer || answered < 2*maxAnswer {
 		t.Errorf("%d MiB wait", answered>>20)
 	}
+	if got := held.total() - int64(len(all)*connectionBytes); got < int64(answered) || got > int64(answered+1000*len(all)) {
+		t.Errorf("%d bytes of those are known to be held by all tenants, want %d", got, answered)
+	}
 	for _, c := range all {
 		c.forget()
+	}
+	if got := held.total(); got != int64(len(all)*connectionBytes) {
+		t.Errorf("%d bytes are held", got)
 	}
 	if !own.answers.TryAcquire(2*maxAnswer) || !own.others.TryAcquire(maxAnswer) {
 		t.Error("room is lost")
@@ -559,7 +605,7 @@ func TestSeats(t *testing.T) {
 		c := &connection{
 			handler: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { got, handled = lasts(req, nil), true }),
 			request: httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody),
-			out:     make(chan message, 2), operations: map[string]context.CancelFunc{}, patience: time.Second, room: newRoom(),
+			out:     make(chan message, 2), operations: map[string]context.CancelFunc{}, patience: time.Second, room: newRoom(), held: (&held{}).enter("acme", nil),
 		}
 		if body == "" {
 			c.look(t.Context())

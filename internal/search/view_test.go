@@ -2,12 +2,14 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,6 +114,12 @@ func TestGraphQLRequests(t *testing.T) {
 		if tc.want == metav1.StatusReasonUnknown && (err == nil || !strings.Contains(err.Error(), "application/json")) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	late := apierrors.NewTimeoutError("send it again", 0)
+	req := httptest.NewRequestWithContext(context.Background(), http.MethodPost, GraphQLPath, iotest.ErrReader(late))
+	req.Header.Set("Content-Type", "application/json")
+	if _, err := f.service.serveGraphQL(req); !errors.Is(err, late) {
+		t.Errorf("the client is not told why its body was not taken: %v", err)
 	}
 }
 

@@ -114,7 +114,9 @@ func (s *Service) watch(ctx context.Context, a *asker, op *operation, request *g
 		return err
 	}
 	defer release()
-	w := &watching{Service: s, watched: own, asker: a, asked: asked, input: input, send: func(event graphql.Event) error {
+	op.hold(watchBytes)
+	defer op.hold(-watchBytes)
+	w := &watching{Service: s, watched: own, asker: a, asked: asked, input: input, hold: op.hold, send: func(event graphql.Event) error {
 		data, err := shown(event)
 		if err != nil {
 			return err
@@ -126,6 +128,7 @@ func (s *Service) watch(ctx context.Context, a *asker, op *operation, request *g
 		op.err = op.next(ctx, answer)
 		return op.err
 	}}
+	defer func() { w.hold(-w.known.bytes()) }()
 	return w.run(ctx)
 }
 
@@ -139,6 +142,8 @@ type watching struct {
 	asked *question
 	input graphql.Input
 	send  func(event graphql.Event) error
+	// hold notes how many bytes more, or less, are known.
+	hold func(bytes int64)
 	// known are the objects that the client has been told of, or that were there before, nil before they are known.
 	known states
 }
@@ -150,6 +155,14 @@ type states map[string]state
 type state struct {
 	uid  string
 	data json.RawMessage
+}
+
+// bytes returns how much memory they take.
+func (s states) bytes() (bytes int64) {
+	for key, of := range s {
+		bytes += int64(len(key)+len(of.data)) + stateBytes
+	}
+	return bytes
 }
 
 // newStates returns the states of objects in JSON.
@@ -218,6 +231,9 @@ func (w *watching) look(ctx context.Context) error {
 	if err != nil && !gone {
 		return err
 	}
+	w.hold(now.bytes())
+	former := now // if it is not told
+	defer func() { w.hold(-former.bytes()) }()
 	if w.known != nil {
 		for _, event := range changes(w.known, now, time.Now()) {
 			if err := w.send(event); err != nil {
@@ -225,7 +241,7 @@ func (w *watching) look(ctx context.Context) error {
 			}
 		}
 	}
-	w.known = now
+	former, w.known = w.known, now
 	w.knows.Store(true)
 	return err
 }

@@ -77,7 +77,7 @@ func newBase(opts CompletedOptions) (*base, error) {
 		return nil, err
 	}
 	generic.LongRunningFunc = search.LongRunning(flowcontrol.LongRunning(generic.LongRunningFunc))
-	generic.SecureServing.Listener = flowcontrol.WithDisconnect(generic.SecureServing.Listener)
+	generic.SecureServing.Listener = flowcontrol.WithConnections(generic.SecureServing.Listener, opts.flow.Connections)
 	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion, version.Kubernetes()}
 	b := &base{generic: generic, storage: storageFactory, informers: systemInformers}
 	b.loopback, b.informersToken = ownClients(generic)

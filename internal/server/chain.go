@@ -24,7 +24,7 @@ import (
 //	WithSockets        subscriptions, if the server has searches: each as a request to what follows
 //	WithSpaces         searches of several spaces: a request to what follows in each
 //	WithAnswers        count the answers, by tenant
-//	WithSent           which bytes of a watch its client has been sent
+//	WithSent           how much work a request is, and whether its body comes
 //	withEnd            end what a server waits for that is ended before it is ready
 //	withRights         503 in spaces until the rights in them have been read
 //	WithChallenge      how to log in by a password, in answers with 401
@@ -88,7 +88,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, f
 		handler = authentication.WithChallenge(handler)
 	}
 	handler = a.start.withEnd(withRights(handler, func() bool { return a.rbac.HasSynced() && a.users.HasSynced() }, generic.Serializer))
-	handler = usage.WithAnswers(flowcontrol.WithSent(handler), a.usage, a.recorder)
+	handler = usage.WithAnswers(flowcontrol.WithSent(handler, generic.RequestTimeout), a.usage, a.recorder)
 	if finder != nil {
 		handler = finder.WithSockets(finder.WithSpaces(handler))
 	}

@@ -161,6 +161,8 @@ func (o *Options) AddSearchFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&limits.Time, "search-timeout", limits.Time, "What a search takes at most, with all that it waits for, 1s to 1m. Then it is answered with 503.")
 	fs.IntVar(&limits.Concurrency, "search-concurrency", limits.Concurrency,
 		"How many searches of a tenant, or of one user of the system, run at once, 1 to 8. Others wait.")
+	fs.Int64Var(&limits.SocketBytes, "search-socket-bytes", limits.SocketBytes,
+		"Bytes of memory that subscriptions and unread answers by web socket hold at most, of all tenants together. Beyond it a connection of the tenant that holds the most is ended, or refused with 429.")
 }
 
 // AddCacheFlags adds the flags of watch caches that are not upstream's.

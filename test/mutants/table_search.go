@@ -6,6 +6,16 @@ var searchTable = []mutant{
 		"internal/server/authorization/boundary.go", `if a.IsResourceRequest() || !slices.Contains(a.GetUser().GetGroups(), user.AllAuthenticated) {`, `if a.IsResourceRequest() {`},
 	{"system users search no tenant's space without a right", by("internal/server/authorization", "TestBoundary"),
 		"internal/server/authorization/boundary.go", `case in == userTenant.Scope() && isSearch(a):`, `case in != tenant.All && isSearch(a):`},
+	{"all tenants' web sockets have a bound", by("internal/search", "TestHeld"),
+		"internal/search/held.go", `for bytes > 0 && h.exceeds(0) {`, `for false {`},
+	{"who holds little is not refused for who holds much", by("internal/search", "TestHeld"),
+		"internal/search/held.go", ` && h.tenant[n]+connectionBytes >= h.tenant[h.fullest()] {`, ` {`},
+	{"what a subscription knows is held", by("internal/search", "TestConnectionsHoldTogether", "-timeout=60s"),
+		"internal/search/watch.go", `	w.hold(now.bytes())
+`, ``},
+	{"what clients do not read is held", by("internal/search", "TestRoom"),
+		"internal/search/connection.go", `	c.held.add(bytes)
+`, ``},
 	{"rights are no older than the request", by("internal/search", "TestNoOldRights"),
 		"internal/search/exact.go", `current.follow(ctx, revision)`, `current.follow(ctx, min(revision, 0))`},
 	{"objects are no older than the rights", by("internal/search", "TestNoOldObjects"),
@@ -97,8 +107,13 @@ var searchTable = []mutant{
 	{"clients without credentials do not take all web sockets", by("internal/search", "TestUnknownClients"),
 		"internal/search/socket.go", `if s.unknown.Add(1) > maxUnknown {`, `if s.unknown.Add(1); false {`},
 	{"clients with credentials have a place of their tenant's before they say anything", by("internal/search", "TestKnownClients"),
-		"internal/search/socket.go", `			http.Error(w, tooMany, http.StatusTooManyRequests)
-			return`, ``},
+		"internal/search/socket.go", `		leave, refused := s.admit(c)
+		if leave == nil {
+			http.Error(w, refused, http.StatusTooManyRequests)
+			return
+		}
+		defer leave()
+	} else {`, `	} else {`},
 	{"of two fragments of one name none is left unmeasured", by("internal/search/graphql", "TestRefusals"),
 		"internal/search/graphql/request.go", `if document.Fragments.ForName(fragment.Name) != fragment {`, `if document.Fragments.ForName(fragment.Name) == nil {`},
 	{"an answer has no more items than it may, however often it shows them", by("internal/search/graphql", "TestRefusals"),

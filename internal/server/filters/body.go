@@ -54,8 +54,8 @@ func WithBody(handler http.Handler, serializer runtime.NegotiatedSerializer, oth
 		}
 		body, err := io.ReadAll(&contextReader{ctx: req.Context(), reader: io.LimitReader(req.Body, maxBody+1)})
 		if err != nil {
-			switch {
-			case apierrors.IsRequestEntityTooLargeError(err): // has its own advice
+			switch status := apierrors.APIStatus(nil); {
+			case errors.As(err, &status): // has its own advice
 			case errors.Is(err, context.DeadlineExceeded): // while the request waited
 				err = apierrors.NewTimeoutError(fmt.Sprintf("reading request body: %v", err), 0)
 			default:

@@ -19,6 +19,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -356,6 +357,28 @@ func TestSmallBodiesAreNotRead(t *testing.T) {
 			handler.ServeHTTP(httptest.NewRecorder(), req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{Authenticated: tc.n})))
 			if read != tc.read {
 				t.Errorf("the body is read: %t", read)
+			}
+		})
+	}
+}
+
+// TestBodiesThatEnd checks that the client is told why its body was not taken.
+func TestBodiesThatEnd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		code int
+	}{
+		"late":      {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusRequestTimeout}}, http.StatusRequestTimeout},
+		"too large": {apierrors.NewRequestEntityTooLargeError("send less"), http.StatusRequestEntityTooLarge},
+		"cut off":   {io.ErrUnexpectedEOF, http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			handler := WithBody(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request arrives") }), legacyscheme.Codecs)
+			req := newRequest(http.MethodPost, runtime.ContentTypeJSON, readerFunc(func([]byte) (int, error) { return 0, tc.err }))
+			response := httptest.NewRecorder()
+			handler.ServeHTTP(response, req.WithContext(tenant.WithRequest(req.Context(), &tenant.Request{Authenticated: "a"})))
+			if response.Code != tc.code {
+				t.Errorf("status %d, want %d", response.Code, tc.code)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/apiserver/pkg/server/httplog"
 	"k8s.io/apiserver/pkg/storage"
 	upstream "k8s.io/apiserver/pkg/util/flowcontrol"
@@ -70,6 +71,11 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 }
 
 func (c *Control) handle(ctx context.Context, digest upstream.RequestDigest, note note, queueNote fairqueuing.QueueNoteFn, execute func()) {
+	if sentFrom(ctx).body.arrive() {
+		var end context.CancelFunc
+		ctx, end = anew(ctx)
+		defer end()
+	}
 	n := chargedTenant(ctx)
 	seats := c.readSeats(ctx, digest.RequestInfo)
 	class := classify(digest.RequestInfo, seats)
@@ -118,7 +124,9 @@ func (c *Control) handle(ctx context.Context, digest upstream.RequestDigest, not
 	handle := func(execute func()) { c.Interface.Handle(ctx, digest, classified, estimate, queueNote, execute) }
 	if seat := sentFrom(ctx).seat; seat != nil && n.IsSpace() && (mayLast(class, seats) || isStream(digest.RequestInfo)) {
 		seat.hold(handle, func() {
-			sentFrom(ctx).body.waits(seat.waiting)
+			if class == write { // others do not need their bodies
+				sentFrom(ctx).body.waits(seat.waiting)
+			}
 			execute()
 		})
 		return
@@ -234,6 +242,8 @@ type sent struct {
 	bodyBytes int64     // -1 if unknown
 	body      *incoming // nil without a body
 	seat      *levelSeat
+	// client is the context of the request without an end of upstream's.
+	client context.Context
 }
 
 // hasLargeBody reports whether a request has a large body, or one of unknown
@@ -241,17 +251,20 @@ type sent struct {
 func (s sent) hasLargeBody() bool { return s.bodyBytes < 0 || s.bodyBytes >= largeBody }
 
 // WithSent records facts about a request for the estimate of its cost, and tracks
-// when it waits for webhooks or its client, or goes on as a stream.
-func WithSent(handler http.Handler) http.Handler {
+// when it waits for webhooks or its client, or goes on as a stream. It ends the wait for a body that does not come, with
+// 408: before the time that requests may take, which is timeout, and sooner if the client is slow.
+func WithSent(handler http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		req = withStream(req)
 		writes := req.Method != http.MethodGet && req.Method != http.MethodHead
 		if writes {
 			req = req.WithContext(withWork(waiting.With(req.Context(), &waiting.Webhooks{})))
 		}
-		sent := sent{url: req.URL, bodyBytes: req.ContentLength, seat: &levelSeat{}}
-		if writes && req.Body != nil && req.ContentLength != 0 {
-			sent.body = &incoming{ReadCloser: req.Body}
+		sent := sent{url: req.URL, bodyBytes: req.ContentLength, seat: &levelSeat{}, client: req.Context()}
+		if req.Body != nil && req.ContentLength != 0 {
+			sent.body = newIncoming(w, req, timeout)
+			defer sent.body.forsake()
+			w = responsewriter.WrapForHTTP1Or2(&timely{ResponseWriter: w, body: sent.body})
 		}
 		req = req.WithContext(context.WithValue(req.Context(), sentKey{}, sent))
 		if sent.body != nil {
@@ -259,6 +272,21 @@ func WithSent(handler http.Handler) http.Handler {
 		}
 		handler.ServeHTTP(w, req)
 	})
+}
+
+// anew returns a context to wait for seats in, which ends with the client. Upstream's ends some time after the request has
+// arrived, however long its body took.
+func anew(ctx context.Context) (context.Context, context.CancelFunc) {
+	client := sentFrom(ctx).client
+	if client == nil {
+		return ctx, func() {}
+	}
+	waiting, end := context.WithTimeout(context.WithoutCancel(ctx), seatPatience)
+	stop := context.AfterFunc(client, end)
+	return waiting, func() {
+		stop()
+		end()
+	}
 }
 
 func sentFrom(ctx context.Context) sent {

@@ -103,7 +103,7 @@ func serve(t *testing.T, c *Control, authenticated tenant.Name, r *http.Request,
 			executed = true
 			handler(w, r)
 		})
-	})).ServeHTTP(httptest.NewRecorder(), r.WithContext(request.WithRequestInfo(ctx, info)))
+	}), time.Minute).ServeHTTP(httptest.NewRecorder(), r.WithContext(request.WithRequestInfo(ctx, info)))
 	if !executed {
 		t.Error("request was not executed")
 	}

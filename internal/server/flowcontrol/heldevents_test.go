@@ -351,7 +351,7 @@ func TestDisconnect(t *testing.T) {
 		<-req.Context().Done()
 		disconnected <- struct{}{}
 	}))
-	server.Listener = WithDisconnect(server.Listener)
+	server.Listener = WithConnections(server.Listener, 0)
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()

@@ -26,4 +26,13 @@ var endedWatches = metrics.NewCounter(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 })
 
-func init() { legacyregistry.MustRegister(refusedTotal, unended, endedWatches) }
+// closedConnections has no label for the address, as refusedTotal.
+var closedConnections = metrics.NewCounter(&metrics.CounterOpts{
+	Name:           "tenantry_closed_connections_total",
+	Help:           "Connections of clients that were closed because there were --max-connections: new ones, or those of the address that had the most.",
+	StabilityLevel: metrics.ALPHA,
+})
+
+func init() {
+	legacyregistry.MustRegister(refusedTotal, unended, endedWatches, closedConnections)
+}

@@ -20,6 +20,9 @@ type Options struct {
 	WatchBytes int64
 	// Concurrency is that of each tenant.
 	Concurrency Concurrency
+	// Connections is how many connections all clients have at most. Zero, the default, is half as many as the process may
+	// have files.
+	Connections int
 }
 
 // Allowance are the limits of the users of one tenant on one server. Zero is no
@@ -75,6 +78,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.WatchBytes, "tenant-watch-bytes", o.WatchBytes,
 		"Bytes of encoded events that the watches of each tenant may hold at this server. A watch holds its largest event, "+
 			"if that has 64 KiB or more, until it ends. Beyond it watches are ended, those that are not read first. 0 is no limit.")
+	fs.IntVar(&o.Connections, "max-connections", o.Connections,
+		"Connections that all clients together may have open at this server. Beyond it a new one is closed, or one of the address that has the most if the new one's has fewer. "+
+			"A silent connection takes 10 KiB of memory, one by TLS 60 KiB. 0 is half as many as the process may have files open.")
 	c := &o.Concurrency
 	fs.IntVar(&c.Reads, "tenant-concurrent-reads", c.Reads,
 		"Reads of a tenant that this server executes at a time while others are served, by default one for each core but one. Further ones wait. "+
@@ -110,6 +116,9 @@ func (o *Options) Validate() []error {
 		if flag.value < 0 || flag.value > most {
 			errs = append(errs, fmt.Errorf("--%s: %d is not between 0, no limit, and %d", flag.name, flag.value, most))
 		}
+	}
+	if o.Connections < 0 || o.Connections > most {
+		errs = append(errs, fmt.Errorf("--max-connections: %d is not between 0, for half of the files that the process may have, and %d", o.Connections, most))
 	}
 	if o.WatchBytes != 0 && o.WatchBytes < leastWatchBytes {
 		errs = append(errs, fmt.Errorf("--tenant-watch-bytes: %d is neither 0, no limit, nor %d or more", o.WatchBytes, leastWatchBytes))

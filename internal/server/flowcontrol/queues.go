@@ -125,7 +125,11 @@ func (f *fairQueues) enter(ctx context.Context, d demand, queued func(bool)) (le
 func (f *fairQueues) begin(ctx context.Context, d demand, q *fairQueue) leave {
 	e := &execution{queue: q, demand: d, counted: &q.running, afterFunc: f.afterFunc, stop: func() bool { return true }}
 	if d.key.class == write {
-		e.receiving = d.body.notify(func() error { return e.received(ctx) })
+		e.receiving = d.body.notify(func() error {
+			ctx, end := anew(ctx)
+			defer end()
+			return e.received(ctx)
+		})
 		e.startTimer()
 		answered := func() {}
 		waiting.Notify(ctx, func(waits bool) {
@@ -143,7 +147,7 @@ func (f *fairQueues) begin(ctx context.Context, d demand, q *fairQueue) leave {
 		waiting.Notify(ctx, nil)
 		q.note(busy)
 		switch {
-		case d.key.class == write && isUnended(ctx):
+		case d.key.class == write && isUnended(ctx) && !d.body.hasFailed():
 			d.body.forget()
 			f.endWithWork(workFrom(ctx), e)
 		case hold > 0:

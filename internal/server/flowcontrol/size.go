@@ -42,7 +42,7 @@ func (s Size) of(limit *v1alpha1.RequestLimit) Size {
 // WithRequestLimit refuses with 413 requests beyond the size for their tenant: bodies here,
 // lists in storage, where their length is known. It runs after fairness has given the
 // request a seat, so that a tenant's bodies take no more memory than its seats times its
-// limit. System users have no limits.
+// limit, but for those of less than largeBody, which come before. System users have no limits.
 func WithRequestLimit(handler http.Handler, defaults Size, limitOf func(tenant.Name) *v1alpha1.RequestLimit, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()

@@ -39,12 +39,16 @@ func isUnended(ctx context.Context) bool {
 // them at work, and so would one that asks for a short timeout. Now its own end ends it, or
 // upstream's limit for the handlers of requests; the client is answered when it asks to be. It
 // runs before the request is bound to the life of the tenant, with which it still ends. A write
-// that is answered before its end keeps its seats.
+// that is answered before its end keeps its seats. Bodies of requests that last may come for as long as they like.
 func WithUnended(handler http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
 		info, ok := request.RequestInfoFrom(ctx)
-		if !ok || classify(info, 0) != write || !chargedTenant(ctx).IsSpace() || longRunning != nil && longRunning(req, info) {
+		lasts := ok && longRunning != nil && longRunning(req, info)
+		if lasts {
+			sentFrom(ctx).body.lasts()
+		}
+		if !ok || classify(info, 0) != write || !chargedTenant(ctx).IsSpace() || lasts {
 			handler.ServeHTTP(w, req)
 			return
 		}

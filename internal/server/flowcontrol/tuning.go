@@ -34,6 +34,19 @@ const (
 	overdueAfter = 200 * time.Millisecond
 	// bodyTimeout is the time after which a write is blocked whose client still sends the body.
 	bodyTimeout = overdueAfter
+	// bodyPatience is for how long a body may not have come since the server reads it, with a second more for each bodyRate
+	// bytes of it: a client of the slowest networks sends more. All of a body comes before the last of bodyMargin parts of
+	// the time for its request, so that the answer is that of the body.
+	bodyPatience         = 20 * time.Second
+	bodyRate, bodyMargin = 500, 12
+	// bodyRest is for how long what nobody reads of a body is waited for.
+	bodyRest = 5 * time.Second
+	// seatPatience is for how long a request whose body was slow waits for seats, as upstream has others wait.
+	seatPatience = 15 * time.Second
+	// usualBody is how many bytes most bodies have at most.
+	usualBody = 4 << 10
+	// mostDescriptors is how many files a process is assumed to have at most, whatever it may have.
+	mostDescriptors = 1 << 20
 	// maxExecuting is how many seats all executed requests may take, as a multiple of the queue's
 	// capacity. Most of them wait for webhooks or their clients.
 	maxExecuting = 8

@@ -1,12 +1,14 @@
 package flowcontrol
 
 import (
+	"bufio"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -18,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// unread begins a request whose client does nothing from then on.
-func unread(config *rest.Config, head string) {
+// unread begins a request whose client does nothing from then on, by a connection that it returns.
+func unread(config *rest.Config, head string) net.Conn {
 	GinkgoHelper()
 	host, err := url.Parse(config.Host)
 	Expect(err).NotTo(HaveOccurred())
@@ -30,9 +32,28 @@ func unread(config *rest.Config, head string) {
 	certificates, err := rest.TLSConfigFor(config)
 	Expect(err).NotTo(HaveOccurred())
 	certificates.ServerName, certificates.NextProtos = host.Hostname(), []string{"http/1.1"}
-	_, err = fmt.Fprintf(tls.Client(conn, certificates), head, host.Path, config.BearerToken)
+	secure := tls.Client(conn, certificates)
+	_, err = fmt.Fprintf(secure, head, host.Path, config.BearerToken)
 	Expect(err).NotTo(HaveOccurred())
+	return secure
 }
+
+var _ = Describe("A body that does not come", func() {
+	const head = "POST %s/api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+	DescribeTable("is not waited for without an end", func(ctx SpecContext, rest string, status int) {
+		config := tenantry.Config(tenantry.NewTenant(ctx, "flow"))
+		conn := unread(config, head+rest)
+		Expect(conn.SetReadDeadline(time.Now().Add(time.Minute))).To(Succeed())
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(response.StatusCode).To(Equal(status))
+		Expect(response.Body.Close()).To(Succeed())
+	},
+		Entry("small", "Authorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{", http.StatusRequestTimeout),
+		Entry("large", "Authorization: Bearer %s\r\nContent-Length: 100000\r\n\r\n{", http.StatusRequestTimeout),
+		Entry("of nobody", "Authorization: Bearer no-%s\r\nContent-Length: 100\r\n\r\n{", http.StatusUnauthorized),
+	)
+})
 
 // The level has 9 seats, of which a large list takes two.
 var _ = Describe("Large lists that nobody reads", func() {

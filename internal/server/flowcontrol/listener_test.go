@@ -1,0 +1,104 @@
+package flowcontrol
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+// TestConnections checks whose connections are closed when there are as many as there may be: three.
+func TestConnections(t *testing.T) {
+	const a, b, c = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+	for name, tc := range map[string]struct {
+		from   []string
+		leaves int // how many of the first end before the last one comes
+		last   string
+		open   map[string]int
+	}{
+		"a place":                {[]string{a, a}, 0, a, map[string]int{a: 3}},
+		"a place again":          {[]string{a, a, a}, 1, a, map[string]int{a: 3}},
+		"one has all":            {[]string{a, a, a}, 0, a, map[string]int{a: 3}},
+		"another one":            {[]string{a, a, a}, 0, b, map[string]int{a: 2, b: 1}},
+		"another has as many":    {[]string{a, a, b}, 0, b, map[string]int{a: 2, b: 1}},
+		"a third one":            {[]string{a, b, b}, 0, c, map[string]int{a: 1, b: 1, c: 1}},
+		"a network of IPv6":      {[]string{"2001:db8::1", "2001:db8::2", "2001:db8::3"}, 0, "2001:db8::4", map[string]int{"2001:db8::1": 1, "2001:db8::2": 1, "2001:db8::3": 1}},
+		"other networks":         {[]string{"2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"}, 0, "2001:db8:0:2::1", map[string]int{"2001:db8:0:1::1": 1, "2001:db8:0:2::1": 1, "": 1}},
+		"addresses of IPv4 as 6": {[]string{"::ffff:10.0.0.1", a, b}, 0, c, map[string]int{b: 1, c: 1, "": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from := make(chan *dialed, 10)
+			l := WithConnections(accepts{from: from}, 3)
+			open := []*dialed{}
+			accept := func(from ...*dialed) (accepted []net.Conn) {
+				for range from {
+					conn, err := l.Accept()
+					if err != nil {
+						return accepted
+					}
+					accepted = append(accepted, conn)
+				}
+				return accepted
+			}
+			for _, address := range tc.from {
+				open = append(open, newDialed(address))
+				from <- open[len(open)-1]
+			}
+			for i, conn := range accept(open...) {
+				if i < tc.leaves {
+					_ = conn.Close()
+					_ = conn.Close() // as net/http may do
+				}
+			}
+			last := newDialed(tc.last)
+			open = append(open[tc.leaves:], last)
+			from <- last
+			close(from) // if it has no place
+			accept(last)
+			counts := map[string]int{}
+			for _, d := range slices.DeleteFunc(open, func(d *dialed) bool { return d.closed }) {
+				if _, wanted := tc.open[d.from]; wanted {
+					counts[d.from]++
+				} else {
+					counts[""]++
+				}
+			}
+			for address, want := range tc.open {
+				if counts[address] != want {
+					t.Errorf("%q has %d connections, want %d", address, counts[address], want)
+				}
+			}
+		})
+	}
+}
+
+// dialed is a connection from an address.
+type dialed struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func newDialed(from string) *dialed { return &dialed{from: from} }
+
+func (d *dialed) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(d.from), 1234))
+}
+
+func (d *dialed) Close() error {
+	d.closed = true
+	return nil
+}
+
+// accepts is a listener of what was dialed.
+type accepts struct {
+	net.Listener
+	from chan *dialed
+}
+
+func (a accepts) Accept() (net.Conn, error) {
+	if d, ok := <-a.from; ok {
+		return d, nil
+	}
+	return nil, net.ErrClosed
+}
