@@ -12,24 +12,25 @@ import (
 )
 
 // WithConnections returns a listener whose connections can be closed for one of their requests, of which there are at most
-// some at once, zero for half as many as the process may have files. net/http passes on no connections, but their addresses.
+// some at once, zero for usualConnections. net/http passes on no connections, but their addresses.
 //
 // Nobody knows whose a new connection is, and it may be silent. So when there are as many as there may be, the next one of an
 // address that has few takes the place of one of the address that has the most.
 func WithConnections(l net.Listener, most int) net.Listener {
 	if most == 0 {
-		most = descriptors() / 2
+		most = usualConnections()
 	}
 	return &listener{Listener: l, most: most, from: map[netip.Prefix]map[*connection]struct{}{}}
 }
 
-// descriptors returns how many files the process may have open: etcd and webhooks need some, too.
-func descriptors() int {
+// usualConnections is half of the files that the process may have, for etcd and webhooks need some, too, or what is
+// enough for a server.
+func usualConnections() int {
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > mostDescriptors {
-		return mostDescriptors
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return manyConnections
 	}
-	return int(limit.Cur)
+	return int(min(limit.Cur/2, manyConnections))
 }
 
 type listener struct {

@@ -45,8 +45,8 @@ const (
 	seatPatience = 15 * time.Second
 	// usualBody is how many bytes most bodies have at most.
 	usualBody = 4 << 10
-	// mostDescriptors is how many files a process is assumed to have at most, whatever it may have.
-	mostDescriptors = 1 << 20
+	// manyConnections is how many connections clients have at most, if no flag says so: 2 GiB, if all are silent ones by TLS.
+	manyConnections = 32 << 10
 	// maxExecuting is how many seats all executed requests may take, as a multiple of the queue's
 	// capacity. Most of them wait for webhooks or their clients.
 	maxExecuting = 8
