@@ -69,9 +69,7 @@ var bodiesTable = []mutant{
 	{"a body comes before the time for its request ends", by("internal/server/flowcontrol", "TestBodiesThatDoNotCome", "-timeout=60s"),
 		"internal/server/flowcontrol/incoming.go", `if due.After(b.most) {`, `if false {`},
 	{"the rest of a body that nobody reads is not waited for", by("internal/server/flowcontrol", "TestBodiesThatDoNotCome", "-timeout=60s"),
-		"internal/server/flowcontrol/incoming.go", `if b.settle() {
-		_ =`, `if b.settle() && false {
-		_ =`},
+		"internal/server/flowcontrol/incoming.go", `case unsettled:`, `case unsettled && false:`},
 	{"a request whose body is late is not broken off", by("internal/server/flowcontrol", "TestLateRequestsGoOn", "-timeout=60s"),
 		"internal/server/flowcontrol/incoming.go", `b.aside = req.ProtoMajor == 1 && b.`, `b.aside = req.ProtoMajor == 0 && b.`},
 	{"who is late is told so", by("internal/server/flowcontrol", "TestBodiesThatDoNotCome", "-timeout=60s"),

@@ -39,19 +39,17 @@ func unread(config *rest.Config, head string) net.Conn {
 }
 
 var _ = Describe("A body that does not come", func() {
-	const head = "POST %s/api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-	DescribeTable("is not waited for without an end", func(ctx SpecContext, rest string, status int) {
-		config := tenantry.Config(tenantry.NewTenant(ctx, "flow"))
-		conn := unread(config, head+rest)
+	const head = "POST %s/api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: "
+	DescribeTable("is not waited for without an end", func(ctx SpecContext, length string) {
+		conn := unread(tenantry.Config(tenantry.NewTenant(ctx, "flow")), head+length+"\r\n\r\n{")
 		Expect(conn.SetReadDeadline(time.Now().Add(time.Minute))).To(Succeed())
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(response.StatusCode).To(Equal(status))
+		Expect(response.StatusCode).To(Equal(http.StatusRequestTimeout))
 		Expect(response.Body.Close()).To(Succeed())
 	},
-		Entry("small", "Authorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{", http.StatusRequestTimeout),
-		Entry("large", "Authorization: Bearer %s\r\nContent-Length: 100000\r\n\r\n{", http.StatusRequestTimeout),
-		Entry("of nobody", "Authorization: Bearer no-%s\r\nContent-Length: 100\r\n\r\n{", http.StatusUnauthorized),
+		Entry("small", "100"),
+		Entry("large", "100000"),
 	)
 })
 
