@@ -296,6 +296,28 @@ func TestUnfitCertificate(t *testing.T) {
 	}
 }
 
+// TestCertificateOfBefore checks that a copy that hosts do not get any more goes when the syncer reads it.
+func TestCertificateOfBefore(t *testing.T) {
+	secured := spaceIngress(func(i *networkingv1.Ingress) {
+		i.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"shop.acme.example.com"}, SecretName: "cert"}}
+	})
+	data := pair(t, "shop.acme.example.com")
+	data["tls.key"] = pair(t, "shop.acme.example.com")["tls.key"]
+	source := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cert", Namespace: "acme|shop", UID: "cu", ResourceVersion: "1"}, Type: corev1.SecretTypeTLS, Data: data}
+	w := newWorld(t, hostSpace(), secured, source)
+	w.may(hasNames)
+	w.ingressChanged(secured)
+	in, ref := w.copiesOf(home), reference{certificateItem, "acme|shop", "cert"}
+	in.read = true
+	in.have[ref] = copied{version: "cu/1/" + network.Hash(hasNames.HostNames), hash: "h", uid: "copy"}
+	if err := w.syncCopy(t.Context(), item{certificateItem, "acme", "acme|shop", "cert"}); err != nil {
+		t.Fatal(err)
+	}
+	if has := in.have[ref]; has.uid != "" || has.unfit == nil {
+		t.Errorf("the host has %+v", has)
+	}
+}
+
 // TestManyIngresses checks that there are so many of a tenant on the host, and that changes of them wait.
 func TestManyIngresses(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceIngress(nil))
