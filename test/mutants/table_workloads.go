@@ -46,16 +46,14 @@ var workloadsTable = []mutant{
 	{"a stream that is closed twice is counted once", by("internal/workloads/connect", "TestAStreamEndsOnce"),
 		"internal/workloads/connect/host.go", `return sync.OnceFunc(end), true`, `return end, true`},
 	{"what is gone by the cache alone stays on the host", by("internal/workloads/sync", "TestBehind"),
-		"internal/workloads/sync/pods.go", `	if err == nil && live.UID == uid {`, `	if err == nil && live.UID != uid {`},
+		"internal/workloads/sync/counterpart.go", `	case live != nil && O(live).GetUID() == uid:`, `	case live != nil && O(live).GetUID() != uid:`},
 	{"what the host has lost is asked for there", by("internal/workloads/sync", "TestBehind"),
-		"internal/workloads/sync/pods.go", `	if there, err := s.isOnHost(ctx, pod, home); err != nil || there {
+		"internal/workloads/sync/pods.go", `	if there, err := s.isPodOnHost(ctx, pod, home); err != nil || there {
 		return err
 	}
 	if err := s.losses`, `	if err := s.losses`},
 	{"not much goes by itself", by("internal/workloads/sync", "TestPods"),
-		"internal/workloads/sync/pods.go", `	if !ok {
-		if err := s.orphans.allow`, `	if ok {
-		if err := s.orphans.allow`},
+		"internal/workloads/sync/counterpart.go", `	if _, seen := s.deleted.of(uid); seen {`, `	if _, seen := s.deleted.of(uid); !seen {`},
 	{"the addresses of a predecessor are not shown", by("internal/workloads/sync", "TestIngresses$"),
 		"internal/workloads/sync/ingresses.go", `	if there != nil && uidOf(there) == ingress.UID {`, `	if there != nil {`},
 	{"canaries run in no namespace of another owner", by("internal/workloads/sync", "TestForeignCanaries"),
@@ -88,7 +86,7 @@ var workloadsTable = []mutant{
 	{"a pod of the host is of the namespace that it is in", by("internal/workloads/sync", "TestPods|TestForeignInPlace"),
 		"internal/workloads/sync/host.go", `complete && name != "" && n.Host() == host.GetNamespace()`, `complete && name != ""`},
 	{"a pod of an earlier life of its namespace is not taken", by("internal/workloads/sync", "TestAnotherLife"),
-		"internal/workloads/sync/pods.go", `			if !s.isAtHome(h) {`, `			if false {`},
+		"internal/workloads/sync/counterpart.go", `		case !s.isAtHome(h):`, `		case false:`},
 	{"a namespace of others is not taken", by("internal/workloads/sync", "TestForeignNamespace$"),
 		"internal/workloads/sync/namespaces.go", `	case !ok || has != home || `, `	case !ok && has == home || `},
 	{"a namespace of another owner is not taken", by("internal/workloads/sync", "TestForeignNamespace$"),
@@ -152,7 +150,7 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/services.go", `	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
 		return nil
 	}
-	_, err`, `	_, err`},
+	client`, `	client`},
 	{"Services that change wait", by("internal/workloads/sync", "TestPacedSmall"),
 		"internal/workloads/sync/services.go", `	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
 		return nil
@@ -162,18 +160,18 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/services.go", `len(wanted.Spec.Ports), writesOfService) {
 		return nil
 	}
-	_, err`, `len(wanted.Spec.Ports), 1) {
+	client`, `len(wanted.Spec.Ports), 1) {
 		return nil
 	}
-	_, err`},
+	client`},
 	{"what a host notes of each port of a Service counts", by("internal/workloads/sync", "TestServicesCount"),
 		"internal/workloads/sync/services.go", `len(wanted.Spec.Ports), writesOfService) {
 		return nil
 	}
-	_, err`, `0, writesOfService) {
+	client`, `0, writesOfService) {
 		return nil
 	}
-	_, err`},
+	client`},
 	{"budgets wait", by("internal/workloads/sync", "TestPacedSmall"),
 		"internal/workloads/sync/budgets.go", ` && s.awaits(i, wanted, 0, 1) {`, ` && false {`},
 	{"labels of namespaces wait", by("internal/workloads/sync", "TestPacedSmall"),
@@ -596,15 +594,13 @@ var workloadsTable = []mutant{
 	{"a Service in the making is left alone where the host's clock is behind", by("internal/workloads/sync", "TestServices"),
 		"internal/workloads/sync/idle.go", `i.stays+clocksDiffer-`, `i.stays-`},
 	{"a Service that is gone by the cache alone stays", by("internal/workloads/sync", "TestServices"),
-		"internal/workloads/sync/services.go", `	if err == nil && live.UID == uid {`, `	if err == nil && live.UID != uid {`},
+		"internal/workloads/sync/counterpart.go", `	case live != nil && O(live).GetUID() == uid:`, `	case live != nil && O(live).GetUID() != uid:`},
 	{"not many Services go by themselves", by("internal/workloads/sync", "TestServices"),
-		"internal/workloads/sync/services.go", `	if !seen {
-		if err := s.orphans.allow`, `	if seen {
-		if err := s.orphans.allow`},
+		"internal/workloads/sync/counterpart.go", `	if _, seen := s.deleted.of(uid); seen {`, `	if _, seen := s.deleted.of(uid); !seen {`},
 	{"a Service that a server changes is left alone", by("internal/workloads/sync", "TestServices"),
 		"internal/workloads/sync/services.go", `	if !same && change != "" {`, `	if false {`},
 	{"a Service of an earlier life of its namespace is not taken", by("internal/workloads/sync", "TestServices"),
-		"internal/workloads/sync/services.go", `			if !s.isAtHome(h) {`, `			if false {`},
+		"internal/workloads/sync/counterpart.go", `		case !s.isAtHome(h):`, `		case false:`},
 	{"what a host must not get of Services does not get there", by("internal/workloads/sync", "TestServices"),
 		"internal/workloads/sync/services.go", `	if errs := rules.CheckService(service); len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
@@ -731,13 +727,11 @@ var workloadsTable = []mutant{
 	{"an Ingress of a Tenant without names is in its space", by("internal/workloads/sync", "TestIngresses$"),
 		"internal/workloads/sync/ingresses.go", `	if !rules.HasIngresses() || there == nil && ingress`, `	if there == nil && ingress`},
 	{"an Ingress that is gone by the cache alone stays", by("internal/workloads/sync", "TestIngresses$"),
-		"internal/workloads/sync/ingresses.go", `	if err == nil && live.UID == uid {`, `	if err == nil && live.UID != uid {`},
+		"internal/workloads/sync/counterpart.go", `	case live != nil && O(live).GetUID() == uid:`, `	case live != nil && O(live).GetUID() != uid:`},
 	{"not many Ingresses go by themselves", by("internal/workloads/sync", "TestIngresses$"),
-		"internal/workloads/sync/ingresses.go", `!seen {
-		if err := s.orphans.allow`, `seen {
-		if err := s.orphans.allow`},
+		"internal/workloads/sync/counterpart.go", `	if _, seen := s.deleted.of(uid); seen {`, `	if _, seen := s.deleted.of(uid); !seen {`},
 	{"a tenant has so many Ingresses", by("internal/workloads/sync", "TestManyIngresses"),
-		"internal/workloads/sync/ingresses.go", `	if count >= maxIngresses {`, `	if count > 2*maxIngresses {`},
+		"internal/workloads/sync/ingresses.go", `	if n >= maxIngresses {`, `	if n > 2*maxIngresses {`},
 	{"certificates are looked at again when a Tenant has other names", by("internal/workloads/sync", "TestIngressCertificates"),
 		"internal/workloads/sync/copies.go", `	if ref.kind == certificateItem {
 		version`, `	if false {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -29,18 +28,13 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 		return err
 	}
 	client := s.host.PolicyV1().PodDisruptionBudgets(home.Host())
-	budget, err := s.budgets.PodDisruptionBudgets(i.namespace).Get(i.name)
-	if apierrors.IsNotFound(err) {
-		s.small.drop(i)
-	}
-	if apierrors.IsNotFound(err) && there != nil {
-		return remove(ctx, client, "budget", there, home, i.name)
-	}
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
+	budget, err := orNil(s.budgets.PodDisruptionBudgets(i.namespace).Get(i.name))
 	if err != nil {
 		return err
+	}
+	if budget == nil {
+		s.small.drop(i)
+		return remove(ctx, client, "budget", there, home, i.name)
 	}
 	if budget.Status.ObservedGeneration != budget.Generation {
 		return nil // the space does not know yet how many are to be healthy

@@ -28,43 +28,32 @@ import (
 // syncClaim makes the host's PersistentVolumeClaim what the space's asks for, and the space's what the host's says. A claim has
 // one on the host for as long as it has names.ClaimFinalizer, and a bit less.
 func (s *syncer) syncClaim(ctx context.Context, i item) error {
-	claim, err := s.claims.PersistentVolumeClaims(i.namespace).Get(i.name)
-	if err != nil && !apierrors.IsNotFound(err) {
+	claim, err := orNil(s.claims.PersistentVolumeClaims(i.namespace).Get(i.name))
+	if err != nil {
 		return err
-	}
-	if apierrors.IsNotFound(err) {
-		claim = nil
 	}
 	all, err := s.hostState.claimsOf(i.namespace, i.name)
 	if err != nil {
 		return err
 	}
-	var host *corev1.PersistentVolumeClaim
-	var errs []error
-	for _, h := range all {
-		if claim != nil && uidOf(h) == claim.UID {
-			if !s.isAtHome(h) {
-				return fmt.Errorf("the host's claim %s/%s is not where its namespace is on the host, or the cache of namespaces is behind", h.Namespace, h.Name)
-			}
-			host = h
-			continue
-		}
-		errs = append(errs, s.removeClaim(ctx, i, h))
+	host, removed, err := counterpart(s, "claim", claim, all, func(orphan *corev1.PersistentVolumeClaim) error { return s.removeClaim(ctx, i, orphan) })
+	if err != nil {
+		return err
 	}
 	switch {
 	case claim == nil:
 		s.small.drop(i)
 		s.resizes.drop(i)
 	case claim.DeletionTimestamp != nil:
-		errs = append(errs, s.endClaim(ctx, claim, host))
+		err = s.endClaim(ctx, claim, host)
 	case host != nil:
-		errs = append(errs, s.followClaim(ctx, claim, host))
+		err = s.followClaim(ctx, claim, host)
 	case claim.Spec.VolumeName != "":
-		errs = append(errs, s.lostClaim(ctx, claim))
+		err = s.lostClaim(ctx, claim)
 	default:
-		errs = append(errs, s.placeClaim(ctx, claim))
+		err = s.placeClaim(ctx, claim)
 	}
-	return errors.Join(errs...)
+	return errors.Join(removed, err)
 }
 
 // claimOf returns the item of a claim of a space.
@@ -147,21 +136,15 @@ func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolume
 	if s.awaits(claimOf(claim), wanted, len(wanted.Spec.Resources.Requests)+len(wanted.Spec.Resources.Limits), writesOfClaim) {
 		return nil
 	}
-	_, err := s.host.CoreV1().PersistentVolumeClaims(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+	client := s.host.CoreV1().PersistentVolumeClaims(wanted.Namespace)
+	_, err := client.Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		there, err := s.host.CoreV1().PersistentVolumeClaims(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
-		if err != nil {
-			return fmt.Errorf("reading the host's claim: %w", err)
+		_, err = existing(ctx, client, "claim", claim, home)
+		if errors.As(err, new(errTaken)) {
+			err = errors.Join(s.tellRefused(ctx, claim, err.Error()), err) // tried again, because nothing says that it is gone
 		}
-		if !home.Has(there, claim.Name) {
-			const why = "the host cluster has another claim in its place; whoever administers the host is to remove it"
-			return errors.Join(s.tellRefused(ctx, claim, why), errors.New(why)) // tried again, because nothing says that it is gone
-		}
-		if uidOf(there) != claim.UID {
-			return errors.New("the claim of this name that there was before is still on the host")
-		}
-		return nil
+		return err
 	case isRefused(err):
 		return errors.Join(s.tellRefused(ctx, claim, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)), err)
 	case err != nil:
@@ -204,11 +187,8 @@ func (s *syncer) podsNaming(namespace, name string) ([]*corev1.Pod, error) {
 
 // claimOnHost returns the host's claim for one of a space, nil if it has none that is to stay.
 func (s *syncer) claimOnHost(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
-	claim, err := s.claims.PersistentVolumeClaims(namespace).Get(name)
-	if apierrors.IsNotFound(err) || err == nil && claim.DeletionTimestamp != nil {
-		return nil, nil
-	}
-	if err != nil {
+	claim, err := orNil(s.claims.PersistentVolumeClaims(namespace).Get(name))
+	if err != nil || claim == nil || claim.DeletionTimestamp != nil {
 		return nil, err
 	}
 	all, err := s.hostState.claimsOf(namespace, name)
@@ -315,21 +295,12 @@ func (s *syncer) lostClaim(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return errors.Join(s.setClaimStatus(ctx, claim, status), s.tellRefused(ctx, claim, "its volume is not on the host cluster, and no other one is made in its place"))
 }
 
-// isClaimOnHost asks the host itself whether it has a claim: the cache may be behind.
 func (s *syncer) isClaimOnHost(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	home, _, err := s.homeOf(tenant.Flat(claim.Namespace))
 	if err != nil {
 		return false, fmt.Errorf("finding the place of a claim: %w", err)
 	}
-	there, err := s.host.CoreV1().PersistentVolumeClaims(home.Host()).Get(ctx, claim.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("reading the host's claim: %w", err)
-	}
-	of, _, ok := sourceOf(there)
-	return ok && of == home && uidOf(there) == claim.UID, nil
+	return isOnHost(ctx, s.host.CoreV1().PersistentVolumeClaims(home.Host()), "claim", claim, home)
 }
 
 // endClaim has the host's claim go with the space's, once nothing else keeps that, and lets the space's go when it has.
@@ -359,12 +330,8 @@ func (s *syncer) endClaim(ctx context.Context, claim, host *corev1.PersistentVol
 // has taken it away: if nobody saw that, it is another etcd or an old backup, and what is stored stays.
 func (s *syncer) removeClaim(ctx context.Context, i item, host *corev1.PersistentVolumeClaim) error {
 	uid := uidOf(host)
-	live, err := s.spaces.CoreV1().PersistentVolumeClaims(i.namespace).Get(ctx, i.name, metav1.GetOptions{})
-	if err == nil && live.UID == uid {
-		return errors.New("the cache of claims is behind")
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("looking whether a claim is gone: %w", err)
+	if err := confirmGone(ctx, s.spaces.CoreV1().PersistentVolumeClaims(i.namespace), "claim", i.name, uid); err != nil {
+		return err
 	}
 	if _, seen := s.deleted.of(uid); !seen {
 		return fmt.Errorf("the host's claim %s/%s is of one that is not in its space, and that nobody was seen to delete: what it has stored stays, "+

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -42,12 +41,12 @@ func (s *syncer) syncIngress(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
-	ingress, err := s.ingresses.Ingresses(i.namespace).Get(i.name)
-	if apierrors.IsNotFound(err) {
-		return s.removeIngress(ctx, i, home, there)
-	}
+	ingress, err := orNil(s.ingresses.Ingresses(i.namespace).Get(i.name))
 	if err != nil {
 		return err
+	}
+	if ingress == nil {
+		return s.removeIngress(ctx, i, home, there)
 	}
 	s.referIngress(i, ingress)
 	rules := s.rulesFor(i.tenant)
@@ -83,15 +82,11 @@ func (s *syncer) whyNotOnHost(rules translate.Rules, ingress, there *networkingv
 	if err != nil {
 		return "", err
 	}
-	count := 0
+	n := 0
 	for _, namespace := range all {
-		keys, err := s.hostState.ingresses.GetIndexer().IndexKeys(cache.NamespaceIndex, namespace.Name)
-		if err != nil {
-			return "", fmt.Errorf("counting the host's Ingresses: %w", err)
-		}
-		count += len(keys)
+		n += count(s.hostState.ingresses.GetIndexer(), namespace.Name)
 	}
-	if count >= maxIngresses {
+	if n >= maxIngresses {
 		return fmt.Sprintf("a tenant has at most %d Ingresses on the host cluster: delete others, or have more rules in each", maxIngresses), nil
 	}
 	return "", nil
@@ -150,18 +145,8 @@ func (s *syncer) removeIngress(ctx context.Context, i item, home names.Namespace
 	if there == nil {
 		return nil
 	}
-	uid := uidOf(there)
-	live, err := s.spaces.NetworkingV1().Ingresses(i.namespace).Get(ctx, i.name, metav1.GetOptions{})
-	if err == nil && live.UID == uid {
-		return errors.New("the cache of Ingresses is behind")
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("looking whether an Ingress is gone: %w", err)
-	}
-	if _, seen := s.deleted.of(uid); !seen {
-		if err := s.orphans.allow(i.tenant, s.hostState.objects()); err != nil {
-			return err
-		}
+	if err := mayRemove(ctx, s, s.spaces.NetworkingV1().Ingresses(i.namespace), "Ingress", i, uidOf(there)); err != nil {
+		return err
 	}
 	return remove(ctx, s.host.NetworkingV1().Ingresses(home.Host()), "Ingress", there, home, i.name)
 }

@@ -46,12 +46,12 @@ func (s *syncer) homeOf(flat tenant.Flat) (names.Namespace, *v1alpha1.Tenant, er
 	if err != nil {
 		return names.Namespace{}, nil, err
 	}
-	namespace, err := s.namespaces.Get(flat.String())
-	if apierrors.IsNotFound(err) || t == nil {
-		return names.Namespace{}, nil, errNoHome
-	}
+	namespace, err := orNil(s.namespaces.Get(flat.String()))
 	if err != nil {
 		return names.Namespace{}, nil, err
+	}
+	if namespace == nil || t == nil {
+		return names.Namespace{}, nil, errNoHome
 	}
 	return names.Namespace{Installation: s.installation, Tenant: n, TenantUID: t.UID, Name: name, UID: namespace.UID, Salt: namespace.Annotations[names.SaltAnnotation]}, t, nil
 }
@@ -201,11 +201,8 @@ func (s *syncer) isWanted(namespace *corev1.Namespace) bool {
 
 // syncWanted makes the host's namespace that a server wants.
 func (s *syncer) syncWanted(ctx context.Context, i item) error {
-	namespace, err := s.namespaces.Get(i.namespace)
-	if apierrors.IsNotFound(err) || err == nil && (namespace.DeletionTimestamp != nil || !s.isWanted(namespace)) {
-		return nil
-	}
-	if err != nil {
+	namespace, err := orNil(s.namespaces.Get(i.namespace))
+	if err != nil || namespace == nil || namespace.DeletionTimestamp != nil || !s.isWanted(namespace) {
 		return err
 	}
 	home, t, err := s.homeOf(tenant.Flat(i.namespace))
@@ -343,14 +340,14 @@ func (s *syncer) isUsed(of names.Namespace, host string) bool {
 
 // removeNamespace deletes a host's namespace whose own is gone, once the space says so, too.
 func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, of names.Namespace) error {
-	live, err := s.spaces.CoreV1().Namespaces().Get(ctx, of.Flat().String(), metav1.GetOptions{})
-	if err == nil && live.UID == of.UID && live.Annotations[names.SaltAnnotation] == of.Salt {
+	live, err := orNil(s.spaces.CoreV1().Namespaces().Get(ctx, of.Flat().String(), metav1.GetOptions{}))
+	if err != nil {
+		return fmt.Errorf("looking whether a namespace is gone: %w", err)
+	}
+	if live != nil && live.UID == of.UID && live.Annotations[names.SaltAnnotation] == of.Salt {
 		if t, err := s.tenantNamed(of.Tenant); err != nil || t != nil && t.UID == of.TenantUID {
 			return fmt.Errorf("the cache of namespaces is behind: %w", errors.Join(err, errNoHome))
 		}
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("looking whether a namespace is gone: %w", err)
 	}
 	_, seen := s.deleted.of(of.UID)
 	if _, tenantSeen := s.deleted.of(of.TenantUID); !seen && !tenantSeen {

@@ -50,24 +50,21 @@ func (s *syncer) nodeChanged(obj any) {
 
 // syncNode makes a node of the system space what the host's is. One that somebody else has made is left alone.
 func (s *syncer) syncNode(ctx context.Context, i item) error {
-	found, exists, err := s.hostNodes.GetIndexer().GetByKey(i.name)
+	host, err := keyed[corev1.Node](s.hostNodes, i.name)
 	if err != nil {
 		return err
 	}
-	node, err := s.nodes.Get(i.name)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
+	node, err := orNil(s.nodes.Get(i.name))
 	if err != nil {
-		node = nil
+		return err
 	}
 	switch {
 	case node != nil && node.Annotations[names.HostUIDAnnotation] == "":
 		return nil
-	case !exists:
+	case host == nil:
 		return s.removeNode(ctx, node)
 	}
-	wanted := shownNode(found.(*corev1.Node))
+	wanted := shownNode(host)
 	switch {
 	case node == nil:
 		made, err := s.spaces.CoreV1().Nodes().Create(ctx, wanted, metav1.CreateOptions{})

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
@@ -27,12 +26,9 @@ const fieldManager = "tenantry-syncer"
 
 // syncPod makes the host's pod what the space's asks for, and the space's what the host's says.
 func (s *syncer) syncPod(ctx context.Context, i item) error {
-	pod, err := s.pods.Pods(i.namespace).Get(i.name)
-	if err != nil && !apierrors.IsNotFound(err) {
+	pod, err := orNil(s.pods.Pods(i.namespace).Get(i.name))
+	if err != nil {
 		return err
-	}
-	if apierrors.IsNotFound(err) {
-		pod = nil
 	}
 	all, err := s.hostState.podsOf(i.namespace, i.name)
 	if err != nil {
@@ -40,17 +36,9 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	}
 	s.surplus.note(i, pod, all)
 	s.release(s.scheduling.note(i, all))
-	var host *corev1.Pod
-	var errs []error
-	for _, h := range all {
-		if pod != nil && uidOf(h) == pod.UID {
-			if !s.isAtHome(h) {
-				return fmt.Errorf("the host's pod %s/%s is not where its namespace is on the host, or the cache of namespaces is behind", h.Namespace, h.Name)
-			}
-			host = h
-			continue
-		}
-		errs = append(errs, s.removeOrphan(ctx, i, h))
+	host, removed, err := counterpart(s, "pod", pod, all, func(orphan *corev1.Pod) error { return s.removeOrphan(ctx, i, orphan) })
+	if err != nil {
+		return err
 	}
 	switch {
 	case pod == nil:
@@ -60,27 +48,15 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 		s.creating.drop(i)
 		s.resizes.drop(i)
 	case host != nil && podv1.IsPodTerminal(pod) && !podv1.IsPodTerminal(host):
-		errs = append(errs, s.endHost(ctx, host, 1)) // no quota counts it any more
+		err = s.endHost(ctx, host, 1) // no quota counts it any more
 	case pod.DeletionTimestamp != nil:
-		errs = append(errs, s.end(ctx, pod, host))
+		err = s.end(ctx, pod, host)
 	case host != nil:
-		errs = append(errs, s.follow(ctx, pod, host))
+		err = s.follow(ctx, pod, host)
 	case len(pod.Spec.SchedulingGates) == 0:
-		errs = append(errs, s.begin(ctx, pod))
+		err = s.begin(ctx, pod)
 	}
-	return errors.Join(errs...)
-}
-
-// uidOf returns the UID of the object that a host's is made of.
-func uidOf(host metav1.Object) types.UID {
-	return types.UID(host.GetAnnotations()[names.UIDAnnotation])
-}
-
-// isAtHome reports whether a host's object is where those of its namespace and tenant are now.
-func (s *syncer) isAtHome(host metav1.Object) bool {
-	of, _, ok := sourceOf(host)
-	home, _, err := s.homeOf(of.Flat())
-	return ok && err == nil && home == of
+	return errors.Join(removed, err)
 }
 
 // begin makes the host's pod.
@@ -179,18 +155,16 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 	wanted := s.translated(pod, home, open)
 	wanted.Spec.EphemeralContainers = nil // they are added when it is there
 	s.options.SetVariables(wanted, pod, services)
-	there, err := s.host.CoreV1().Pods(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+	client := s.host.CoreV1().Pods(wanted.Namespace)
+	there, err := client.Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		there, err = s.host.CoreV1().Pods(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
+		there, err = existing(ctx, client, "pod", pod, home.Namespace)
+		if errors.As(err, new(errTaken)) {
+			return s.refuse(ctx, pod, err.Error())
+		}
 		if err != nil {
-			return fmt.Errorf("reading the host's pod: %w", err)
-		}
-		if !home.Has(there, pod.Name) {
-			return s.refuse(ctx, pod, "the host cluster has another pod in its place; whoever administers the host is to remove it")
-		}
-		if uidOf(there) != pod.UID {
-			return fmt.Errorf("the pod of this name that there was before is still on the host")
+			return err
 		}
 	case isRefused(err):
 		s.backOff(pod, writeCreation, creationOf(pod, wanted), nil)
@@ -209,7 +183,7 @@ func (s *syncer) lost(ctx context.Context, pod *corev1.Pod, home names.Namespace
 	if pod.Annotations[names.HostUIDAnnotation] == "" {
 		return nil // it runs elsewhere
 	}
-	if there, err := s.isOnHost(ctx, pod, home); err != nil || there {
+	if there, err := s.isPodOnHost(ctx, pod, home); err != nil || there {
 		return err
 	}
 	if err := s.losses.allow(len(s.podIndexer.ListKeys())); err != nil {
@@ -218,17 +192,8 @@ func (s *syncer) lost(ctx context.Context, pod *corev1.Pod, home names.Namespace
 	return s.deletePod(ctx, pod, 0)
 }
 
-// isOnHost asks the host itself whether it has the pod: the cache may be behind.
-func (s *syncer) isOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace) (bool, error) {
-	there, err := s.host.CoreV1().Pods(home.Host()).Get(ctx, pod.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("reading the host's pod: %w", err)
-	}
-	of, _, ok := sourceOf(there)
-	return ok && of == home && uidOf(there) == pod.UID, nil
+func (s *syncer) isPodOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace) (bool, error) {
+	return isOnHost(ctx, s.host.CoreV1().Pods(home.Host()), "pod", pod, home)
 }
 
 // follow takes the binding, the status and the deletion of the host's pod into the space, and changes of
@@ -348,7 +313,7 @@ func (s *syncer) letGo(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("finding the place of a pod: %w", err)
 	}
-	if there, err := s.isOnHost(ctx, pod, home); err != nil || there {
+	if there, err := s.isPodOnHost(ctx, pod, home); err != nil || there {
 		return err
 	}
 	return s.deletePod(ctx, pod, 0)
@@ -357,21 +322,12 @@ func (s *syncer) letGo(ctx context.Context, pod *corev1.Pod) error {
 // removeOrphan deletes a pod of the host whose own is gone, or was another one.
 func (s *syncer) removeOrphan(ctx context.Context, i item, host *corev1.Pod) error {
 	uid := uidOf(host)
-	seen, ok := s.deleted.of(uid)
+	seen, _ := s.deleted.of(uid)
 	if host.DeletionTimestamp != nil && (!seen.forced || graceOf(host) <= 1) {
 		return nil
 	}
-	live, err := s.spaces.CoreV1().Pods(i.namespace).Get(ctx, i.name, metav1.GetOptions{})
-	if err == nil && live.UID == uid {
-		return errors.New("the cache of pods is behind")
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("looking whether a pod is gone: %w", err)
-	}
-	if !ok {
-		if err := s.orphans.allow(i.tenant, s.hostState.objects()); err != nil {
-			return err
-		}
+	if err := mayRemove(ctx, s, s.spaces.CoreV1().Pods(i.namespace), "pod", i, uid); err != nil {
+		return err
 	}
 	if seen.forced {
 		return s.endHost(ctx, host, 1)

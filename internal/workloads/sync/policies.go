@@ -18,13 +18,12 @@ import (
 // syncPolicy makes the host's policy for one of a space what that asks for. The labels of pods follow when it is
 // written: a pod that has just become governed is open until then, and not closed by a policy that is not there yet.
 func (s *syncer) syncPolicy(ctx context.Context, i item) error {
-	policy, err := s.policies.NetworkPolicies(i.namespace).Get(i.name)
-	if apierrors.IsNotFound(err) {
-		policy, err = nil, nil
-		s.governed.forget(i.namespace, i.name)
-	}
+	policy, err := orNil(s.policies.NetworkPolicies(i.namespace).Get(i.name))
 	if err != nil {
 		return err
+	}
+	if policy == nil {
+		s.governed.forget(i.namespace, i.name)
 	}
 	home, ready, err := s.readyHome(tenant.Flat(i.namespace))
 	if err != nil || !ready {
@@ -133,10 +132,10 @@ func (s *syncer) putPolicy(ctx context.Context, there, wanted *networkingv1.Netw
 // removePolicy deletes the host's policy for one that a space does not have any more.
 func (s *syncer) removePolicy(ctx context.Context, home names.Namespace, i item) error {
 	there, err := s.hostState.policy(home.Host(), names.Copy(i.name))
-	if err != nil || there == nil {
+	if err != nil {
 		return err
 	}
-	return remove(ctx, s.host.NetworkingV1().NetworkPolicies(there.Namespace), "policy", there, home, i.name)
+	return remove(ctx, s.host.NetworkingV1().NetworkPolicies(home.Host()), "policy", there, home, i.name)
 }
 
 // openOf returns in which directions no policy of its space governs a pod. Where there are more policies than a host

@@ -82,9 +82,9 @@ func isSame(there, wanted metav1.Object) bool {
 	return of.Has(there, wanted.GetAnnotations()[names.NameAnnotation])
 }
 
-// remove deletes an object of the host, if it is that for an object of this name.
+// remove deletes an object of the host, if there is one, and it is that for an object of this name.
 func remove[T any, O object[T]](ctx context.Context, client writer[T], what string, there O, home names.Namespace, name string) error {
-	if there.GetDeletionTimestamp() != nil || !home.Has(there, name) {
+	if there == nil || there.GetDeletionTimestamp() != nil || !home.Has(there, name) {
 		return nil
 	}
 	return deleteOne(ctx, client, fmt.Sprintf("the host's %s %s/%s", what, there.GetNamespace(), there.GetName()), there, nil)

@@ -35,39 +35,28 @@ const (
 // syncService makes the host's Service what the space's is. Most are made by the servers, before those of the space;
 // here are made those that there were before pods ran, and that the host has lost.
 func (s *syncer) syncService(ctx context.Context, i item) error {
-	service, err := s.services.Services(i.namespace).Get(i.name)
-	if err != nil && !apierrors.IsNotFound(err) {
+	service, err := orNil(s.services.Services(i.namespace).Get(i.name))
+	if err != nil {
 		return err
-	}
-	if apierrors.IsNotFound(err) {
-		service = nil
 	}
 	all, err := s.hostState.servicesOf(i.namespace, i.name)
 	if err != nil {
 		return err
 	}
-	var host *corev1.Service
-	var errs []error
-	for _, h := range all {
-		if service != nil && uidOf(h) == service.UID {
-			if !s.isAtHome(h) {
-				return fmt.Errorf("the host's Service %s/%s is not where its namespace is on the host, or the cache of namespaces is behind", h.Namespace, h.Name)
-			}
-			host = h
-			continue
-		}
-		errs = append(errs, s.removeService(ctx, i, h))
+	host, removed, err := counterpart(s, "Service", service, all, func(orphan *corev1.Service) error { return s.removeService(ctx, i, orphan) })
+	if err != nil {
+		return err
 	}
 	switch {
 	case service == nil:
 		s.routing.drop(i)
 		s.small.drop(i)
 	case host == nil && service.DeletionTimestamp == nil:
-		errs = append(errs, s.showService(ctx, service, &corev1.Service{}), s.placeService(ctx, i, service))
+		err = errors.Join(s.showService(ctx, service, &corev1.Service{}), s.placeService(ctx, i, service))
 	case host != nil && host.DeletionTimestamp == nil:
-		errs = append(errs, s.showService(ctx, service, host), s.followService(ctx, i, service, host))
+		err = errors.Join(s.showService(ctx, service, host), s.followService(ctx, i, service, host))
 	}
-	return errors.Join(errs...)
+	return errors.Join(removed, err)
 }
 
 // placeService creates the host's Service, with the addresses that the space's has.
@@ -87,20 +76,15 @@ func (s *syncer) placeService(ctx context.Context, i item, service *corev1.Servi
 	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
 		return nil
 	}
-	_, err = s.host.CoreV1().Services(wanted.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
+	client := s.host.CoreV1().Services(wanted.Namespace)
+	_, err = client.Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		there, err := s.host.CoreV1().Services(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
-		if err != nil {
-			return fmt.Errorf("reading the host's Service: %w", err)
+		_, err = existing(ctx, client, "Service", service, home)
+		if errors.As(err, new(errTaken)) {
+			err = s.refuseService(ctx, service, err.Error())
 		}
-		if of, name, ok := sourceOf(there); !ok || of != home || name != service.Name {
-			return s.refuseService(ctx, service, "the host cluster has another Service in its place; whoever administers the host is to remove it")
-		}
-		if uidOf(there) != service.UID {
-			return errors.New("the Service of this name that there was before is still on the host")
-		}
-		return nil
+		return err
 	case isRefused(err):
 		return errors.Join(s.refuseService(ctx, service, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)), err)
 	case err != nil:
@@ -170,30 +154,16 @@ func (s *syncer) removeService(ctx context.Context, i item, host *corev1.Service
 		return nil
 	}
 	uid := uidOf(host)
-	_, seen := s.deleted.of(uid)
-	if !seen {
+	if _, seen := s.deleted.of(uid); !seen {
 		if left := s.making.leftOf(string(host.UID), host.CreationTimestamp.Time); left > 0 {
 			s.queue.AddAfter(i, left)
 			return nil
 		}
 	}
-	live, err := s.spaces.CoreV1().Services(i.namespace).Get(ctx, i.name, metav1.GetOptions{})
-	if err == nil && live.UID == uid {
-		return errors.New("the cache of Services is behind")
+	if err := mayRemove(ctx, s, s.spaces.CoreV1().Services(i.namespace), "Service", i, uid); err != nil {
+		return err
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("looking whether a Service is gone: %w", err)
-	}
-	if !seen {
-		if err := s.orphans.allow(i.tenant, s.hostState.objects()); err != nil {
-			return err
-		}
-	}
-	err = s.host.CoreV1().Services(host.Namespace).Delete(ctx, host.Name, *metav1.NewPreconditionDeleteOptions(string(host.UID)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the host's Service: %w", err)
-	}
-	return nil
+	return deleteOne(ctx, s.host.CoreV1().Services(host.Namespace), "the host's Service", host, nil)
 }
 
 // isRefused reports whether the host does not take an object, and will not when it is asked again.

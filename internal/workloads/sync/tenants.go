@@ -49,11 +49,7 @@ func slimTenant(obj any) (any, error) {
 
 // tenantNamed returns a Tenant, nil if there is none.
 func (s *syncer) tenantNamed(n tenant.Name) (*v1alpha1.Tenant, error) {
-	found, exists, err := s.tenants.GetIndexer().GetByKey(string(n))
-	if err != nil || !exists {
-		return nil, err
-	}
-	return found.(*v1alpha1.Tenant), nil
+	return keyed[v1alpha1.Tenant](s.tenants, string(n))
 }
 
 // rulesFor returns what the pods, Services and Ingresses of a tenant are held to: one that there is not may have nothing.
