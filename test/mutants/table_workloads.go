@@ -192,8 +192,25 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/writebudget.go", `	s.options.SetVariables(whole, pod, services)
 `, `	_ = services
 `},
-	{"a load balancer does not ask for the address of one before it", by("internal/workloads/translate", "TestAddressOfBefore"),
-		"internal/workloads/translate/service.go", `if wanted.Spec.Type == corev1.ServiceTypeLoadBalancer && there.Spec.Type != corev1.ServiceTypeLoadBalancer {`, `if false {`},
+	{"a load balancer does not ask for the address of one before it", by("internal/workloads/translate", "TestBalancerEnds"),
+		"internal/workloads/translate/service.go", `	if has == had && !ends ||`, `	if (has || !had) && !ends ||`},
+	{"what is put back does not ask for the address of before", by("internal/workloads/translate", "TestBalancerEnds"),
+		"internal/workloads/translate/service.go", `	dropOthers(wanted)
+`, ``},
+	{"what has lost its load balancer keeps no address", by("internal/workloads/translate", "TestBalancerEnds"),
+		"internal/workloads/translate/service.go", ` || ends && len(there.Finalizers) > 0 {`, ` || ends {`},
+	{"components have what they need to take a load balancer away", by("internal/workloads/translate", "TestBalancerEnds"),
+		"internal/workloads/translate/service.go", ` || ends && len(there.Finalizers) > 0 {`, ` {`},
+	{"the address goes when the load balancer has been taken away", by("internal/workloads/sync", "TestForgetsBalancer"),
+		"internal/workloads/sync/services.go", `	return marked || left <= 0, left <= 0`, `	return left <= 0, left <= 0`},
+	{"the address that others wait for goes at once", by("internal/workloads/sync", "TestForgetsBalancer"),
+		"internal/workloads/sync/services.go", `	if !forgets && s.awaits(`, `	if s.awaits(`},
+	{"an address that is written late goes as well", by("internal/workloads/sync", "TestForgetsBalancer"),
+		"internal/workloads/sync/services.go", `	left := s.making.left(key)
+	if left > 0 {
+		s.queue`, `	left := 0 * s.making.left(key)
+	if left > 0 {
+		s.queue`},
 	{"components know which addresses are taken by their labels", by("internal/workloads/translate", "TestKeepsLabelsOfComponents"),
 		"internal/workloads/translate/annotations.go", `	keep(wanted.GetLabels(), there.GetLabels(), serviceLabels)
 `, ``},

@@ -224,3 +224,68 @@ func TestLabelsOfComponents(t *testing.T) {
 		t.Errorf("labels are %v", host.Labels)
 	}
 }
+
+// TestForgetsBalancer checks that what is left of a load balancer goes when components have taken that away, and with what they write
+// afterwards, and that a Service that never had one keeps what they put on it.
+func TestForgetsBalancer(t *testing.T) {
+	update := []string{"update services"}
+	w := newWorld(t, hostSpace(), spaceService(nil))
+	w.may(mayBalance)
+	for range 1000 {
+		w.small.wait(itemWrite{item{serviceItem, "acme", "acme|shop", "other"}, writeUpdate}, smallBytes) // others wait for the address
+	}
+	onHostBalanced(w, spaceService(nil), func(s *corev1.Service) {
+		s.Spec.LoadBalancerClass, s.Labels["implementation"], s.Annotations[names.BalancerAnnotation] = nil, "kube-vip", "true"
+	})
+	looks := func(change func(*corev1.Service), wants []string, marked, ends bool) {
+		t.Helper()
+		host, err := w.onHost.CoreV1().Services(home.Host()).Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if change != nil {
+			change(host)
+			if err := w.onHost.Tracker().Update(corev1.SchemeGroupVersion.WithResource("services"), host.DeepCopy(), home.Host()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slimmed, err := slim(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.see(slimmed.(*corev1.Service))
+		w.onHost.ClearActions()
+		if err := w.lookAtService(); err != nil {
+			t.Fatal(err)
+		}
+		w.expect(nil, wants)
+		if host, err = w.onHost.CoreV1().Services(home.Host()).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if (host.Labels["implementation"] != "") != marked || (host.Annotations[names.BalancerAnnotation] != "") != ends {
+			t.Errorf("it has %v, %v", host.Labels, host.Annotations)
+		}
+	}
+	late := func(s *corev1.Service) { s.Labels["implementation"] = "kube-vip" }
+	looks(nil, nil, true, true) // its finalizer is there
+	looks(func(s *corev1.Service) { s.Finalizers = nil }, update, false, true)
+	looks(nil, nil, false, true)
+	looks(late, update, false, true)
+	w.clock.Step(inTheMaking)
+	looks(late, update, false, false)
+	looks(nil, nil, false, false)
+	looks(late, nil, true, false)
+}
+
+// TestBalancerOfAChange checks that what is left of a load balancer does not wait until a change counts as none.
+func TestBalancerOfAChange(t *testing.T) {
+	w := newWorld(t, hostSpace(), spaceService(nil))
+	w.may(mayBalance)
+	onHostBalanced(w, spaceService(nil), func(s *corev1.Service) {
+		s.Finalizers, s.Spec.LoadBalancerClass, s.Annotations[names.BalancerAnnotation], s.Annotations[names.ChangeAnnotation] = nil, nil, "true", "now"
+	})
+	if err := w.lookAtService(); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"update services"})
+}

@@ -305,6 +305,7 @@ func (s *syncer) hostServiceChanged(obj any) { s.enqueueSource(serviceItem, obj)
 
 func (s *syncer) hostServiceGone(obj any, _ bool) {
 	s.making.forget(string(obj.(*corev1.Service).UID))
+	s.making.forget(string(obj.(*corev1.Service).UID) + ofBalancer)
 	s.hostServiceChanged(obj)
 	s.enqueueHome(obj)
 }
