@@ -6,8 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
-
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // firstBackoff is for how long a write is not repeated at first. It doubles up to maxBackoff.
@@ -99,20 +97,15 @@ func (b *backoffs) forget(i item) {
 	}
 }
 
-// itemOf returns the item of a pod of a space.
-func itemOf(pod *corev1.Pod) item {
-	return item{podItem, tenant.Flat(pod.Namespace).Space(), pod.Namespace, pod.Name}
-}
-
 // backOff has a write about a pod wait, and the pod looked at after that. refused are the things of it that were refused, if somebody
 // asks for them.
 func (s *syncer) backOff(pod *corev1.Pod, w write, what string, refused map[string]string) {
-	i := itemOf(pod)
+	i := itemOf(podItem, pod)
 	s.queue.AddAfter(i, s.backoffs.put(itemWrite{i, w}, what, refused))
 }
 
 // isBackedOff reports whether a write about a pod waits. If so, the pod is looked at after that.
 func (s *syncer) isBackedOff(pod *corev1.Pod, w write, what string) bool {
-	i := itemOf(pod)
+	i := itemOf(podItem, pod)
 	return s.queue.after(i, s.backoffs.left(itemWrite{i, w}, what))
 }

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
@@ -19,7 +18,7 @@ const maxBudgets = 200
 
 // syncBudget makes the host's budget for one of a space what that asks for, so that who drains a node of the host asks it.
 func (s *syncer) syncBudget(ctx context.Context, i item) error {
-	home, ready, err := s.readyHome(tenant.Flat(i.namespace))
+	home, ready, err := s.readyHome(i.namespace)
 	if err != nil || !ready {
 		return err
 	}
@@ -28,7 +27,7 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 		return err
 	}
 	client := s.host.PolicyV1().PodDisruptionBudgets(home.Host())
-	budget, err := orNil(s.budgets.PodDisruptionBudgets(i.namespace).Get(i.name))
+	budget, err := orNil(s.budgets.PodDisruptionBudgets(i.namespace.String()).Get(i.name))
 	if err != nil {
 		return err
 	}

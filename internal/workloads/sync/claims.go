@@ -28,7 +28,7 @@ import (
 // syncClaim makes the host's PersistentVolumeClaim what the space's asks for, and the space's what the host's says. A claim has
 // one on the host for as long as it has names.ClaimFinalizer, and a bit less.
 func (s *syncer) syncClaim(ctx context.Context, i item) error {
-	claim, err := orNil(s.claims.PersistentVolumeClaims(i.namespace).Get(i.name))
+	claim, err := orNil(s.claims.PersistentVolumeClaims(i.namespace.String()).Get(i.name))
 	if err != nil {
 		return err
 	}
@@ -56,11 +56,6 @@ func (s *syncer) syncClaim(ctx context.Context, i item) error {
 	return errors.Join(removed, err)
 }
 
-// claimOf returns the item of a claim of a space.
-func claimOf(claim *corev1.PersistentVolumeClaim) item {
-	return item{claimItem, tenant.Flat(claim.Namespace).Space(), claim.Namespace, claim.Name}
-}
-
 // sourceTime is how long a claim waits before it is looked again whether there is what it is to be a copy of.
 const sourceTime = 30 * time.Second
 
@@ -85,7 +80,7 @@ func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 	if why, err := s.missingSource(claim); err != nil {
 		return err
 	} else if why != "" {
-		s.queue.AddAfter(claimOf(claim), sourceTime)
+		s.queue.AddAfter(itemOf(claimItem, claim), sourceTime)
 		return s.tellRefused(ctx, claim, why)
 	}
 	home, t, err := s.homeOf(tenant.Flat(claim.Namespace))
@@ -117,7 +112,7 @@ func (s *syncer) missingSource(claim *corev1.PersistentVolumeClaim) (string, err
 	if source == nil {
 		return "", nil
 	}
-	if found, err := s.claimOnHost(claim.Namespace, source.Name); err != nil || found == nil {
+	if found, err := s.claimOnHost(tenant.Flat(claim.Namespace), source.Name); err != nil || found == nil {
 		return fmt.Sprintf("spec.dataSource: the host cluster has no volume of the claim %q to copy", source.Name), err
 	}
 	of, err := s.claims.PersistentVolumeClaims(claim.Namespace).Get(source.Name)
@@ -133,7 +128,7 @@ func (s *syncer) missingSource(claim *corev1.PersistentVolumeClaim) (string, err
 
 func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, home names.Namespace) error {
 	wanted := translate.Claim(claim, home)
-	if s.awaits(claimOf(claim), wanted, len(wanted.Spec.Resources.Requests)+len(wanted.Spec.Resources.Limits), writesOfClaim) {
+	if s.awaits(itemOf(claimItem, claim), wanted, len(wanted.Spec.Resources.Requests)+len(wanted.Spec.Resources.Limits), writesOfClaim) {
 		return nil
 	}
 	client := s.host.CoreV1().PersistentVolumeClaims(wanted.Namespace)
@@ -174,20 +169,20 @@ func (s *syncer) publishedClass(claim *corev1.PersistentVolumeClaim) (class *sto
 
 // isNamed reports whether a pod that is to run names a claim.
 func (s *syncer) isNamed(claim *corev1.PersistentVolumeClaim) (bool, error) {
-	pods, err := s.podsNaming(claim.Namespace, claim.Name)
+	pods, err := s.podsNaming(tenant.Flat(claim.Namespace), claim.Name)
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		return !podv1.IsPodTerminal(pod) && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0
 	}), err
 }
 
 // podsNaming returns the pods of a space that name a claim, also by an ephemeral volume.
-func (s *syncer) podsNaming(namespace, name string) ([]*corev1.Pod, error) {
-	return objects.Indexed[*corev1.Pod](s.podIndexer, byClaim, namespace+"/"+name)
+func (s *syncer) podsNaming(namespace tenant.Flat, name string) ([]*corev1.Pod, error) {
+	return objects.Indexed[*corev1.Pod](s.podIndexer, byClaim, sourceKey(namespace, name))
 }
 
 // claimOnHost returns the host's claim for one of a space, nil if it has none that is to stay.
-func (s *syncer) claimOnHost(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
-	claim, err := orNil(s.claims.PersistentVolumeClaims(namespace).Get(name))
+func (s *syncer) claimOnHost(namespace tenant.Flat, name string) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := orNil(s.claims.PersistentVolumeClaims(namespace.String()).Get(name))
 	if err != nil || claim == nil || claim.DeletionTimestamp != nil {
 		return nil, err
 	}
@@ -219,7 +214,7 @@ func (s *syncer) missingClaim(pod *corev1.Pod) (string, error) {
 		default:
 			continue
 		}
-		if found, err := s.claimOnHost(pod.Namespace, name); err != nil || found == nil {
+		if found, err := s.claimOnHost(tenant.Flat(pod.Namespace), name); err != nil || found == nil {
 			return fmt.Sprintf("persistentvolumeclaim %q is not on the host cluster", name), err
 		}
 	}
@@ -237,7 +232,7 @@ func (s *syncer) awaitClaims(ctx context.Context, pod *corev1.Pod) (bool, error)
 		return false, err
 	}
 	if left := claimTime - s.clock.Since(pod.CreationTimestamp.Time); left > 0 {
-		s.queue.AddAfter(itemOf(pod), left)
+		s.queue.AddAfter(itemOf(podItem, pod), left)
 		return true, nil
 	}
 	return true, s.unscheduled(ctx, pod, corev1.PodReasonUnschedulable, why)
@@ -262,7 +257,7 @@ func (s *syncer) followClaim(ctx context.Context, claim, host *corev1.Persistent
 // growClaim has the host make a volume larger. None becomes smaller: a quota would count less than there is.
 func (s *syncer) growClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim) error {
 	wanted, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], host.Spec.Resources.Requests[corev1.ResourceStorage]
-	if wanted.Cmp(has) <= 0 || s.awaitsResize(claimOf(claim), writesOfClaim*host.Size()) {
+	if wanted.Cmp(has) <= 0 || s.awaitsResize(itemOf(claimItem, claim), writesOfClaim*host.Size()) {
 		return nil
 	}
 	return s.patchHostClaim(ctx, claim, host, wanted.String())
@@ -330,7 +325,7 @@ func (s *syncer) endClaim(ctx context.Context, claim, host *corev1.PersistentVol
 // has taken it away: if nobody saw that, it is another etcd or an old backup, and what is stored stays.
 func (s *syncer) removeClaim(ctx context.Context, i item, host *corev1.PersistentVolumeClaim) error {
 	uid := uidOf(host)
-	if err := confirmGone(ctx, s.spaces.CoreV1().PersistentVolumeClaims(i.namespace), "claim", i.name, uid); err != nil {
+	if err := confirmGone(ctx, s.spaces.CoreV1().PersistentVolumeClaims(i.namespace.String()), "claim", i.name, uid); err != nil {
 		return err
 	}
 	if _, seen := s.deleted.of(uid); !seen {

@@ -109,7 +109,7 @@ func (c *copies) forget(host string) {
 // syncCopy makes the copy of a ConfigMap or Secret that live pods or Ingresses name what its source is, and takes away
 // what none names.
 func (s *syncer) syncCopy(ctx context.Context, i item) error {
-	home, _, err := s.homeOf(tenant.Flat(i.namespace))
+	home, _, err := s.homeOf(i.namespace)
 	if err != nil {
 		return nil //nolint:nilerr // what was there goes with the host's namespace
 	}
@@ -133,7 +133,7 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 
 // ensureCopies makes the copies that a pod names. If it waits for them, it is looked at again.
 func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.Namespace, in *copiesIn) (waits bool, err error) {
-	return s.ensureNamed(ctx, itemOf(pod), home, in, pod.CreationTimestamp, referencesOf(pod))
+	return s.ensureNamed(ctx, itemOf(podItem, pod), home, in, pod.CreationTimestamp, referencesOf(pod))
 }
 
 // ensureNamed makes the copies of what an item names that was made at some time. If it waits for them, it is looked at again.
@@ -203,7 +203,7 @@ func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, in *copie
 	} else {
 		delete(in.absent, ref)
 		for _, of := range []*writeBudget{s.copying, s.routing} {
-			of.drop(item{ref.kind, home.Tenant, ref.namespace, ref.name})
+			of.drop(ref.item())
 		}
 	}
 	return 0, s.removeCopy(ctx, home, in, ref, has)
@@ -228,7 +228,7 @@ func (s *syncer) ensureRead(ctx context.Context, home names.Namespace, in *copie
 			o := &list.Items[i]
 			of, complete := names.Of(o.Labels, o.Annotations)
 			name := o.Annotations[names.NameAnnotation]
-			ref := reference{kind, home.Flat().String(), name}
+			ref := reference{kind, home.Flat(), name}
 			if kind == secretItem && o.Name == names.Certificate(name) {
 				ref.kind = certificateItem
 			}
@@ -237,7 +237,7 @@ func (s *syncer) ensureRead(ctx context.Context, home names.Namespace, in *copie
 			}
 			in.have[ref] = copied{version: o.Annotations[versionAnnotation], hash: o.Annotations[hashAnnotation], uid: o.UID}
 			if !s.references.has(ref) {
-				s.queue.Add(item{ref.kind, home.Tenant, ref.namespace, name})
+				s.queue.Add(ref.item())
 			}
 		}
 	}
@@ -250,9 +250,9 @@ func (s *syncer) sourceVersion(n tenant.Name, ref reference) (string, bool) {
 	var o metav1.Object
 	var err error
 	if ref.kind == configMapItem {
-		o, err = s.configMaps.ConfigMaps(ref.namespace).Get(ref.name)
+		o, err = s.configMaps.ConfigMaps(ref.namespace.String()).Get(ref.name)
 	} else {
-		o, err = s.secrets.Secrets(ref.namespace).Get(ref.name)
+		o, err = s.secrets.Secrets(ref.namespace.String()).Get(ref.name)
 	}
 	if err != nil {
 		return "", false
@@ -281,7 +281,7 @@ type content struct {
 // source reads a ConfigMap or Secret of a space, of which the cache has no content.
 func (s *syncer) source(ctx context.Context, n tenant.Name, ref reference) (content, error) {
 	if ref.kind != configMapItem {
-		secret, err := s.spaces.CoreV1().Secrets(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
+		secret, err := s.spaces.CoreV1().Secrets(ref.namespace.String()).Get(ctx, ref.name, metav1.GetOptions{})
 		if err != nil {
 			return content{}, err
 		}
@@ -292,7 +292,7 @@ func (s *syncer) source(ctx context.Context, n tenant.Name, ref reference) (cont
 		}
 		return c, err
 	}
-	configMap, err := s.spaces.CoreV1().ConfigMaps(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
+	configMap, err := s.spaces.CoreV1().ConfigMaps(ref.namespace.String()).Get(ctx, ref.name, metav1.GetOptions{})
 	if err != nil {
 		return content{}, err
 	}
@@ -329,7 +329,7 @@ func (s *syncer) writeCopy(ctx context.Context, home names.Namespace, in *copies
 		in.have[ref] = before
 		return 0, nil
 	}
-	write := itemWrite{item{ref.kind, home.Tenant, ref.namespace, ref.name}, writeUpdate}
+	write := itemWrite{ref.item(), writeUpdate}
 	if wait := s.copying.wait(write, max(size, leastCopy)); wait > 0 {
 		return wait, nil
 	}

@@ -72,14 +72,14 @@ func TestCopies(t *testing.T) {
 func TestNoPodBeforeItIsKnownWhatItNames(t *testing.T) {
 	pod := spacePod(reading)
 	w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), pod)
-	w.references.set(itemOf(pod), nil)
+	w.references.set(itemOf(podItem, pod), nil)
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
 	if done := did(w.onHost); slices.Contains(done, "create pods") {
 		t.Errorf("did %v", done)
 	}
-	w.references.set(itemOf(pod), referencesOf(pod))
+	w.references.set(itemOf(podItem, pod), referencesOf(pod))
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestCopyBusy(t *testing.T) {
 	if n := w.queue.Len(); n != 1 || len(in.asked) != 0 {
 		t.Errorf("%d items are looked at, %d still wait", n, len(in.asked))
 	}
-	if i, _ := w.queue.Get(); i != itemOf(pod) {
+	if i, _ := w.queue.Get(); i != itemOf(podItem, pod) {
 		t.Errorf("%v is looked at", i)
 	}
 	for _, want := range []int{2, 0} {

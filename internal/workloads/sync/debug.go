@@ -39,7 +39,7 @@ func hasDebugger(host *corev1.Pod, name string) bool {
 func (s *syncer) addDebuggers(ctx context.Context, pod, host, wanted *corev1.Pod) error {
 	missing, what := missingDebuggers(host, wanted)
 	if len(missing) == 0 {
-		s.backoffs.drop(itemWrite{itemOf(pod), writeDebuggers})
+		s.backoffs.drop(itemWrite{itemOf(podItem, pod), writeDebuggers})
 		return nil
 	}
 	if s.isBackedOff(pod, writeDebuggers, what) || s.waits(pod, writeDebuggers, wanted, len(missing)) {
@@ -130,7 +130,7 @@ func isOfAnother(err error) bool {
 // finishWrite has a write about a pod that runs on the host wait, so that it is not repeated while the cache is behind. What the host has
 // refused of it, and why, is told in the space.
 func (s *syncer) finishWrite(ctx context.Context, pod *corev1.Pod, w write, what string, refused map[string]string) error {
-	before := s.backoffs.refused(itemWrite{itemOf(pod), w}, what)
+	before := s.backoffs.refused(itemWrite{itemOf(podItem, pod), w}, what)
 	s.backOff(pod, w, what, refused)
 	if len(refused) == 0 {
 		return nil
@@ -149,7 +149,7 @@ func (s *syncer) finishWrite(ctx context.Context, pod *corev1.Pod, w write, what
 
 // reportRefusals adds to the status of a pod that runs on the host what that has refused of its changes.
 func (s *syncer) reportRefusals(status *corev1.PodStatus, pod, host, wanted *corev1.Pod) {
-	i := itemOf(pod)
+	i := itemOf(podItem, pod)
 	if _, what := missingDebuggers(host, wanted); len(pod.Spec.EphemeralContainers) > 0 {
 		refused := s.backoffs.refused(itemWrite{i, writeDebuggers}, what)
 		for _, c := range pod.Spec.EphemeralContainers {

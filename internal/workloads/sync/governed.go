@@ -13,10 +13,8 @@ import (
 // for each pod.
 type governed struct {
 	mu sync.Mutex
-	by map[governedKey]governedVersion
+	by map[item]governedVersion
 }
-
-type governedKey struct{ namespace, name string }
 
 // governedVersion is what one version of a policy governs. It is not changed.
 type governedVersion struct {
@@ -27,11 +25,11 @@ type governedVersion struct {
 	enqueued bool
 }
 
-func newGoverned() *governed { return &governed{by: map[governedKey]governedVersion{}} }
+func newGoverned() *governed { return &governed{by: map[item]governedVersion{}} }
 
 // version returns what a policy governs. The lock is held.
 func (g *governed) version(policy *networkingv1.NetworkPolicy) governedVersion {
-	key := governedKey{policy.Namespace, policy.Name}
+	key := itemOf(policyItem, policy)
 	now := g.by[key]
 	if now.governed == nil || now.uid != policy.UID || now.version != policy.ResourceVersion {
 		now = governedVersion{uid: policy.UID, version: policy.ResourceVersion, governed: network.GovernedBy(policy)}
@@ -55,13 +53,13 @@ func (g *governed) noteEnqueued(policy *networkingv1.NetworkPolicy) bool {
 	now := g.version(policy)
 	before := now.enqueued
 	now.enqueued = true
-	g.by[governedKey{policy.Namespace, policy.Name}] = now
+	g.by[itemOf(policyItem, policy)] = now
 	return before
 }
 
 // forget forgets a policy that is gone.
-func (g *governed) forget(namespace, name string) {
+func (g *governed) forget(i item) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.by, governedKey{namespace, name})
+	delete(g.by, i)
 }

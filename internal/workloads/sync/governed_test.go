@@ -30,7 +30,7 @@ func TestGoverned(t *testing.T) {
 		t.Error("another version is the same")
 	}
 	for i := range many {
-		g.forget("acme|shop", fmt.Sprint(i))
+		g.forget(itemFor(policyItem, "acme|shop", fmt.Sprint(i)))
 	}
 	if len(g.by) != 0 {
 		t.Errorf("%d are known that are gone", len(g.by))

@@ -80,18 +80,18 @@ func count(in cache.Indexer, namespaces ...string) (n int) {
 }
 
 // podsOf returns the host's pods for a pod of a space and its predecessors of the name.
-func (h *hostState) podsOf(namespace, name string) ([]*corev1.Pod, error) {
-	return owned[*corev1.Pod](h, h.pods, namespace+"/"+name)
+func (h *hostState) podsOf(namespace tenant.Flat, name string) ([]*corev1.Pod, error) {
+	return owned[*corev1.Pod](h, h.pods, sourceKey(namespace, name))
 }
 
 // servicesOf returns the host's Services for a Service of a space and its predecessors of the name.
-func (h *hostState) servicesOf(namespace, name string) ([]*corev1.Service, error) {
-	return owned[*corev1.Service](h, h.services, namespace+"/"+name)
+func (h *hostState) servicesOf(namespace tenant.Flat, name string) ([]*corev1.Service, error) {
+	return owned[*corev1.Service](h, h.services, sourceKey(namespace, name))
 }
 
 // claimsOf returns the host's claims for a claim of a space and its predecessors of the name.
-func (h *hostState) claimsOf(namespace, name string) ([]*corev1.PersistentVolumeClaim, error) {
-	return owned[*corev1.PersistentVolumeClaim](h, h.claims, namespace+"/"+name)
+func (h *hostState) claimsOf(namespace tenant.Flat, name string) ([]*corev1.PersistentVolumeClaim, error) {
+	return owned[*corev1.PersistentVolumeClaim](h, h.claims, sourceKey(namespace, name))
 }
 
 // namespacesOf returns the host's namespaces for one of a space and its predecessors of the name.
@@ -168,12 +168,15 @@ func sourceOf(host metav1.Object) (n names.Namespace, name string, ok bool) {
 	return n, name, complete && name != "" && n.Host() == host.GetNamespace()
 }
 
+// sourceKey returns the key of bySource, and of caches of the spaces, for an object of a space.
+func sourceKey(namespace tenant.Flat, name string) string { return namespace.String() + "/" + name }
+
 func objectSource(obj any) ([]string, error) {
 	n, name, ok := sourceOf(obj.(metav1.Object))
 	if !ok {
 		return nil, nil
 	}
-	return []string{n.Flat().String() + "/" + name}, nil
+	return []string{sourceKey(n.Flat(), name)}, nil
 }
 
 // namespaceOf returns the namespace of a space that a host's is made of, by its marks, and whether it

@@ -60,7 +60,7 @@ func (s *syncer) eventSeen(event *corev1.Event) {
 	if !ok || host.UID != about.UID || !s.events.allow(n.Tenant) {
 		return
 	}
-	i := item{eventItem, n.Tenant, n.Flat().String(), string(event.UID)}
+	i := itemFor(eventItem, n.Flat(), string(event.UID))
 	s.events.put(i, event)
 	s.queue.Add(i)
 }
@@ -71,7 +71,7 @@ func (s *syncer) syncEvent(ctx context.Context, i item) error {
 	if event == nil {
 		return nil
 	}
-	pod, err := s.pods.Pods(i.namespace).Get(event.InvolvedObject.Name)
+	pod, err := s.pods.Pods(i.namespace.String()).Get(event.InvolvedObject.Name)
 	found, exists, indexErr := s.hostState.pods.GetIndexer().GetByKey(event.InvolvedObject.Namespace + "/" + event.InvolvedObject.Name)
 	if err != nil || indexErr != nil || !exists || uidOf(found.(*corev1.Pod)) != pod.UID {
 		s.events.done(i, event)

@@ -33,7 +33,7 @@ const (
 // syncIngress makes the host's Ingress for one of a space what that asks for, if its Tenant has host names, and tells the
 // space at which addresses it is served. What the Tenant may not have, or not any more, is not on the host.
 func (s *syncer) syncIngress(ctx context.Context, i item) error {
-	home, ready, err := s.readyHome(tenant.Flat(i.namespace))
+	home, ready, err := s.readyHome(i.namespace)
 	if err != nil || !ready {
 		return err
 	}
@@ -41,7 +41,7 @@ func (s *syncer) syncIngress(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
-	ingress, err := orNil(s.ingresses.Ingresses(i.namespace).Get(i.name))
+	ingress, err := orNil(s.ingresses.Ingresses(i.namespace.String()).Get(i.name))
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (s *syncer) removeIngress(ctx context.Context, i item, home names.Namespace
 	if there == nil {
 		return nil
 	}
-	if err := mayRemove(ctx, s, s.spaces.NetworkingV1().Ingresses(i.namespace), "Ingress", i, uidOf(there)); err != nil {
+	if err := mayRemove(ctx, s, s.spaces.NetworkingV1().Ingresses(i.namespace.String()), "Ingress", i, uidOf(there)); err != nil {
 		return err
 	}
 	return remove(ctx, s.host.NetworkingV1().Ingresses(home.Host()), "Ingress", there, home, i.name)
@@ -177,7 +177,7 @@ func (s *syncer) certificate(n tenant.Name, secret *corev1.Secret) (map[string][
 
 // tellOfCertificate says of an Ingress why the host does not get a certificate that it names.
 func (s *syncer) tellOfCertificate(ctx context.Context, i item, ref reference, why error) error {
-	ingress, err := s.ingresses.Ingresses(i.namespace).Get(i.name)
+	ingress, err := s.ingresses.Ingresses(i.namespace.String()).Get(i.name)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (s *syncer) tellOfCertificate(ctx context.Context, i item, ref reference, w
 
 // tellAllOfCertificate says so of all Ingresses that name it.
 func (s *syncer) tellAllOfCertificate(ctx context.Context, ref reference, why error) error {
-	all, err := s.ingresses.Ingresses(ref.namespace).List(labels.Everything())
+	all, err := s.ingresses.Ingresses(ref.namespace.String()).List(labels.Everything())
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (s *syncer) tellAllOfCertificate(ctx context.Context, ref reference, why er
 		return !slices.Contains(translate.CertificatesOf(&ingress.Spec), ref.name)
 	})
 	for _, ingress := range all[:min(len(all), maxIngresses)] {
-		err = errors.Join(err, s.tellOfCertificate(ctx, item{kind: ingressItem, namespace: ingress.Namespace, name: ingress.Name}, ref, why))
+		err = errors.Join(err, s.tellOfCertificate(ctx, itemOf(ingressItem, ingress), ref, why))
 	}
 	return err
 }
@@ -203,7 +203,7 @@ func (s *syncer) tellAllOfCertificate(ctx context.Context, ref reference, why er
 func certificatesOf(ingress *networkingv1.Ingress) []reference {
 	var all []reference
 	for _, name := range translate.CertificatesOf(&ingress.Spec) {
-		all = append(all, reference{certificateItem, ingress.Namespace, name})
+		all = append(all, reference{certificateItem, tenant.Flat(ingress.Namespace), name})
 	}
 	return all
 }
@@ -221,32 +221,18 @@ func (s *syncer) referIngress(i item, ingress *networkingv1.Ingress) {
 // ingressChanged has an Ingress of a space looked at, if its namespace is on the host.
 func (s *syncer) ingressChanged(obj any) {
 	ingress := obj.(*networkingv1.Ingress)
-	flat := tenant.Flat(ingress.Namespace)
-	n, ok := flat.Tenant()
-	if !ok {
-		return
-	}
-	i := item{ingressItem, n, ingress.Namespace, ingress.Name}
-	s.referIngress(i, ingress)
-	if used, err := s.hostState.namespacesOf(flat); err != nil || len(used) > 0 {
-		s.queue.Add(i)
+	if i := itemOf(ingressItem, ingress); i.tenant.IsSpace() {
+		s.referIngress(i, ingress)
+		s.enqueueIfOnHost(ingressItem, ingress)
 	}
 }
 
 func (s *syncer) ingressGone(obj any, seen bool) {
-	ingress := obj.(*networkingv1.Ingress)
-	if n, ok := tenant.Flat(ingress.Namespace).Tenant(); ok {
-		s.refer(item{ingressItem, n, ingress.Namespace, ingress.Name}, nil)
-	}
+	s.refer(itemOf(ingressItem, obj.(*networkingv1.Ingress)), nil)
 	s.enqueueGone(ingressItem, obj, seen)
 }
 
-// hostIngressChanged has what an Ingress of the host is made for looked at.
-func (s *syncer) hostIngressChanged(obj any) {
-	if n, name, ok := sourceOf(obj.(*networkingv1.Ingress)); ok {
-		s.queue.Add(item{ingressItem, n.Tenant, n.Flat().String(), name})
-	}
-}
+func (s *syncer) hostIngressChanged(obj any) { s.enqueueSource(ingressItem, obj) }
 
 // hostIngressGone has all Ingresses of the tenant looked at: another one may have room now.
 func (s *syncer) hostIngressGone(obj any, _ bool) {

@@ -21,7 +21,6 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/utils/clock"
 
-	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/canary"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
@@ -121,8 +120,8 @@ func (s *syncer) testIsolation(ctx context.Context) {
 func (s *syncer) enqueueWaiting() {
 	for _, obj := range s.podIndexer.List() {
 		pod := obj.(*corev1.Pod)
-		if n, ok := tenant.Flat(pod.Namespace).Tenant(); ok && pod.Spec.NodeName == "" {
-			s.queue.Add(item{podItem, n, pod.Namespace, pod.Name})
+		if pod.Spec.NodeName == "" {
+			s.enqueueObject(podItem, pod)
 		}
 	}
 }

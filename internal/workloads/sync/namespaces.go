@@ -185,7 +185,7 @@ func (s *syncer) hasBalancers(flat tenant.Flat) bool {
 		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			return false
 		}
-		there, err := s.hostState.servicesOf(service.Namespace, service.Name)
+		there, err := s.hostState.servicesOf(flat, service.Name)
 		return err == nil && slices.ContainsFunc(there, func(h *corev1.Service) bool { return h.Spec.Type == corev1.ServiceTypeLoadBalancer })
 	})
 }
@@ -201,11 +201,11 @@ func (s *syncer) isWanted(namespace *corev1.Namespace) bool {
 
 // syncWanted makes the host's namespace that a server wants.
 func (s *syncer) syncWanted(ctx context.Context, i item) error {
-	namespace, err := orNil(s.namespaces.Get(i.namespace))
+	namespace, err := orNil(s.namespaces.Get(i.namespace.String()))
 	if err != nil || namespace == nil || namespace.DeletionTimestamp != nil || !s.isWanted(namespace) {
 		return err
 	}
-	home, t, err := s.homeOf(tenant.Flat(i.namespace))
+	home, t, err := s.homeOf(i.namespace)
 	if err != nil {
 		return fmt.Errorf("finding the place of a namespace: %w", err)
 	}

@@ -26,7 +26,7 @@ const fieldManager = "tenantry-syncer"
 
 // syncPod makes the host's pod what the space's asks for, and the space's what the host's says.
 func (s *syncer) syncPod(ctx context.Context, i item) error {
-	pod, err := orNil(s.pods.Pods(i.namespace).Get(i.name))
+	pod, err := orNil(s.pods.Pods(i.namespace.String()).Get(i.name))
 	if err != nil {
 		return err
 	}
@@ -96,13 +96,13 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if waits, err := s.awaitClaims(ctx, pod); err != nil || waits {
 		return err
 	}
-	may, r := s.scheduling.enter(itemOf(pod))
+	may, r := s.scheduling.enter(itemOf(podItem, pod))
 	if s.release(r); !may {
 		return nil
 	}
 	err = s.make(ctx, pod, home, t, writesOfPod*s.storedSize(pod, wanted))
 	if err != nil {
-		s.release(s.scheduling.leave(itemOf(pod)))
+		s.release(s.scheduling.leave(itemOf(podItem, pod)))
 	}
 	return err
 }
@@ -121,7 +121,7 @@ func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace
 	if waits, err := s.ensureCopies(ctx, pod, home, s.copies.of(home.Host(), hostUID)); err != nil || waits {
 		return err
 	}
-	i := itemOf(pod)
+	i := itemOf(podItem, pod)
 	if s.queue.after(i, s.creating.wait(itemWrite{i, writeCreation}, bytes)) {
 		return nil
 	}
@@ -275,7 +275,7 @@ func (s *syncer) patchStatus(ctx context.Context, pod *corev1.Pod, wanted corev1
 	case err != nil:
 		return err
 	case unchanged || now.ResourceVersion == pod.ResourceVersion || equality.Semantic.DeepEqual(now.Status, wanted):
-		s.backoffs.drop(itemWrite{itemOf(pod), writeStatus})
+		s.backoffs.drop(itemWrite{itemOf(podItem, pod), writeStatus})
 	default:
 		s.backOff(pod, writeStatus, because, nil)
 	}
@@ -326,7 +326,7 @@ func (s *syncer) removeOrphan(ctx context.Context, i item, host *corev1.Pod) err
 	if host.DeletionTimestamp != nil && (!seen.forced || graceOf(host) <= 1) {
 		return nil
 	}
-	if err := mayRemove(ctx, s, s.spaces.CoreV1().Pods(i.namespace), "pod", i, uid); err != nil {
+	if err := mayRemove(ctx, s, s.spaces.CoreV1().Pods(i.namespace.String()), "pod", i, uid); err != nil {
 		return err
 	}
 	if seen.forced {

@@ -126,7 +126,7 @@ func (w *world) see(o runtime.Object) {
 			return
 		}
 		w.cache(core.Pods().Informer(), o)
-		w.references.set(itemOf(o), referencesOf(o))
+		w.references.set(itemOf(podItem, o), referencesOf(o))
 	case *corev1.Service:
 		if isHost {
 			w.cache(w.hostState.services, o)

@@ -18,14 +18,14 @@ import (
 // syncPolicy makes the host's policy for one of a space what that asks for. The labels of pods follow when it is
 // written: a pod that has just become governed is open until then, and not closed by a policy that is not there yet.
 func (s *syncer) syncPolicy(ctx context.Context, i item) error {
-	policy, err := orNil(s.policies.NetworkPolicies(i.namespace).Get(i.name))
+	policy, err := orNil(s.policies.NetworkPolicies(i.namespace.String()).Get(i.name))
 	if err != nil {
 		return err
 	}
 	if policy == nil {
-		s.governed.forget(i.namespace, i.name)
+		s.governed.forget(i)
 	}
-	home, ready, err := s.readyHome(tenant.Flat(i.namespace))
+	home, ready, err := s.readyHome(i.namespace)
 	if err != nil || !ready {
 		return err
 	}
@@ -34,7 +34,7 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 		return nil
 	}
 	if (err == nil || isDenied(err)) && (policy == nil || !s.governed.noteEnqueued(policy)) {
-		s.enqueueIn(podItem, s.podIndexer, tenant.Flat(i.namespace))
+		s.enqueueIn(podItem, s.podIndexer, i.namespace)
 	}
 	return err
 }
@@ -166,7 +166,7 @@ func (s *syncer) hostPolicyChanged(obj any) {
 		return
 	}
 	if name := policy.Annotations[names.NameAnnotation]; name != "" {
-		s.queue.Add(item{policyItem, n.Tenant, n.Flat().String(), name})
+		s.queue.Add(itemFor(policyItem, n.Flat(), name))
 		return
 	}
 	s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: policy.Namespace})

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -31,12 +32,22 @@ const (
 	wantedItem
 )
 
-// item is something to look at. Of objects of a space namespace is the flattened one; of a host's
-// namespace, name is all there is.
+// item is something to look at. Of a namespace of the host, or a node, name is all there is.
 type item struct {
-	kind            kind
-	tenant          tenant.Name
-	namespace, name string
+	kind      kind
+	tenant    tenant.Name
+	namespace tenant.Flat
+	name      string
+}
+
+// itemFor returns the item of what has a name in a namespace of a space.
+func itemFor(k kind, namespace tenant.Flat, name string) item {
+	return item{k, namespace.Space(), namespace, name}
+}
+
+// itemOf returns the item of an object of a space.
+func itemOf(k kind, o metav1.Object) item {
+	return itemFor(k, tenant.Flat(o.GetNamespace()), o.GetName())
 }
 
 const (

@@ -6,15 +6,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// reference is a ConfigMap or Secret, by its flattened namespace.
+// reference is a ConfigMap or Secret of a space.
 type reference struct {
-	kind            kind
-	namespace, name string
+	kind      kind
+	namespace tenant.Flat
+	name      string
 }
+
+// item returns the item of a copy.
+func (r reference) item() item { return itemFor(r.kind, r.namespace, r.name) }
 
 // references say which ConfigMaps and Secrets live pods name, and Ingresses that are on the host.
 type references struct {
@@ -72,10 +77,10 @@ func referencesOf(pod *corev1.Pod) []reference {
 	var all []reference
 	read := translate.ReferencesOf(&pod.Spec)
 	for name := range read.ConfigMaps {
-		all = append(all, reference{configMapItem, pod.Namespace, name})
+		all = append(all, reference{configMapItem, tenant.Flat(pod.Namespace), name})
 	}
 	for name := range read.Secrets {
-		all = append(all, reference{secretItem, pod.Namespace, name})
+		all = append(all, reference{secretItem, tenant.Flat(pod.Namespace), name})
 	}
 	return all
 }

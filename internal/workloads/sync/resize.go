@@ -43,10 +43,10 @@ func resizeOf(host, wanted *corev1.Pod) string {
 func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) error {
 	has, wants, what := host.Annotations[resourcesAnnotation], wanted.Annotations[resourcesAnnotation], resizeOf(host, wanted)
 	if has == wants {
-		s.backoffs.drop(itemWrite{itemOf(pod), writeResources})
+		s.backoffs.drop(itemWrite{itemOf(podItem, pod), writeResources})
 		return nil
 	}
-	i := itemOf(pod)
+	i := itemOf(podItem, pod)
 	if s.isBackedOff(pod, writeResources, what) || s.awaitsResize(i, writesOfResize*s.storedSize(pod, wanted)) {
 		return nil
 	}

@@ -37,7 +37,7 @@ const (
 // syncService makes the host's Service what the space's is. Most are made by the servers, before those of the space;
 // here are made those that there were before pods ran, and that the host has lost.
 func (s *syncer) syncService(ctx context.Context, i item) error {
-	service, err := orNil(s.services.Services(i.namespace).Get(i.name))
+	service, err := orNil(s.services.Services(i.namespace.String()).Get(i.name))
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (s *syncer) removeService(ctx context.Context, i item, host *corev1.Service
 			return nil
 		}
 	}
-	if err := mayRemove(ctx, s, s.spaces.CoreV1().Services(i.namespace), "Service", i, uid); err != nil {
+	if err := mayRemove(ctx, s, s.spaces.CoreV1().Services(i.namespace.String()), "Service", i, uid); err != nil {
 		return err
 	}
 	return deleteOne(ctx, s.host.CoreV1().Services(host.Namespace), "the host's Service", host, nil)

@@ -96,7 +96,7 @@ func (s *syncer) ensureTokens(ctx context.Context, pod, host *corev1.Pod) error 
 		return err
 	}
 	if left := has.renew.Sub(s.clock.Now()); has.owner == host.UID && left > 0 {
-		s.queue.AddAfter(itemOf(pod), left)
+		s.queue.AddAfter(itemOf(podItem, pod), left)
 		return nil
 	}
 	made, err := s.mint(ctx, pod)
@@ -138,7 +138,7 @@ func (s *syncer) putTokens(ctx context.Context, home names.Namespace, pod *corev
 			meta.Name, home.Host(), err)
 	}
 	in.tokens.set(pod.UID, tokenSecret{uid: written.GetUID(), owner: host, renew: made.renew})
-	s.queue.AddAfter(itemOf(pod), made.renew.Sub(s.clock.Now()))
+	s.queue.AddAfter(itemOf(podItem, pod), made.renew.Sub(s.clock.Now()))
 	return nil
 }
 

@@ -104,33 +104,33 @@ func (h handler) OnDelete(obj any) {
 
 func (s *syncer) podChanged(obj any) {
 	pod := obj.(*corev1.Pod)
-	n, ok := tenant.Flat(pod.Namespace).Tenant()
-	if !ok {
+	i := itemOf(podItem, pod)
+	if !i.tenant.IsSpace() {
 		return // the system space's run elsewhere
 	}
-	s.refer(item{podItem, n, pod.Namespace, pod.Name}, referencesOf(pod))
+	s.refer(i, referencesOf(pod))
 	s.enqueueClaimsOf(pod)
-	s.queue.Add(item{podItem, n, pod.Namespace, pod.Name})
+	s.queue.Add(i)
 }
 
 func (s *syncer) podGone(obj any, seen bool) {
 	pod := obj.(*corev1.Pod)
-	n, ok := tenant.Flat(pod.Namespace).Tenant()
-	if !ok {
+	i := itemOf(podItem, pod)
+	if !i.tenant.IsSpace() {
 		return
 	}
 	if seen {
 		s.deleted.note(pod.UID, true)
 	}
-	s.refer(item{podItem, n, pod.Namespace, pod.Name}, nil)
-	s.queue.Add(item{podItem, n, pod.Namespace, pod.Name})
+	s.refer(i, nil)
+	s.queue.Add(i)
 }
 
 // refer notes what a pod or Ingress names, and has copies looked at that none names any more.
 func (s *syncer) refer(i item, now []reference) {
 	for _, ref := range s.references.set(i, now) {
 		if !s.references.has(ref) {
-			s.queue.Add(item{ref.kind, i.tenant, ref.namespace, ref.name})
+			s.queue.Add(ref.item())
 		}
 	}
 }
@@ -139,10 +139,9 @@ func (s *syncer) refer(i item, now []reference) {
 func (s *syncer) sourceChanged(copied ...kind) func(any) {
 	return func(obj any) {
 		o := obj.(metav1.Object)
-		n, ok := tenant.Flat(o.GetNamespace()).Tenant()
 		for _, of := range copied {
-			if ok && s.references.has(reference{of, o.GetNamespace(), o.GetName()}) {
-				s.queue.Add(item{of, n, o.GetNamespace(), o.GetName()})
+			if s.references.has(reference{of, tenant.Flat(o.GetNamespace()), o.GetName()}) {
+				s.enqueueObject(of, o)
 			}
 		}
 	}
@@ -162,9 +161,8 @@ func (s *syncer) namespaceUpdated(before, obj any) {
 
 // enqueueObject has an object looked at if it is in the space of a tenant.
 func (s *syncer) enqueueObject(k kind, obj any) {
-	o := obj.(metav1.Object)
-	if n, ok := tenant.Flat(o.GetNamespace()).Tenant(); ok {
-		s.queue.Add(item{k, n, o.GetNamespace(), o.GetName()})
+	if i := itemOf(k, obj.(metav1.Object)); i.tenant.IsSpace() {
+		s.queue.Add(i)
 	}
 }
 
@@ -189,7 +187,7 @@ func (s *syncer) enqueueIn(k kind, in cache.Indexer, namespace tenant.Flat) {
 // enqueueSource has the object of a space looked at that one of the host is made of: somebody may have changed or deleted that.
 func (s *syncer) enqueueSource(k kind, obj any) {
 	if n, name, ok := sourceOf(obj.(metav1.Object)); ok {
-		s.queue.Add(item{k, n.Tenant, n.Flat().String(), name})
+		s.queue.Add(itemFor(k, n.Flat(), name))
 	}
 }
 
@@ -232,8 +230,8 @@ func (s *syncer) serviceUpdated(before, obj any) {
 
 func (s *syncer) namespaceChanged(obj any) {
 	namespace := obj.(*corev1.Namespace)
-	if n, ok := tenant.Flat(namespace.Name).Tenant(); ok && s.isWanted(namespace) {
-		s.queue.Add(item{kind: wantedItem, tenant: n, namespace: namespace.Name})
+	if i := itemFor(wantedItem, tenant.Flat(namespace.Name), ""); i.tenant.IsSpace() && s.isWanted(namespace) {
+		s.queue.Add(i)
 	}
 }
 
@@ -266,8 +264,8 @@ func (s *syncer) tenantUpdated(before, obj any) {
 	}
 	for _, key := range s.podIndexer.ListKeys() {
 		namespace, name, _ := strings.Cut(key, "/")
-		if n := tenant.Flat(namespace).Space(); n == tenant.Name(t.Name) {
-			s.queue.Add(item{podItem, n, namespace, name})
+		if i := itemFor(podItem, tenant.Flat(namespace), name); i.tenant == tenant.Name(t.Name) {
+			s.queue.Add(i)
 		}
 	}
 	services, err := s.services.List(labels.Everything())

@@ -39,7 +39,7 @@ func (s *syncer) enqueueClaimsOf(pod *corev1.Pod) {
 	}
 	for _, key := range keys {
 		namespace, name, _ := strings.Cut(key, "/")
-		s.queue.Add(item{claimItem, tenant.Flat(namespace).Space(), namespace, name})
+		s.queue.Add(itemFor(claimItem, tenant.Flat(namespace), name))
 	}
 }
 
@@ -51,7 +51,7 @@ func (s *syncer) volumeChanged(obj any) {
 	volume := obj.(*corev1.PersistentVolume)
 	ref := volume.Spec.ClaimRef
 	if n, ok := tenant.Flat(volume.Name).Tenant(); ok && ref != nil && volume.Annotations[names.HostUIDAnnotation] != "" {
-		s.queue.Add(item{claimItem, n, tenant.Flatten(n, ref.Namespace).String(), ref.Name})
+		s.queue.Add(itemFor(claimItem, tenant.Flatten(n, ref.Namespace), ref.Name))
 	}
 }
 
@@ -72,15 +72,14 @@ func (s *syncer) hostClaimChanged(obj any) {
 	if !ok {
 		return
 	}
-	namespace := n.Flat().String()
-	s.queue.Add(item{claimItem, n.Tenant, namespace, name})
-	waiting, err := s.podsNaming(namespace, name)
+	s.queue.Add(itemFor(claimItem, n.Flat(), name))
+	waiting, err := s.podsNaming(n.Flat(), name)
 	if err != nil {
 		return // there is none that can be looked at
 	}
 	for _, pod := range waiting {
 		if pod.Spec.NodeName == "" {
-			s.queue.Add(itemOf(pod))
+			s.queue.Add(itemOf(podItem, pod))
 		}
 	}
 }

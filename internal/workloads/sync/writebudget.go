@@ -149,7 +149,7 @@ func newWriteBudget(c clock.PassiveClock, perSecond, atOnce int) *writeBudget {
 // waits reports whether a write about a pod of the host, which is to be as wanted and is stored so many times for it, is to wait. If
 // so, the pod is looked at when its turn comes.
 func (s *syncer) waits(pod *corev1.Pod, w write, wanted *corev1.Pod, times int) bool {
-	i := itemOf(pod)
+	i := itemOf(podItem, pod)
 	return s.queue.after(i, s.updates.wait(itemWrite{i, w}, times*s.storedSize(pod, wanted)))
 }
 
@@ -195,7 +195,7 @@ func (s *writeBudget) wait(w itemWrite, size int) time.Duration {
 		return 0
 	}
 	of.sweep(now)
-	namespace := cmp.Or(w.item.namespace, w.item.name) // of one of the host, the name is all there is
+	namespace := cmp.Or(w.item.namespace.String(), w.item.name) // of one of the host, the name is all there is
 	counted := of.limiter.ReserveN(now, more)
 	wait := counted.DelayFrom(now)
 	switch {

@@ -13,6 +13,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
@@ -168,7 +169,7 @@ func TestPacedCreations(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expect(nil, nil)
-	i := itemOf(spacePod(nil))
+	i := itemOf(podItem, spacePod(nil))
 	if n := w.creating.of["acme"].due[itemWrite{i, writeCreation}].size; n < writesOfPod*1000 {
 		t.Errorf("it counts as %d bytes", n)
 	}
@@ -244,7 +245,7 @@ func TestPacedPolicies(t *testing.T) {
 
 // TestPacedClaims checks that claims of many bytes wait, count as often as a host stores them, and grow no more often than that is paced.
 func TestPacedClaims(t *testing.T) {
-	i, other := claimOf(spaceClaim()), item{claimItem, "acme", "acme|shop", "other"}
+	i, other := itemOf(claimItem, spaceClaim()), item{claimItem, "acme", "acme|shop", "other"}
 	w := newWorld(t, hostSpace(), atOnce, spaceClaim(held))
 	w.small.wait(itemWrite{other, writeUpdate}, smallAtOnce)
 	look := func(onHost ...string) {
@@ -370,7 +371,7 @@ func TestNamespacesShareABudget(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	s := newWriteBudget(clock, smallBytes, smallAtOnce)
 	of := func(namespace, name string) itemWrite {
-		return itemWrite{item{policyItem, "acme", "acme|" + namespace, name}, writeUpdate}
+		return itemWrite{itemFor(policyItem, tenant.Flatten("acme", namespace), name), writeUpdate}
 	}
 	next := map[int]time.Time{}
 	longest := time.Duration(0)
