@@ -5,32 +5,37 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// room bounds how many objects of a kind there are in a namespace of the host.
+// room bounds how many objects of a kind there are in a namespace of the host, or of a tenant.
 type room struct {
 	mu sync.Mutex
 	// full are the places in which there was no room for one more object.
 	full sets.Set[place]
 }
 
-// place is a namespace of the host, of which the objects of a kind are counted.
+// place is where the objects of a kind are counted: a namespace of the host, or all those of a tenant.
 type place struct {
-	kind      kind
-	namespace string
+	kind kind
+	name string
 }
+
+// roomOfIngresses is where the Ingresses of a tenant are counted.
+func roomOfIngresses(n tenant.Name) place { return place{ingressItem, n.String()} }
 
 func newRoom() *room { return &room{full: sets.New[place]()} }
 
-// has reports whether there is room for one more object. If not, what is refused is to be looked at again when freed says so.
-func (r *room) has(at place, objects cache.Indexer, most int) bool {
-	if count(objects, at.namespace) < most {
+// has reports whether there is room for one more object, where there are at most so many in some namespaces. If not, what is refused is to be looked at again when freed says so.
+func (r *room) has(at place, most int, objects cache.Indexer, namespaces ...string) bool {
+	if count(objects, namespaces...) < most {
 		return true
 	}
 	r.mu.Lock()
 	r.full.Insert(at)
 	r.mu.Unlock()
-	return count(objects, at.namespace) < most // one may have gone before it was noted
+	return count(objects, namespaces...) < most // one may have gone before it was noted
 }
 
 // freed notes that an object has gone, and reports whether another one was refused before.
