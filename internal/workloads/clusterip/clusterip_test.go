@@ -137,8 +137,8 @@ func service(change func(*core.Service)) *core.Service {
 
 // create creates a Service as serviceREST does, and stores it unless fail is set.
 func (w *world) create(s *core.Service, fail error) error {
-	ctx, m := in(w.t, "acme"), &made{}
-	finish, err := w.store.BeginCreate(withMade(ctx, m), s, &metav1.CreateOptions{})
+	ctx, m := in(w.t, "acme"), &transaction{}
+	finish, err := w.store.BeginCreate(withTransaction(ctx, m), s, &metav1.CreateOptions{})
 	if err == nil {
 		err = m.afterCreate(nil)(ctx, s.DeepCopy())
 	}
@@ -148,14 +148,14 @@ func (w *world) create(s *core.Service, fail error) error {
 			w.stored[s.Name] = s
 		}
 	}
-	w.settle(ctx, m, err)
+	m.finish(ctx, err)
 	return err
 }
 
 // update updates a Service as serviceREST does: admission refuses it by refused, and storage by fail.
 func (w *world) update(s, before *core.Service, refused, fail error, options *metav1.UpdateOptions) error {
-	ctx, m := in(w.t, "acme"), &made{}
-	finish, err := w.store.BeginUpdate(withMade(ctx, m), s, before, options)
+	ctx, m := in(w.t, "acme"), &transaction{}
+	finish, err := w.store.BeginUpdate(withTransaction(ctx, m), s, before, options)
 	if err == nil {
 		err = m.afterUpdate(func(context.Context, runtime.Object, runtime.Object) error { return refused })(ctx, s.DeepCopy(), before.DeepCopy())
 	}
@@ -165,7 +165,7 @@ func (w *world) update(s, before *core.Service, refused, fail error, options *me
 			w.stored[s.Name] = s
 		}
 	}
-	w.settle(ctx, m, err)
+	m.finish(ctx, err)
 	return err
 }
 
@@ -237,8 +237,8 @@ func TestTakenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			s, m := service(nil), &made{}
-			if _, err := w.store.BeginCreate(withMade(in(t, "acme"), m), s, &metav1.CreateOptions{}); err != nil {
+			s, m := service(nil), &transaction{}
+			if _, err := w.store.BeginCreate(withTransaction(in(t, "acme"), m), s, &metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := m.askHost(in(t, "acme")); err != nil {
@@ -247,7 +247,7 @@ func TestTakenBack(t *testing.T) {
 			if tc.before != nil {
 				tc.before(w, s)
 			}
-			w.settle(in(t, "acme"), m, errors.New("quota exceeded"))
+			m.finish(in(t, "acme"), errors.New("quota exceeded"))
 			w.expect(tc.want...)
 		})
 	}
@@ -255,8 +255,8 @@ func TestTakenBack(t *testing.T) {
 
 // TestTriedAgain checks that one request leaves one Service on the host, however often upstream tries.
 func TestTriedAgain(t *testing.T) {
-	w, m := newWorld(t), &made{}
-	ctx := withMade(in(t, "acme"), m)
+	w, m := newWorld(t), &transaction{}
+	ctx := withTransaction(in(t, "acme"), m)
 	for _, uid := range []types.UID{"s", "again"} {
 		if _, err := w.store.BeginCreate(ctx, service(func(s *core.Service) { s.UID = uid }), &metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -265,19 +265,19 @@ func TestTriedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.settle(ctx, m, nil)
+	m.finish(ctx, nil)
 	w.expect("create", "get", "delete host-of-s", "create")
 }
 
 // TestChangedOtherwise checks that an attempt after one that chose, and was not stored, asks for nothing of that.
 func TestChangedOtherwise(t *testing.T) {
-	w, m := newWorld(t), &made{}
+	w, m := newWorld(t), &transaction{}
 	before := service(nil)
 	if err := w.create(before, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.onHost.ClearActions()
-	ctx, changed, other := withMade(in(t, "acme"), m), before.DeepCopy(), before.DeepCopy()
+	ctx, changed, other := withTransaction(in(t, "acme"), m), before.DeepCopy(), before.DeepCopy()
 	asNodePort(changed)
 	other.Spec.Selector = map[string]string{"app": "other"}
 	for _, attempt := range []*core.Service{changed, other} {
@@ -296,15 +296,15 @@ func TestChangedOtherwise(t *testing.T) {
 
 // TestAskedLast checks that the host is not asked for what admission refuses.
 func TestAskedLast(t *testing.T) {
-	w, m := newWorld(t), &made{}
-	ctx, no := withMade(in(t, "acme"), m), errors.New("a policy does not allow it")
+	w, m := newWorld(t), &transaction{}
+	ctx, no := withTransaction(in(t, "acme"), m), errors.New("a policy does not allow it")
 	if _, err := w.store.BeginCreate(ctx, service(nil), &metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.afterCreate(func(context.Context, runtime.Object) error { return no })(ctx, service(nil)); !errors.Is(err, no) {
 		t.Errorf("got %v", err)
 	}
-	w.settle(ctx, m, no)
+	m.finish(ctx, no)
 	w.expect()
 	before := service(nil)
 	if err := w.create(before, nil); err != nil {
@@ -354,13 +354,13 @@ func TestPutBack(t *testing.T) {
 		}, want: []string{"get", "update", "get", "get"}, left: corev1.ServiceTypeNodePort},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, m := newWorld(t), &made{}
+			w, m := newWorld(t), &transaction{}
 			before := service(nil)
 			if err := w.create(before, nil); err != nil {
 				t.Fatal(err)
 			}
 			w.onHost.ClearActions()
-			ctx, changed := withMade(in(t, "acme"), m), before.DeepCopy()
+			ctx, changed := withTransaction(in(t, "acme"), m), before.DeepCopy()
 			asNodePort(changed)
 			if _, err := w.store.BeginUpdate(ctx, changed, before, &metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
@@ -371,7 +371,7 @@ func TestPutBack(t *testing.T) {
 			if tc.before != nil {
 				tc.before(w, changed)
 			}
-			w.settle(ctx, m, refused)
+			m.finish(ctx, refused)
 			w.expect(tc.want...)
 			host := w.onTheHost()
 			if host.Spec.Type != tc.left || (host.Annotations[names.ChangeAnnotation] != "") != (tc.left == corev1.ServiceTypeNodePort) {
@@ -384,14 +384,14 @@ func TestPutBack(t *testing.T) {
 // TestChangedByAnother checks that a change is not made upon one of another request, which may be refused: nobody would
 // put back what there was before both.
 func TestChangedByAnother(t *testing.T) {
-	w, m := newWorld(t), &made{}
+	w, m := newWorld(t), &transaction{}
 	before := service(nil)
 	if err := w.create(before, nil); err != nil {
 		t.Fatal(err)
 	}
 	first := before.DeepCopy()
 	asNodePort(first)
-	if _, err := w.store.BeginUpdate(withMade(in(t, "acme"), m), first, before, &metav1.UpdateOptions{}); err != nil {
+	if _, err := w.store.BeginUpdate(withTransaction(in(t, "acme"), m), first, before, &metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.askHost(in(t, "acme")); err != nil {
@@ -570,8 +570,8 @@ func TestLostAnswer(t *testing.T) {
 func TestDryRun(t *testing.T) {
 	w := newWorld(t)
 	s := service(nil)
-	m := &made{}
-	finish, err := w.store.BeginCreate(withMade(in(t, "acme"), m), s, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	m := &transaction{}
+	finish, err := w.store.BeginCreate(withTransaction(in(t, "acme"), m), s, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err == nil {
 		err = m.askHost(in(t, "acme"))
 	}

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/wait"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -59,72 +58,19 @@ type services struct {
 	get func(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error)
 }
 
-// made is what one request has had of the host, and is to have.
-type made struct {
-	all     []placed
-	changed []changed
-	// ask asks the host for what it is to choose of the request's Service, and puts that there. Nil if there is nothing.
-	ask func(context.Context) error
-}
-
-// placed is a Service that the host has made, or may have: lost is that it has not answered.
-type placed struct {
-	home names.Namespace
-	name string
-	// of is the UID of the space's.
-	of   types.UID
-	lost bool
-}
-
-// changed is a Service that the host has changed, or may have.
-type changed struct {
-	home names.Namespace
-	// of is the UID of the space's, stamp what says whose change it is.
-	of    types.UID
-	stamp string
-	// before is what there was on the host.
-	before *corev1.Service
-}
-
-type madeKey struct{}
-
-func withMade(ctx context.Context, m *made) context.Context {
-	return context.WithValue(ctx, madeKey{}, m)
-}
-
-// askHost asks the host, if there is something to ask for.
-func (m *made) askHost(ctx context.Context) error {
-	if m.ask == nil {
-		return nil
-	}
-	return m.ask(ctx)
-}
-
-// begin returns what the request of ctx has had of the host and asks it for, without that of an attempt that was not stored:
-// the next one may be about another Service.
-func (s *services) begin(ctx context.Context) (*made, error) {
-	m, ok := ctx.Value(madeKey{}).(*made)
-	if !ok {
-		return nil, apierrors.NewInternalError(errors.New("a Service is written by something that does not ask the host, and take back what it has made"))
-	}
-	m.ask = nil
-	s.takeBack(ctx, m) // of an attempt that was not stored
-	return m, nil
-}
-
 // create checks a new Service of a space, and has the host asked for what it has when all else have agreed.
-func (s *services) create(ctx context.Context, n tenant.Name, m *made, service *core.Service, dryRun bool) error {
+func (s *services) create(ctx context.Context, n tenant.Name, t *transaction, service *core.Service, dryRun bool) error {
 	delete(service.Annotations, names.HostUIDAnnotation)
 	wanted, err := s.checked(ctx, n, service, nil)
 	if err != nil || dryRun {
 		return err
 	}
-	m.ask = func(ctx context.Context) error { return s.make(ctx, n, m, service, wanted) }
+	t.ask = func(ctx context.Context) error { return s.createOnHost(ctx, n, t, service, wanted) }
 	return nil
 }
 
-// make has the host choose what a new Service of a space has, and notes it there.
-func (s *services) make(ctx context.Context, n tenant.Name, m *made, service *core.Service, wanted func(names.Namespace) *corev1.Service) error {
+// createOnHost has the host choose what a new Service of a space has, and notes it there.
+func (s *services) createOnHost(ctx context.Context, n tenant.Name, t *transaction, service *core.Service, wanted func(names.Namespace) *corev1.Service) error {
 	if _, err := s.get(ctx, service.Name, &metav1.GetOptions{}); err == nil {
 		return apierrors.NewAlreadyExists(core.Resource("services"), service.Name)
 	} else if !apierrors.IsNotFound(err) {
@@ -139,7 +85,8 @@ func (s *services) make(ctx context.Context, n tenant.Name, m *made, service *co
 	}
 	onHost, lost, err := s.place(ctx, home, wanted(home))
 	if err == nil || lost {
-		m.all = append(m.all, placed{home, service.Name, service.UID, lost})
+		uid := service.UID
+		t.onFailure(home, service.Name, func(ctx context.Context) error { return s.remove(ctx, home, service.Name, uid, lost) })
 	}
 	if err != nil {
 		return err
@@ -257,15 +204,6 @@ func (s *services) place(request context.Context, home names.Namespace, wanted *
 	}
 }
 
-// isLost reports whether an error leaves open whether the host has done what it was asked for.
-func isLost(err error) bool {
-	if err == nil {
-		return false
-	}
-	var status apierrors.APIStatus
-	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
-}
-
 // existing returns the Service that the host has in the place of a new one if it is this one, of which an answer was
 // lost, and nil if it is a predecessor.
 func (s *services) existing(ctx context.Context, home names.Namespace, wanted *corev1.Service) (*corev1.Service, error) {
@@ -287,17 +225,17 @@ func (s *services) existing(ctx context.Context, home names.Namespace, wanted *c
 }
 
 // update checks a changed Service, and has the host asked for what it had not when all else have agreed.
-func (s *services) update(ctx context.Context, n tenant.Name, m *made, service, before *core.Service) error {
+func (s *services) update(ctx context.Context, n tenant.Name, t *transaction, service, before *core.Service) error {
 	wanted, err := s.checked(ctx, n, service, before)
 	if err != nil {
 		return err
 	}
-	m.ask = func(ctx context.Context) error { return s.change(ctx, n, m, service, before, wanted) }
+	t.ask = func(ctx context.Context) error { return s.changeOnHost(ctx, n, t, service, before, wanted) }
 	return nil
 }
 
-// change has the host choose what a changed Service has that it had not.
-func (s *services) change(ctx context.Context, n tenant.Name, m *made, service, before *core.Service, wanted func(names.Namespace) *corev1.Service) error {
+// changeOnHost has the host choose what a changed Service has that it had not.
+func (s *services) changeOnHost(ctx context.Context, n tenant.Name, t *transaction, service, before *core.Service, wanted func(names.Namespace) *corev1.Service) error {
 	home, err := s.config.HomeOf(ctx, n, genericapirequest.NamespaceValue(ctx))
 	if err != nil {
 		return apierrors.NewInternalError(err)
@@ -309,7 +247,7 @@ func (s *services) change(ctx context.Context, n tenant.Name, m *made, service, 
 	host.Annotations[names.ChangeAnnotation] = time.Now().UTC().Format(time.RFC3339Nano)
 	for range conflicts {
 		var onHost *corev1.Service
-		if onHost, err = s.replace(ctx, m, home, host, before); err == nil {
+		if onHost, err = s.replace(ctx, t, home, host, before); err == nil {
 			return take(service, onHost)
 		}
 		if !apierrors.IsConflict(err) {
@@ -321,7 +259,7 @@ func (s *services) change(ctx context.Context, n tenant.Name, m *made, service, 
 
 // replace replaces the Service of the host that is made of before. One that another request changes is that one's: there would
 // be nothing to put back that is in a space.
-func (s *services) replace(ctx context.Context, m *made, home names.Namespace, host *corev1.Service, before *core.Service) (*corev1.Service, error) {
+func (s *services) replace(ctx context.Context, t *transaction, home names.Namespace, host *corev1.Service, before *core.Service) (*corev1.Service, error) {
 	there, err := s.host.Services(host.Namespace).Get(ctx, host.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
@@ -341,7 +279,9 @@ func (s *services) replace(ctx context.Context, m *made, home names.Namespace, h
 	translate.KeepHosts(host, there)
 	replaced, err := s.host.Services(host.Namespace).Update(ctx, host, metav1.UpdateOptions{FieldManager: fieldManager})
 	if err == nil || isLost(err) {
-		m.changed = append(m.changed, changed{home, before.UID, host.Annotations[names.ChangeAnnotation], there})
+		t.onFailure(home, host.Name, func(ctx context.Context) error {
+			return s.restore(ctx, home, there, before.UID, host.Annotations[names.ChangeAnnotation])
+		})
 	}
 	return replaced, err
 }
@@ -399,97 +339,13 @@ func chooses(service, before *core.Service) bool {
 	})
 }
 
-// settle takes back what was made and changed on the host for what has not been stored.
-func (s *services) settle(ctx context.Context, m *made, err error) {
-	if err != nil {
-		s.takeBack(ctx, m)
+// isLost reports whether an error leaves open whether the host has done what it was asked for.
+func isLost(err error) bool {
+	if err == nil {
+		return false
 	}
-}
-
-// takeBack deletes what was made on the host for a request, and puts back what was changed, but for what is stored after
-// all: an answer of etcd may have been lost. What cannot be known is left to the syncer.
-func (s *services) takeBack(ctx context.Context, m *made) {
-	if len(m.all) == 0 && len(m.changed) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
-	defer cancel()
-	for _, p := range m.all {
-		if err := s.remove(ctx, p); err != nil {
-			klog.FromContext(ctx).Error(err, "Taking back a Service of the host cluster; the syncer will", "namespace", p.home.Host(), "name", p.name)
-		}
-	}
-	for _, c := range m.changed {
-		if err := s.putBack(ctx, c); err != nil {
-			klog.FromContext(ctx).Error(err, "Putting back a Service of the host cluster; the syncer will", "namespace", c.home.Host(), "name", c.before.Name)
-		}
-	}
-	m.all, m.changed = nil, nil
-}
-
-func (s *services) remove(ctx context.Context, p placed) error {
-	stored, err := s.get(ctx, p.name, &metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("looking whether it is stored: %w", err)
-	}
-	if service, ok := stored.(*core.Service); err == nil && ok && service.UID == p.of {
-		return nil
-	}
-	patience := time.Duration(0)
-	if p.lost {
-		patience = s.patience // the host may be about to make it
-	}
-	return wait.PollUntilContextTimeout(ctx, pause, patience, true, func(context.Context) (bool, error) {
-		there, err := s.host.Services(p.home.Host()).Get(ctx, p.name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return !p.lost, nil
-		case err != nil:
-			return false, err
-		case !p.home.Has(there, p.name) || there.Annotations[names.UIDAnnotation] != string(p.of):
-			return true, nil
-		}
-		err = s.host.Services(p.home.Host()).Delete(ctx, p.name, *metav1.NewPreconditionDeleteOptions(string(there.UID)))
-		if apierrors.IsNotFound(err) {
-			err = nil
-		}
-		return err == nil, err
-	})
-}
-
-// putBack makes the host's Service what it was before a change that is still there, and that the space has not.
-func (s *services) putBack(ctx context.Context, c changed) error {
-	there, err := s.host.Services(c.before.Namespace).Get(ctx, c.before.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return err
-	case there.UID != c.before.UID || there.Annotations[names.ChangeAnnotation] != c.stamp:
-		return nil
-	}
-	stored, err := s.get(ctx, c.before.Name, &metav1.GetOptions{})
-	if err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil // the syncer deletes it
-		}
-		return fmt.Errorf("looking what is stored: %w", err)
-	}
-	service, ok := stored.(*core.Service)
-	if !ok || service.UID != c.of {
-		return nil
-	}
-	if same, err := s.isSame(there, service, c.home); err != nil || same {
-		return err
-	}
-	before := c.before.DeepCopy()
-	before.ResourceVersion = there.ResourceVersion
-	translate.KeepHosts(before, there)
-	_, err = s.host.Services(before.Namespace).Update(ctx, before, metav1.UpdateOptions{FieldManager: fieldManager})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // it is another's by now
-	}
-	return err
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
 }
 
 // noBalancers is what the policy of config/workloads says of a namespace without names.LoadBalancersLabel.

@@ -68,11 +68,11 @@ func (s *services) hook(store *registry.Store) {
 		if !n.IsSpace() {
 			return create(ctx, obj, options)
 		}
-		m, err := s.begin(ctx)
+		t, err := begin(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err := s.create(ctx, n, m, obj.(*core.Service), dryrun.IsDryRun(options.DryRun)); err != nil {
+		if err := s.create(ctx, n, t, obj.(*core.Service), dryrun.IsDryRun(options.DryRun)); err != nil {
 			return nil, err
 		}
 		return s.granting.BeginCreate(ctx, obj, &metav1.CreateOptions{DryRun: undecided})
@@ -87,7 +87,7 @@ func (s *services) hook(store *registry.Store) {
 		if !n.IsSpace() {
 			return update(ctx, obj, old, options)
 		}
-		m, err := s.begin(ctx)
+		t, err := begin(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func (s *services) hook(store *registry.Store) {
 		if dryrun.IsDryRun(options.DryRun) || !chooses(service, before) {
 			return s.granting.BeginUpdate(ctx, obj, old, options)
 		}
-		if err := s.update(ctx, n, m, service, before.DeepCopy()); err != nil {
+		if err := s.update(ctx, n, t, service, before.DeepCopy()); err != nil {
 			return nil, err
 		}
 		return s.granting.BeginUpdate(ctx, obj, old, &metav1.UpdateOptions{DryRun: undecided})
@@ -139,42 +139,42 @@ type serviceREST struct {
 
 // Create implements rest.Creater.
 func (s *serviceREST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	m := &made{}
-	created, err := s.REST.Create(withMade(ctx, m), obj, m.afterCreate(validate), options)
-	s.services.settle(ctx, m, err)
+	t := &transaction{}
+	created, err := s.REST.Create(withTransaction(ctx, t), obj, t.afterCreate(validate), options)
+	t.finish(ctx, err)
 	return created, err
 }
 
 // Update implements rest.Updater.
 func (s *serviceREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, validateCreate rest.ValidateObjectFunc, validateUpdate rest.ValidateObjectUpdateFunc,
 	forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	m := &made{}
-	updated, created, err := s.REST.Update(withMade(ctx, m), name, info, m.afterCreate(validateCreate), m.afterUpdate(validateUpdate), forceAllowCreate, options)
-	s.services.settle(ctx, m, err)
+	t := &transaction{}
+	updated, created, err := s.REST.Update(withTransaction(ctx, t), name, info, t.afterCreate(validateCreate), t.afterUpdate(validateUpdate), forceAllowCreate, options)
+	t.finish(ctx, err)
 	return updated, created, err
 }
 
 // afterCreate asks the host after validate.
-func (m *made) afterCreate(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+func (t *transaction) afterCreate(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {
 		if validate != nil {
 			if err := validate(ctx, obj); err != nil {
 				return err
 			}
 		}
-		return m.askHost(ctx)
+		return t.askHost(ctx)
 	}
 }
 
 // afterUpdate asks the host after validate.
-func (m *made) afterUpdate(validate rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+func (t *transaction) afterUpdate(validate rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	return func(ctx context.Context, obj, old runtime.Object) error {
 		if validate != nil {
 			if err := validate(ctx, obj, old); err != nil {
 				return err
 			}
 		}
-		return m.askHost(ctx)
+		return t.askHost(ctx)
 	}
 }
 

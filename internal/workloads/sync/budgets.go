@@ -23,7 +23,7 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	if err != nil || !ready {
 		return err
 	}
-	there, err := s.hostState.budget(home.Host(), names.Copy(i.name))
+	there, err := s.hostCaches.budget(home.Host(), names.Copy(i.name))
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	if budget.Status.ObservedGeneration != budget.Generation {
 		return nil // the space does not know yet how many are to be healthy
 	}
-	if there == nil && !s.room.has(place{budgetItem, home.Host()}, maxBudgets, s.hostState.budgets.GetIndexer(), home.Host()) {
+	if there == nil && !s.room.has(place{budgetItem, home.Host()}, maxBudgets, s.hostCaches.budgets.GetIndexer(), home.Host()) {
 		return s.tellRefused(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
 	}
 	wanted := hostBudget(budget, home)

@@ -117,7 +117,7 @@ func TestManyBudgets(t *testing.T) {
 		t.Error(err)
 	}
 	w.expect([]string{"create events"}, nil)
-	if err := w.hostState.budgets.GetIndexer().Delete(other); err != nil {
+	if err := w.hostCaches.budgets.GetIndexer().Delete(other); err != nil {
 		t.Fatal(err)
 	}
 	w.hostBudgetGone(other, true)

@@ -32,7 +32,7 @@ func (s *syncer) syncClaim(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
-	all, err := s.hostState.claimsOf(i.namespace, i.name)
+	all, err := s.hostCaches.claimsOf(i.namespace, i.name)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (s *syncer) claimOnHost(namespace tenant.Flat, name string) (*corev1.Persis
 	if err != nil || claim == nil || claim.DeletionTimestamp != nil {
 		return nil, err
 	}
-	all, err := s.hostState.claimsOf(namespace, name)
+	all, err := s.hostCaches.claimsOf(namespace, name)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func (c *copies) of(host string, uid types.UID) *copiesIn {
 // copiesOf returns the copies in a namespace of the host that the cache knows.
 func (s *syncer) copiesOf(home names.Namespace) *copiesIn {
 	var uid types.UID
-	if found, err := s.hostState.namespace(home.Host()); err == nil && found != nil {
+	if found, err := s.hostCaches.namespace(home.Host()); err == nil && found != nil {
 		uid = found.UID
 	}
 	return s.copies.of(home.Host(), uid)
@@ -113,7 +113,7 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	if err != nil {
 		return nil //nolint:nilerr // what was there goes with the host's namespace
 	}
-	if found, err := s.hostState.namespace(home.Host()); err != nil || found == nil {
+	if found, err := s.hostCaches.namespace(home.Host()); err != nil || found == nil {
 		return err // there is no copy, and no pod yet
 	}
 	in := s.copiesOf(home)

@@ -29,13 +29,13 @@ const (
 	byTenant = "tenant"
 )
 
-// hostState is what the syncer knows of the host: what has the label of the installation, and of namespaces those of the owner.
-// Whoever has others may give what is in them what marks they like: what a cache has is asked by ours.
-type hostState struct {
+// hostCaches are what the syncer knows of the host: what has the label of the installation, and of namespaces those of the owner.
+// Others can put any marks on objects in namespaces of their own: what a cache has counts only if ours says so.
+type hostCaches struct {
 	pods, services, claims, namespaces, policies, budgets, ingresses cache.SharedIndexInformer
 }
 
-func newHostState(client kubernetes.Interface, installation string, owner names.Owner) (*hostState, error) {
+func newHostCaches(client kubernetes.Interface, installation string, owner names.Owner) (*hostCaches, error) {
 	of := func(selector string) informers.SharedInformerFactory {
 		return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(slim),
 			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector }))
@@ -43,7 +43,7 @@ func newHostState(client kubernetes.Interface, installation string, owner names.
 	marked := labels.Set{names.InstallationLabel: installation}.String()
 	factory := of(marked)
 	core := factory.Core().V1()
-	h := &hostState{pods: core.Pods().Informer(), services: core.Services().Informer(), claims: core.PersistentVolumeClaims().Informer(),
+	h := &hostCaches{pods: core.Pods().Informer(), services: core.Services().Informer(), claims: core.PersistentVolumeClaims().Informer(),
 		namespaces: of(marked + "," + metav1.FormatLabelSelector(owner.Selector())).Core().V1().Namespaces().Informer(),
 		policies:   factory.Networking().V1().NetworkPolicies().Informer(), budgets: factory.Policy().V1().PodDisruptionBudgets().Informer(), ingresses: factory.Networking().V1().Ingresses().Informer()}
 	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims} {
@@ -58,12 +58,12 @@ func newHostState(client kubernetes.Interface, installation string, owner names.
 }
 
 // run runs the informers until ctx ends, and returns when they know what there is.
-func (h *hostState) run(ctx context.Context) bool {
+func (h *hostCaches) run(ctx context.Context) bool {
 	return objects.Follow(ctx, h.pods, h.services, h.claims, h.namespaces, h.policies, h.budgets, h.ingresses)
 }
 
 // objects returns how many pods, Services and Ingresses there are in namespaces of the owner.
-func (h *hostState) objects() int {
+func (h *hostCaches) objects() int {
 	ours := h.namespaces.GetIndexer().ListKeys()
 	return count(h.pods.GetIndexer(), ours...) + count(h.services.GetIndexer(), ours...) + count(h.ingresses.GetIndexer(), ours...)
 }
@@ -80,50 +80,50 @@ func count(in cache.Indexer, namespaces ...string) (n int) {
 }
 
 // podsOf returns the host's pods for a pod of a space and its predecessors of the name.
-func (h *hostState) podsOf(namespace tenant.Flat, name string) ([]*corev1.Pod, error) {
+func (h *hostCaches) podsOf(namespace tenant.Flat, name string) ([]*corev1.Pod, error) {
 	return owned[*corev1.Pod](h, h.pods, sourceKey(namespace, name))
 }
 
 // servicesOf returns the host's Services for a Service of a space and its predecessors of the name.
-func (h *hostState) servicesOf(namespace tenant.Flat, name string) ([]*corev1.Service, error) {
+func (h *hostCaches) servicesOf(namespace tenant.Flat, name string) ([]*corev1.Service, error) {
 	return owned[*corev1.Service](h, h.services, sourceKey(namespace, name))
 }
 
 // claimsOf returns the host's claims for a claim of a space and its predecessors of the name.
-func (h *hostState) claimsOf(namespace tenant.Flat, name string) ([]*corev1.PersistentVolumeClaim, error) {
+func (h *hostCaches) claimsOf(namespace tenant.Flat, name string) ([]*corev1.PersistentVolumeClaim, error) {
 	return owned[*corev1.PersistentVolumeClaim](h, h.claims, sourceKey(namespace, name))
 }
 
 // namespacesOf returns the host's namespaces for one of a space and its predecessors of the name.
-func (h *hostState) namespacesOf(flat tenant.Flat) ([]*corev1.Namespace, error) {
+func (h *hostCaches) namespacesOf(flat tenant.Flat) ([]*corev1.Namespace, error) {
 	return objects.Indexed[*corev1.Namespace](h.namespaces.GetIndexer(), bySource, flat.String())
 }
 
 // namespacesOfTenant returns the host's namespaces for a tenant and its predecessors of the name.
-func (h *hostState) namespacesOfTenant(n tenant.Name) ([]*corev1.Namespace, error) {
+func (h *hostCaches) namespacesOfTenant(n tenant.Name) ([]*corev1.Namespace, error) {
 	return objects.Indexed[*corev1.Namespace](h.namespaces.GetIndexer(), byTenant, string(n))
 }
 
 // namespace returns a namespace of the host, nil if there is none with the installation's label.
-func (h *hostState) namespace(name string) (*corev1.Namespace, error) {
+func (h *hostCaches) namespace(name string) (*corev1.Namespace, error) {
 	return keyed[corev1.Namespace](h.namespaces, name)
 }
 
 // policy returns a policy of the host, nil if there is none with the installation's label. In the place of its spec it
 // has that one's hash.
-func (h *hostState) policy(namespace, name string) (*networkingv1.NetworkPolicy, error) {
+func (h *hostCaches) policy(namespace, name string) (*networkingv1.NetworkPolicy, error) {
 	return keyed[networkingv1.NetworkPolicy](h.policies, namespace+"/"+name)
 }
 
 // budget returns a budget of the host, nil if there is none with the installation's label. In the place of its spec it
 // has that one's hash.
-func (h *hostState) budget(namespace, name string) (*policyv1.PodDisruptionBudget, error) {
+func (h *hostCaches) budget(namespace, name string) (*policyv1.PodDisruptionBudget, error) {
 	return keyed[policyv1.PodDisruptionBudget](h.budgets, namespace+"/"+name)
 }
 
 // ingress returns an Ingress of the host, nil if there is none with the installation's label. In the place of its spec it
 // has the hash of what the syncer says of it.
-func (h *hostState) ingress(namespace, name string) (*networkingv1.Ingress, error) {
+func (h *hostCaches) ingress(namespace, name string) (*networkingv1.Ingress, error) {
 	return keyed[networkingv1.Ingress](h.ingresses, namespace+"/"+name)
 }
 
@@ -137,7 +137,7 @@ func keyed[T any](informer cache.SharedIndexInformer, key string) (*T, error) {
 }
 
 // owned returns the host's objects that are made of one, in namespaces of the owner.
-func owned[T metav1.Object](h *hostState, informer cache.SharedIndexInformer, source string) ([]T, error) {
+func owned[T metav1.Object](h *hostCaches, informer cache.SharedIndexInformer, source string) ([]T, error) {
 	all, err := objects.Indexed[T](informer.GetIndexer(), bySource, source)
 	return slices.DeleteFunc(all, func(o T) bool {
 		_, _, ok := h.ours(o)
@@ -147,7 +147,7 @@ func owned[T metav1.Object](h *hostState, informer cache.SharedIndexInformer, so
 
 // ours returns the object of a space that a host's pod, Service or claim of a cache is made of, and whether it is in a namespace of
 // the owner that has the same marks.
-func (h *hostState) ours(host metav1.Object) (n names.Namespace, name string, ok bool) {
+func (h *hostCaches) ours(host metav1.Object) (n names.Namespace, name string, ok bool) {
 	if n, name, ok = sourceOf(host); !ok {
 		return n, name, false
 	}

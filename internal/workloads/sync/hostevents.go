@@ -51,12 +51,12 @@ func (s *syncer) watchEvents(ctx context.Context) {
 // eventSeen has an event looked at if it is about a pod of a space.
 func (s *syncer) eventSeen(event *corev1.Event) {
 	about := event.InvolvedObject
-	found, exists, err := s.hostState.pods.GetIndexer().GetByKey(about.Namespace + "/" + about.Name)
+	found, exists, err := s.hostCaches.pods.GetIndexer().GetByKey(about.Namespace + "/" + about.Name)
 	if err != nil || !exists {
 		return
 	}
 	host := found.(*corev1.Pod)
-	n, _, ok := s.hostState.ours(host)
+	n, _, ok := s.hostCaches.ours(host)
 	if !ok || host.UID != about.UID || !s.events.allow(n.Tenant) {
 		return
 	}
@@ -72,12 +72,12 @@ func (s *syncer) syncEvent(ctx context.Context, i item) error {
 		return nil
 	}
 	pod, err := s.pods.Pods(i.namespace.String()).Get(event.InvolvedObject.Name)
-	found, exists, indexErr := s.hostState.pods.GetIndexer().GetByKey(event.InvolvedObject.Namespace + "/" + event.InvolvedObject.Name)
+	found, exists, indexErr := s.hostCaches.pods.GetIndexer().GetByKey(event.InvolvedObject.Namespace + "/" + event.InvolvedObject.Name)
 	if err != nil || indexErr != nil || !exists || uidOf(found.(*corev1.Pod)) != pod.UID {
 		s.events.done(i, event)
 		return nil //nolint:nilerr // the pod is gone
 	}
-	of, _, ok := s.hostState.ours(found.(*corev1.Pod))
+	of, _, ok := s.hostCaches.ours(found.(*corev1.Pod))
 	if !ok {
 		s.events.done(i, event)
 		return nil

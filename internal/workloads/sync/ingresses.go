@@ -43,7 +43,7 @@ func (s *syncer) syncIngress(ctx context.Context, i item) error {
 	if err != nil || !ready {
 		return err
 	}
-	there, err := s.hostState.ingress(home.Host(), i.name)
+	there, err := s.hostCaches.ingress(home.Host(), i.name)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (s *syncer) whyNotOnHost(i item, rules translate.Rules, ingress, there *net
 
 // hasRoomForIngress reports whether a tenant may have one more Ingress on the host.
 func (s *syncer) hasRoomForIngress(n tenant.Name) (bool, error) {
-	all, err := s.hostState.namespacesOfTenant(n)
+	all, err := s.hostCaches.namespacesOfTenant(n)
 	if err != nil {
 		return false, err
 	}
@@ -94,7 +94,7 @@ func (s *syncer) hasRoomForIngress(n tenant.Name) (bool, error) {
 	for _, namespace := range all {
 		namespaces = append(namespaces, namespace.Name)
 	}
-	return s.room.has(roomOfIngresses(n), maxIngresses, s.hostState.ingresses.GetIndexer(), namespaces...), nil
+	return s.room.has(roomOfIngresses(n), maxIngresses, s.hostCaches.ingresses.GetIndexer(), namespaces...), nil
 }
 
 // placeIngress makes the host's Ingress what the space's is, after the certificates that it names, and the status of the
@@ -217,7 +217,7 @@ func certificatesOf(ingress *networkingv1.Ingress) []reference {
 // nameCertificates notes what those Ingresses of spaces name that are on the host: what nobody names is taken away there as soon as
 // workers see it. Of others they note it when they let them in.
 func (s *syncer) nameCertificates() {
-	for _, obj := range s.hostState.ingresses.GetIndexer().List() {
+	for _, obj := range s.hostCaches.ingresses.GetIndexer().List() {
 		n, name, ok := sourceOf(obj.(*networkingv1.Ingress))
 		if !ok {
 			continue

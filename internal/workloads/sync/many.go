@@ -34,7 +34,7 @@ func (s *syncer) enqueueMany(i item) error {
 
 // enqueueOfTenant has what there is of a tenant looked at, which may something else now.
 func (s *syncer) enqueueOfTenant(n tenant.Name) error {
-	all, err := s.hostState.namespacesOfTenant(n)
+	all, err := s.hostCaches.namespacesOfTenant(n)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *syncer) enqueueOfTenant(n tenant.Name) error {
 // enqueueOnHost has what is in a namespace of the host looked at: it may have been seen before it was known whose the namespace is.
 func (s *syncer) enqueueOnHost(namespace string) error {
 	for informer, changed := range map[cache.SharedIndexInformer]func(any){
-		s.hostState.pods: s.hostPodChanged, s.hostState.services: s.hostServiceChanged, s.hostState.claims: s.hostClaimChanged,
+		s.hostCaches.pods: s.hostPodChanged, s.hostCaches.services: s.hostServiceChanged, s.hostCaches.claims: s.hostClaimChanged,
 	} {
 		all, err := informer.GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
 		if err != nil {
@@ -83,7 +83,7 @@ func (s *syncer) enqueueRefused(i item) error {
 	if !s.room.freed(roomOfIngresses(i.tenant)) {
 		return nil
 	}
-	all, err := s.hostState.namespacesOfTenant(i.tenant)
+	all, err := s.hostCaches.namespacesOfTenant(i.tenant)
 	for _, namespace := range all {
 		if of, ok := namespaceOf(namespace); ok {
 			s.enqueueIngresses(of.Flat())

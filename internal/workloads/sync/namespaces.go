@@ -63,7 +63,7 @@ func rulesOf(t *v1alpha1.Tenant) translate.Rules {
 
 // ensureNamespace makes the host's namespace, if there is none, and returns its UID.
 func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v1alpha1.Tenant) (types.UID, error) {
-	found, err := s.hostState.namespace(home.Host())
+	found, err := s.hostCaches.namespace(home.Host())
 	if err != nil {
 		return "", err
 	}
@@ -153,7 +153,7 @@ func (e errManyNamespaces) Error() string {
 
 // allowNamespace returns nil if a tenant may have one more namespace on the host.
 func (s *syncer) allowNamespace(n tenant.Name) error {
-	all, err := s.hostState.namespacesOfTenant(n)
+	all, err := s.hostCaches.namespacesOfTenant(n)
 	if err == nil && len(all) >= s.maxNamespaces {
 		err = errManyNamespaces(s.maxNamespaces)
 	}
@@ -185,7 +185,7 @@ func (s *syncer) hasBalancers(flat tenant.Flat) bool {
 		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			return false
 		}
-		there, err := s.hostState.servicesOf(flat, service.Name)
+		there, err := s.hostCaches.servicesOf(flat, service.Name)
 		return err == nil && slices.ContainsFunc(there, func(h *corev1.Service) bool { return h.Spec.Type == corev1.ServiceTypeLoadBalancer })
 	})
 }
@@ -296,7 +296,7 @@ func (s *syncer) patchNamespace(ctx context.Context, of *corev1.Namespace, chang
 
 // syncHostNamespace deletes a host's namespace whose own is gone, or that has been idle for an hour.
 func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
-	found, err := s.hostState.namespace(i.name)
+	found, err := s.hostCaches.namespace(i.name)
 	if err != nil || found == nil || found.DeletionTimestamp != nil {
 		s.idle.forget(i.name)
 		return err
@@ -334,7 +334,7 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 
 // isUsed reports whether there is a pod in a namespace of a space, or a pod, Service or claim in the host's.
 func (s *syncer) isUsed(of names.Namespace, host string) bool {
-	h := s.hostState
+	h := s.hostCaches
 	return count(s.podIndexer, of.Flat().String())+count(h.pods.GetIndexer(), host)+count(h.services.GetIndexer(), host)+count(h.claims.GetIndexer(), host) > 0
 }
 
@@ -351,11 +351,11 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 	}
 	_, seen := s.deleted.of(of.UID)
 	if _, tenantSeen := s.deleted.of(of.TenantUID); !seen && !tenantSeen {
-		if stored := count(s.hostState.claims.GetIndexer(), found.Name); stored > 0 {
+		if stored := count(s.hostCaches.claims.GetIndexer(), found.Name); stored > 0 {
 			return fmt.Errorf("the host's namespace %q is of one that is not in its space, and that nobody was seen to delete: "+
 				"the %d claims in it have stored something, so it stays, until whoever administers the host deletes it", found.Name, stored)
 		}
-		if err := s.orphans.allow(of.Tenant, s.hostState.objects()); err != nil {
+		if err := s.orphans.allow(of.Tenant, s.hostCaches.objects()); err != nil {
 			return err
 		}
 	}

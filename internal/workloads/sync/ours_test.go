@@ -43,7 +43,7 @@ func TestPlantedOrphans(t *testing.T) {
 	if err := w.countOrphans(); err != nil {
 		t.Error("at the start:", err)
 	}
-	if n := w.hostState.objects(); n != 1 {
+	if n := w.hostCaches.objects(); n != 1 {
 		t.Errorf("there are %d objects", n)
 	}
 }
@@ -79,7 +79,7 @@ func TestPlantedNetworks(t *testing.T) {
 		objects = append(objects, planted(fmt.Sprint("ghost-", i), fmt.Sprint("g", i), at(fmt.Sprintf("8.8.%d.8", 2*i))))
 	}
 	w := newWorld(t, objects...)
-	for _, obj := range w.hostState.pods.GetIndexer().List() {
+	for _, obj := range w.hostCaches.pods.GetIndexer().List() {
 		w.seeAddresses(obj.(*corev1.Pod))
 	}
 	if len(w.askRanges) > 0 {
@@ -116,16 +116,16 @@ func TestSeenBeforeItsNamespace(t *testing.T) {
 // TestOurs checks that marks count in a namespace that has the same.
 func TestOurs(t *testing.T) {
 	w := newWorld(t, hostSpace())
-	if _, name, ok := w.hostState.ours(hostPod(spacePod(nil), nil)); !ok || name != "web-0" {
+	if _, name, ok := w.hostCaches.ours(hostPod(spacePod(nil), nil)); !ok || name != "web-0" {
 		t.Errorf("a pod of ours is that of %q: %v", name, ok)
 	}
 	another := hostSpace()
 	another.Annotations[names.NamespaceUIDAnnotation] = "of another life"
 	w.see(another)
-	if _, _, ok := w.hostState.ours(hostPod(spacePod(nil), nil)); ok {
+	if _, _, ok := w.hostCaches.ours(hostPod(spacePod(nil), nil)); ok {
 		t.Error("a namespace of other marks is taken for its own")
 	}
-	if _, _, ok := w.hostState.ours(planted("web-0", "p", nil)); ok {
+	if _, _, ok := w.hostCaches.ours(planted("web-0", "p", nil)); ok {
 		t.Error("a namespace that nobody knows is taken for ours")
 	}
 }

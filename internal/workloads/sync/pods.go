@@ -30,7 +30,7 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
-	all, err := s.hostState.podsOf(i.namespace, i.name)
+	all, err := s.hostCaches.podsOf(i.namespace, i.name)
 	if err != nil {
 		return err
 	}

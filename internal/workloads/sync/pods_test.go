@@ -79,7 +79,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	w.cache(s.dns.informer, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: names.Platform, Name: "dns"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.43.0.10"}}})
 	s.ranges, s.reachable = network.NewRanges(nil, nil), network.Reachable{Namespace: names.Platform}
 	s.hostNodes = newHostNodes(w.onHost)
-	if s.hostState, err = newHostState(w.onHost, "i", names.Owner{}); err != nil {
+	if s.hostCaches, err = newHostCaches(w.onHost, "i", names.Owner{}); err != nil {
 		t.Fatal(err)
 	}
 	w.syncer = s
@@ -122,20 +122,20 @@ func (w *world) see(o runtime.Object) {
 	switch o := o.(type) {
 	case *corev1.Pod:
 		if isHost {
-			w.cache(w.hostState.pods, o)
+			w.cache(w.hostCaches.pods, o)
 			return
 		}
 		w.cache(core.Pods().Informer(), o)
 		w.references.set(itemOf(podItem, o), referencesOf(o))
 	case *corev1.Service:
 		if isHost {
-			w.cache(w.hostState.services, o)
+			w.cache(w.hostCaches.services, o)
 			return
 		}
 		w.cache(core.Services().Informer(), o)
 	case *corev1.Namespace:
 		if isHost {
-			w.cache(w.hostState.namespaces, o)
+			w.cache(w.hostCaches.namespaces, o)
 			return
 		}
 		w.cache(core.Namespaces().Informer(), o)
@@ -143,13 +143,13 @@ func (w *world) see(o runtime.Object) {
 		if isHost {
 			o = o.DeepCopy()
 			slimPolicy(o)
-			w.cache(w.hostState.policies, o)
+			w.cache(w.hostCaches.policies, o)
 			return
 		}
 		w.cache(w.informers.Networking().V1().NetworkPolicies().Informer(), o)
 	case *corev1.PersistentVolumeClaim:
 		if isHost {
-			w.cache(w.hostState.claims, o)
+			w.cache(w.hostCaches.claims, o)
 			return
 		}
 		w.cache(core.PersistentVolumeClaims().Informer(), o)
@@ -165,7 +165,7 @@ func (w *world) see(o runtime.Object) {
 		if isHost {
 			o = o.DeepCopy()
 			slimBudget(o)
-			w.cache(w.hostState.budgets, o)
+			w.cache(w.hostCaches.budgets, o)
 			return
 		}
 		w.cache(w.informers.Policy().V1().PodDisruptionBudgets().Informer(), o)
@@ -173,7 +173,7 @@ func (w *world) see(o runtime.Object) {
 		if isHost {
 			o = o.DeepCopy()
 			slimIngress(o)
-			w.cache(w.hostState.ingresses, o)
+			w.cache(w.hostCaches.ingresses, o)
 			return
 		}
 		w.cache(w.informers.Networking().V1().Ingresses().Informer(), o)

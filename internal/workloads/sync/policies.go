@@ -45,7 +45,7 @@ func (s *syncer) readyHome(flat tenant.Flat) (home names.Namespace, ready bool, 
 	if home, _, err = s.homeOf(flat); err != nil {
 		return home, false, nil //nolint:nilerr // what was there goes with the host's namespace
 	}
-	namespace, err := s.hostState.namespace(home.Host())
+	namespace, err := s.hostCaches.namespace(home.Host())
 	if err != nil || namespace == nil || !isReady(namespace) {
 		return home, false, err
 	}
@@ -89,8 +89,8 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 
 // hasRoom returns an error if a namespace of the host has as many policies as it may have, and not this one.
 func (s *syncer) hasRoom(home names.Namespace, name string) error {
-	there, err := s.hostState.policy(home.Host(), name)
-	if err != nil || there != nil || s.room.has(place{policyItem, home.Host()}, network.MaxPolicies+len(network.Names), s.hostState.policies.GetIndexer(), home.Host()) {
+	there, err := s.hostCaches.policy(home.Host(), name)
+	if err != nil || there != nil || s.room.has(place{policyItem, home.Host()}, network.MaxPolicies+len(network.Names), s.hostCaches.policies.GetIndexer(), home.Host()) {
 		return err
 	}
 	return fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)
@@ -121,7 +121,7 @@ func (s *syncer) through(n tenant.Name) []networkingv1.NetworkPolicyPeer {
 // ownPolicy makes a policy one for the owner's namespaces alone, and returns the host's as the cache has it, or nil.
 func (s *syncer) ownPolicy(wanted *networkingv1.NetworkPolicy) (there *networkingv1.NetworkPolicy, err error) {
 	network.Own(wanted, s.owner)
-	return s.hostState.policy(wanted.Namespace, wanted.Name)
+	return s.hostCaches.policy(wanted.Namespace, wanted.Name)
 }
 
 // putPolicy creates a policy, or makes the one that there is what it is to be.
@@ -131,7 +131,7 @@ func (s *syncer) putPolicy(ctx context.Context, there, wanted *networkingv1.Netw
 
 // removePolicy deletes the host's policy for one that a space does not have any more.
 func (s *syncer) removePolicy(ctx context.Context, home names.Namespace, i item) error {
-	there, err := s.hostState.policy(home.Host(), names.Copy(i.name))
+	there, err := s.hostCaches.policy(home.Host(), names.Copy(i.name))
 	if err != nil {
 		return err
 	}

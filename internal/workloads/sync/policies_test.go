@@ -178,7 +178,7 @@ func TestOpen(t *testing.T) {
 func TestGuards(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(nil))
 	for _, name := range network.Names {
-		if err := w.hostState.policies.GetIndexer().Delete(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: home.Host()}}); err != nil {
+		if err := w.hostCaches.policies.GetIndexer().Delete(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: home.Host()}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.onHost.Tracker().Delete(networkingv1.SchemeGroupVersion.WithResource("networkpolicies"), home.Host(), name); err != nil {
@@ -361,14 +361,14 @@ func TestManyPolicies(t *testing.T) {
 		other = &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{
 			Name: names.Copy(name), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: "i"}, Annotations: home.MarksOf(name, "other"),
 		}}
-		w.cache(w.hostState.policies, other)
+		w.cache(w.hostCaches.policies, other)
 	}
 	deny := item{policyItem, "acme", "acme|shop", "deny"}
 	if err := w.syncPolicy(t.Context(), deny); err != nil {
 		t.Error(err)
 	}
 	w.expect([]string{"create events"}, nil)
-	if err := w.hostState.policies.GetIndexer().Delete(other); err != nil {
+	if err := w.hostCaches.policies.GetIndexer().Delete(other); err != nil {
 		t.Fatal(err)
 	}
 	w.hostPolicyGone(other, true)

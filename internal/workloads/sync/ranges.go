@@ -122,7 +122,7 @@ func addressesOf(host *corev1.Pod) []netip.Addr {
 
 // seeAddresses has the ranges looked for if a pod of a space has an address on the host outside of them.
 func (s *syncer) seeAddresses(host *corev1.Pod) {
-	if _, _, ok := s.hostState.ours(host); !ok {
+	if _, _, ok := s.hostCaches.ours(host); !ok {
 		return
 	}
 	s.rangesMu.RLock()
@@ -140,9 +140,9 @@ func outside(ranges network.Ranges, host *corev1.Pod) []netip.Addr {
 // seeNetworks takes the networks for inside in which pods of spaces have addresses that nobody has told. They stay so:
 // another pod may have such an address tomorrow. The ranges are locked.
 func (s *syncer) seeNetworks(ctx context.Context, reported network.Ranges) {
-	for _, obj := range s.hostState.pods.GetIndexer().List() {
+	for _, obj := range s.hostCaches.pods.GetIndexer().List() {
 		host := obj.(*corev1.Pod)
-		if _, _, ok := s.hostState.ours(host); !ok {
+		if _, _, ok := s.hostCaches.ours(host); !ok {
 			continue // somebody else's, or a canary, by which it is noticed that the host has not told
 		}
 		for _, address := range outside(reported, host) {
@@ -167,9 +167,9 @@ func (s *syncer) allInside(canaries ...*corev1.Pod) error {
 			return s.errOutside(fmt.Sprintf("pods of the host cluster have addresses such as %s, which are in no range that its nodes, its ServiceCIDRs or --network-isolation-cluster-cidrs tell", out[0]))
 		}
 	}
-	for _, obj := range s.hostState.pods.GetIndexer().List() {
+	for _, obj := range s.hostCaches.pods.GetIndexer().List() {
 		host := obj.(*corev1.Pod)
-		if _, _, ok := s.hostState.ours(host); !ok || len(outside(s.ranges, host)) == 0 {
+		if _, _, ok := s.hostCaches.ours(host); !ok || len(outside(s.ranges, host)) == 0 {
 			continue
 		}
 		return s.errOutside(fmt.Sprintf("pods of the host cluster have addresses in more than %d networks that nobody has told", maxSeenNetworks))

@@ -81,7 +81,7 @@ func TestSeenNetworks(t *testing.T) {
 	if err := w.allInside(); err != nil {
 		t.Error(err)
 	}
-	if err := w.hostState.pods.GetIndexer().Delete(hostPod(spacePod(bound), nil)); err != nil {
+	if err := w.hostCaches.pods.GetIndexer().Delete(hostPod(spacePod(bound), nil)); err != nil {
 		t.Fatal(err)
 	}
 	has("11.1.0.7", true)

@@ -41,7 +41,7 @@ func (s *syncer) syncService(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
-	all, err := s.hostState.servicesOf(i.namespace, i.name)
+	all, err := s.hostCaches.servicesOf(i.namespace, i.name)
 	if err != nil {
 		return err
 	}

@@ -56,10 +56,10 @@ type syncer struct {
 	hostMetadata metadata.Interface
 
 	caches
-	tenants   cache.SharedIndexInformer
-	hostState *hostState
-	hostNodes cache.SharedIndexInformer
-	dns       *dnsService
+	tenants    cache.SharedIndexInformer
+	hostCaches *hostCaches
+	hostNodes  cache.SharedIndexInformer
+	dns        *dnsService
 
 	pacing
 	notes
@@ -242,7 +242,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		return nil, err
 	}
 	s.hostNodes, s.dns = newHostNodes(s.host), newDNSService(s.host, o.DNSService)
-	s.hostState, err = newHostState(s.host, s.installation, s.owner)
+	s.hostCaches, err = newHostCaches(s.host, s.installation, s.owner)
 	return s, err
 }
 
@@ -316,7 +316,7 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	}
 	s.informers.StartWithContext(ctx)
 	go s.hostNodes.RunWithContext(ctx)
-	if !s.hostState.run(ctx) || !objects.Follow(ctx, s.tenants) || !s.dns.run(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if !s.hostCaches.run(ctx) || !objects.Follow(ctx, s.tenants) || !s.dns.run(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return ctx.Err()
 	}
 	if err := s.watchRanges(ctx); err != nil {
@@ -412,7 +412,7 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 func (s *syncer) countOrphans() error {
 	orphans := map[tenant.Name]int{}
 	count := func(host metav1.Object, find func(namespace, name string) (metav1.Object, error)) {
-		of, name, ok := s.hostState.ours(host)
+		of, name, ok := s.hostCaches.ours(host)
 		if !ok {
 			return
 		}
@@ -420,14 +420,14 @@ func (s *syncer) countOrphans() error {
 			orphans[of.Tenant]++
 		}
 	}
-	for _, obj := range s.hostState.pods.GetIndexer().List() {
+	for _, obj := range s.hostCaches.pods.GetIndexer().List() {
 		count(obj.(*corev1.Pod), func(namespace, name string) (metav1.Object, error) { return s.pods.Pods(namespace).Get(name) })
 	}
-	for _, obj := range s.hostState.services.GetIndexer().List() {
+	for _, obj := range s.hostCaches.services.GetIndexer().List() {
 		count(obj.(*corev1.Service), func(namespace, name string) (metav1.Object, error) { return s.services.Services(namespace).Get(name) })
 	}
-	for _, obj := range s.hostState.ingresses.GetIndexer().List() {
+	for _, obj := range s.hostCaches.ingresses.GetIndexer().List() {
 		count(obj.(*networkingv1.Ingress), func(namespace, name string) (metav1.Object, error) { return s.ingresses.Ingresses(namespace).Get(name) })
 	}
-	return s.orphans.begin(orphans, s.hostState.objects())
+	return s.orphans.begin(orphans, s.hostCaches.objects())
 }

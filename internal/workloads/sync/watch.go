@@ -35,21 +35,21 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{core.Services().Informer(), handler{changed: s.serviceChanged, updated: s.serviceUpdated, gone: s.serviceGone}},
 		{core.Namespaces().Informer(), handler{changed: s.namespaceChanged, updated: s.namespaceUpdated, gone: s.namespaceGone}},
 		{s.tenants, handler{changed: func(any) {}, updated: s.tenantUpdated, gone: s.tenantGone}},
-		{s.hostState.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
-		{s.hostState.services, handler{changed: s.hostServiceChanged, gone: s.hostServiceGone}},
+		{s.hostCaches.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
+		{s.hostCaches.services, handler{changed: s.hostServiceChanged, gone: s.hostServiceGone}},
 		{core.PersistentVolumeClaims().Informer(), handler{changed: s.claimChanged, gone: s.claimGone}},
 		{core.PersistentVolumes().Informer(), handler{changed: s.volumeChanged}},
 		{classes.Informer(), handler{changed: s.classChanged, gone: func(any, bool) {}}},
 		{core.Nodes().Informer(), handler{changed: s.nodeChanged}},
 		{s.hostNodes, handler{changed: s.nodeChanged}},
-		{s.hostState.claims, handler{changed: s.hostClaimChanged, gone: s.hostClaimGone}},
+		{s.hostCaches.claims, handler{changed: s.hostClaimChanged, gone: s.hostClaimGone}},
 		{policies.Informer(), handler{changed: s.policyChanged}},
-		{s.hostState.policies, handler{changed: s.hostPolicyChanged, gone: s.hostPolicyGone}},
+		{s.hostCaches.policies, handler{changed: s.hostPolicyChanged, gone: s.hostPolicyGone}},
 		{s.informers.Policy().V1().PodDisruptionBudgets().Informer(), handler{changed: s.budgetChanged, updated: s.budgetUpdated}},
-		{s.hostState.budgets, handler{changed: s.hostBudgetChanged, gone: s.hostBudgetGone}},
+		{s.hostCaches.budgets, handler{changed: s.hostBudgetChanged, gone: s.hostBudgetGone}},
 		{s.informers.Networking().V1().Ingresses().Informer(), handler{changed: s.ingressChanged, gone: s.ingressGone}},
-		{s.hostState.ingresses, handler{changed: s.hostIngressChanged, gone: s.hostIngressGone}},
-		{s.hostState.namespaces, handler{changed: s.hostNamespaceChanged, updated: s.hostNamespaceUpdated}},
+		{s.hostCaches.ingresses, handler{changed: s.hostIngressChanged, gone: s.hostIngressGone}},
+		{s.hostCaches.namespaces, handler{changed: s.hostNamespaceChanged, updated: s.hostNamespaceUpdated}},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
 		if err != nil {
@@ -152,7 +152,7 @@ func (s *syncer) namespaceUpdated(before, obj any) {
 	if maps.Equal(before.(*corev1.Namespace).Labels, namespace.Labels) {
 		return
 	}
-	if all, err := s.hostState.namespacesOf(tenant.Flat(namespace.Name)); err == nil {
+	if all, err := s.hostCaches.namespacesOf(tenant.Flat(namespace.Name)); err == nil {
 		s.enqueueNamespaces(all)
 	}
 }
@@ -166,7 +166,7 @@ func (s *syncer) enqueueObject(k kind, obj any) {
 
 // enqueueIfOnHost has an object of a space looked at, if its namespace is on the host.
 func (s *syncer) enqueueIfOnHost(k kind, obj any) {
-	if used, err := s.hostState.namespacesOf(tenant.Flat(obj.(metav1.Object).GetNamespace())); err != nil || len(used) > 0 {
+	if used, err := s.hostCaches.namespacesOf(tenant.Flat(obj.(metav1.Object).GetNamespace())); err != nil || len(used) > 0 {
 		s.enqueueObject(k, obj)
 	}
 }
@@ -221,7 +221,7 @@ func (s *syncer) serviceUpdated(before, obj any) {
 	if was.Spec.Type != corev1.ServiceTypeLoadBalancer || now.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		return
 	}
-	if all, err := s.hostState.namespacesOf(tenant.Flat(now.Namespace)); err == nil {
+	if all, err := s.hostCaches.namespacesOf(tenant.Flat(now.Namespace)); err == nil {
 		s.enqueueNamespaces(all)
 	}
 }
@@ -239,7 +239,7 @@ func (s *syncer) namespaceGone(obj any, seen bool) {
 	if _, ok := flat.Tenant(); !ok {
 		return
 	}
-	all, err := s.hostState.namespacesOf(flat)
+	all, err := s.hostCaches.namespacesOf(flat)
 	if err != nil || len(all) == 0 {
 		return
 	}
@@ -260,7 +260,7 @@ func (s *syncer) tenantUpdated(before, obj any) {
 
 // enqueueTenant has the host's namespaces of a tenant looked at.
 func (s *syncer) enqueueTenant(n tenant.Name) {
-	if all, err := s.hostState.namespacesOfTenant(n); err == nil {
+	if all, err := s.hostCaches.namespacesOfTenant(n); err == nil {
 		s.enqueueNamespaces(all)
 	}
 }
@@ -324,7 +324,7 @@ func (s *syncer) enqueueNamespaces(all []*corev1.Namespace) {
 
 // enqueueHostNamespaces has all namespaces of the host looked at, and all policies.
 func (s *syncer) enqueueHostNamespaces() {
-	for _, obj := range s.hostState.namespaces.GetIndexer().List() {
+	for _, obj := range s.hostCaches.namespaces.GetIndexer().List() {
 		s.hostNamespaceChanged(obj)
 	}
 }
