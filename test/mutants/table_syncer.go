@@ -20,11 +20,26 @@ var syncerTable = []mutant{
 	{"copies are those of one life of a namespace", by("internal/workloads/sync", "TestCopiesOfTheNextNamespace"),
 		"internal/workloads/sync/copies.go", `uid != "" && in.of != uid {`, `false {`},
 	{"a tenant halts itself alone", by("internal/workloads/sync", "TestGuardOfTenants|TestHaltedAlone"),
-		"internal/workloads/sync/guard.go", `sum += min(going, of.most(all))`, `sum += going`},
+		"internal/workloads/sync/guard.go", `		sum = rest + halted`, `		sum = max(sum, rest+halted)`},
 	{"tenants that are halted count among all", by("internal/workloads/sync", "TestGuardOfTenants"),
-		"internal/workloads/sync/guard.go", `sum += min(going, of.most(all))`, `sum += min(going, 1)`},
+		"internal/workloads/sync/guard.go", `		sum = rest + halted`, `		sum = rest + 0*halted`},
+	{"all are halted where most are", by("internal/workloads/sync", "TestGuardOfTenants"),
+		"internal/workloads/sync/guard.go", `	if len(errs) < 2 || 2*len(errs) <= len(going) {`, `	if true {`},
+	{"one tenant is not most of them", by("internal/workloads/sync", "TestGuardOfTenants"),
+		"internal/workloads/sync/guard.go", `	if len(errs) < 2 || 2*`, `	if 2*`},
+	{"tenants of which nothing is to go count as some", by("internal/workloads/sync", "TestHaltedOfMany"),
+		"internal/workloads/sync/sync.go", `		orphans[of.Tenant] += orphan`, `		if orphan > 0 {
+			orphans[of.Tenant]++
+		}`},
 	{"a tenant that is halted loses nothing", by("internal/workloads/sync", "TestGuardOfTenants|TestHaltedAlone"),
-		"internal/workloads/sync/guard.go", `	if err := o.ofTenant(n).allow(all); err != nil {`, `	if err := o.ofTenant(n).allow(all); false {`},
+		"internal/workloads/sync/guard.go", `	both := []*guard{of, o.guard}`, `	both := []*guard{o.guard}`},
+	{"all that are halted lose nothing", by("internal/workloads/sync", "TestGuardOfTenants"),
+		"internal/workloads/sync/guard.go", `	both := []*guard{of, o.guard}`, `	both := []*guard{of}`},
+	{"what may not go does not count", by("internal/workloads/sync", "TestGuardOfTenants"),
+		"internal/workloads/sync/guard.go", `		if err := g.mayGo(all); err != nil {
+			return err`, `		if err := g.mayGo(all); err != nil {
+			of.note()
+			return err`},
 	{"what halts a tenant is remembered", by("internal/workloads/sync", "TestGuardOfTenants"),
 		"internal/workloads/sync/guard.go", `return g.halted == nil && (`, `return (`},
 	{"not much is lost", by("internal/workloads/sync", "TestPods"),

@@ -410,15 +410,17 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 
 // countOrphans stops the deletion of orphans before the first one goes, if there are too many in all, or of a tenant.
 func (s *syncer) countOrphans() error {
-	orphans := map[tenant.Name]int{}
+	orphans := map[tenant.Name]int{} // 0 of those that have others
 	count := func(host metav1.Object, find func(namespace, name string) (metav1.Object, error)) {
 		of, name, ok := s.hostCaches.ours(host)
 		if !ok {
 			return
 		}
+		orphan := 0
 		if found, err := find(of.Flat().String(), name); err != nil || found.GetUID() != uidOf(host) {
-			orphans[of.Tenant]++
+			orphan = 1
 		}
+		orphans[of.Tenant] += orphan
 	}
 	for _, obj := range s.hostCaches.pods.GetIndexer().List() {
 		count(obj.(*corev1.Pod), func(namespace, name string) (metav1.Object, error) { return s.pods.Pods(namespace).Get(name) })
