@@ -90,7 +90,7 @@ var servicesTable = []mutant{
 	{"a change that is refused again has no more time", by("internal/workloads/sync", "TestServices"),
 		"internal/workloads/sync/services.go", `left(string(host.UID)) // from`, `left(string(host.UID) + change) // from`},
 	{"what may be stored stays on the host", by("internal/workloads/clusterip", "TestTakenBack"),
-		"internal/workloads/clusterip/transaction.go", `err != nil || stored != nil && stored.UID == uid {`, `err != nil {`},
+		"internal/workloads/clusterip/transaction.go", `err != nil || stored != nil && stored.UID == uid {`, `err != nil || stored != nil && false {`},
 	{"an attempt that was not stored is taken back", by("internal/workloads/clusterip", "TestTriedAgain"),
 		"internal/workloads/clusterip/transaction.go", `	t.rollBack(ctx) // an attempt`, `	_ = 0 // an attempt`},
 	{"webhooks add nothing that a host must not get", by("internal/workloads/clusterip", "TestRefused"),

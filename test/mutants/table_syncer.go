@@ -69,7 +69,7 @@ var syncerTable = []mutant{
 	{"events of others' pods do not count for a tenant", by("internal/workloads/sync", "TestPlantedEvents"),
 		"internal/workloads/sync/hostevents.go", `	n, _, ok := s.hostCaches.ours(host)`, `	n, _, ok := sourceOf(host)`},
 	{"events of others' pods are not told", by("internal/workloads/sync", "TestPlantedEvents"),
-		"internal/workloads/sync/hostevents.go", `	of, _, ok := s.hostCaches.ours(found.(*corev1.Pod))`, `	of, _, ok := sourceOf(found.(*corev1.Pod))`},
+		"internal/workloads/sync/hostevents.go", `	of, _, ok := s.hostCaches.ours(host)`, `	of, _, ok := sourceOf(host)`},
 	{"what is seen before its namespace is looked at with it", by("internal/workloads/sync", "TestSeenBeforeItsNamespace"),
 		"internal/workloads/sync/many.go", `		return s.enqueueOnHost(i.name)`, ``},
 	{"handlers do no more than one event is worth", by("internal/workloads/sync", "TestHandlersAreShort"),

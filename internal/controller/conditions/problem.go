@@ -23,6 +23,7 @@ type Problem struct {
 	Again time.Duration
 }
 
+// Error implements error.
 func (p *Problem) Error() string { return p.Message }
 
 // Problemf returns a problem whose end is watched.

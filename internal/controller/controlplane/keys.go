@@ -106,7 +106,7 @@ func (r *Reconciler) ensureKeys(ctx context.Context, w *work) error {
 // one. It has no owner: it is needed again with the volume. What a cache remembers is not
 // enough to tell whether there are keys. What is made is recorded before, so that nobody's Secret
 // is taken for it. system proves it, nil if nothing does.
-func (r *Reconciler) once(ctx context.Context, w *work, system *pki.Authority, name string, make func() (map[string][]byte, error)) (map[string][]byte, error) {
+func (r *Reconciler) once(ctx context.Context, w *work, system *pki.Authority, name string, generate func() (map[string][]byte, error)) (map[string][]byte, error) {
 	secret := &corev1.Secret{}
 	found, err := r.readLive(ctx, w.cp, "Secret", name, secret)
 	switch {
@@ -118,7 +118,7 @@ func (r *Reconciler) once(ctx context.Context, w *work, system *pki.Authority, n
 		return nil, conditions.Problemf(v1alpha1.ReasonKeysMissing, "Secret %q is missing: restore it from a backup. Without one, delete the ControlPlane, "+
 			"which keeps its volume, and apply it again: new keys are made, and all kubeconfigs have to be handed out anew", name)
 	}
-	data, err := make()
+	data, err := generate()
 	if err != nil {
 		return nil, fmt.Errorf("making the keys of Secret %q: %w", name, err)
 	}

@@ -17,6 +17,7 @@ const (
 	maxPause = time.Minute
 )
 
+// ErrNoAnswer is why a control plane is not asked for a while: its servers did not answer.
 var ErrNoAnswer = errors.New("its servers have not answered lately")
 
 // breaker refuses requests for a while after one that has had no answer. Then one request finds

@@ -73,30 +73,48 @@ func (r *Ranges) count(ctx context.Context, n tenant.Name, namespace string, ran
 	if !n.IsSpace() {
 		return nil, fmt.Errorf("counting keys of %q: it is not a tenant with a space of its own", n)
 	}
+	all, err := r.below(ranges, string(n)+"/")
+	if err != nil {
+		return nil, err
+	}
+	if namespace != "" {
+		for i := range all {
+			all[i].from += namespace + "/"
+		}
+	}
+	if err := ask(ctx, all, countOnly, func(o *occupied, answer *clientv3.GetResponse) { o.keys = answer.Count }); err != nil {
+		return nil, fmt.Errorf("counting keys of tenant %q: %w", n, err)
+	}
+	return slices.DeleteFunc(all, func(o occupied) bool { return o.keys == 0 }), nil
+}
+
+// below returns what is below a key of each of the ranges, without the number of keys.
+func (r *Ranges) below(ranges []*etcdRange, key string) ([]occupied, error) {
 	all := make([]occupied, len(ranges))
 	for i, stored := range ranges {
 		client, err := r.Client(stored.transport)
 		if err != nil {
 			return nil, fmt.Errorf("connecting to the etcd of %s: %w", stored.resource, err)
 		}
-		key := stored.prefix + string(n) + "/"
-		all[i] = occupied{stored: stored, client: client, key: key, from: key}
-		if namespace != "" {
-			all[i].from += namespace + "/"
-		}
+		all[i] = occupied{stored: stored, client: client, key: stored.prefix + key, from: stored.prefix + key}
 	}
+	return all, nil
+}
+
+// ask reads many ranges by one operation, some of them in each transaction.
+func ask(ctx context.Context, all []occupied, op clientv3.Op, visit func(*occupied, *clientv3.GetResponse)) error {
 	for rest := all; len(rest) > 0; {
 		batch := rest[:min(maxRanges, sameClient(rest))]
 		rest = rest[len(batch):]
-		answers, err := getAll(ctx, batch, func(occupied) clientv3.Op { return countOnly })
+		answers, err := getAll(ctx, batch, func(occupied) clientv3.Op { return op })
 		if err != nil {
-			return nil, fmt.Errorf("counting keys of tenant %q: %w", n, err)
+			return err
 		}
-		for i := range batch {
-			batch[i].keys = answers[i].Count
+		for i, answer := range answers {
+			visit(&batch[i], answer)
 		}
 	}
-	return slices.DeleteFunc(all, func(o occupied) bool { return o.keys == 0 }), nil
+	return nil
 }
 
 // sameClient returns how many of the first ranges are in the same etcd.

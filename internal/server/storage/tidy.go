@@ -64,26 +64,17 @@ func (r *Ranges) endTidying(unused sets.Set[string]) {
 
 // empty returns those of the ranges in which etcd has no keys of any space.
 func (r *Ranges) empty(ctx context.Context, ranges []*etcdRange) (empty []*etcdRange, err error) {
-	all := make([]occupied, len(ranges))
-	for i, stored := range ranges {
-		client, err := r.Client(stored.transport)
-		if err != nil {
-			return nil, fmt.Errorf("connecting to the etcd of %s: %w", stored.resource, err)
-		}
-		all[i] = occupied{stored: stored, client: client, from: stored.prefix}
+	all, err := r.below(ranges, "")
+	if err != nil {
+		return nil, err
 	}
-	for rest := all; len(rest) > 0; {
-		batch := rest[:min(maxRanges, sameClient(rest))]
-		rest = rest[len(batch):]
-		answers, err := getAll(ctx, batch, func(occupied) clientv3.Op { return clientv3.OpGet("", clientv3.WithKeysOnly(), clientv3.WithLimit(1)) })
-		if err != nil {
-			return nil, fmt.Errorf("looking for custom resources: %w", err)
+	err = ask(ctx, all, clientv3.OpGet("", clientv3.WithKeysOnly(), clientv3.WithLimit(1)), func(o *occupied, answer *clientv3.GetResponse) {
+		if len(answer.Kvs) == 0 {
+			empty = append(empty, o.stored)
 		}
-		for i, answer := range answers {
-			if len(answer.Kvs) == 0 {
-				empty = append(empty, batch[i].stored)
-			}
-		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for custom resources: %w", err)
 	}
 	return empty, nil
 }

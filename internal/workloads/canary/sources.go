@@ -19,7 +19,7 @@ var ErrUnchecked = errors.New("the host cluster does not check in whose name pod
 // another pod's.
 const forgedNames = 3
 
-// What the one that listens says of the packets that have arrived, to everybody who connects.
+// The listener reports the packets that have arrived to everybody who connects.
 const (
 	receivedOwn byte = 1 << iota
 	receivedForged

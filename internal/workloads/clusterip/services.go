@@ -169,7 +169,7 @@ func (s *services) place(request context.Context, home names.Namespace, wanted *
 	var waits error
 	asked := false
 	err = wait.PollUntilContextTimeout(request, pause, s.patience, true, func(ctx context.Context) (bool, error) {
-		// What has been sent is waited for, for the time of one request: it may come to pass.
+		// Not ctx: a Create that has been sent may still succeed, so it has the time of one request.
 		created, err := s.host.Services(wanted.Namespace).Create(request, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 		lost = isLost(err)
 		switch {

@@ -75,7 +75,7 @@ func (s *services) hook(store *registry.Store) {
 		if err := s.create(ctx, n, t, obj.(*core.Service), dryrun.IsDryRun(options.DryRun)); err != nil {
 			return nil, err
 		}
-		return s.granting.BeginCreate(ctx, obj, &metav1.CreateOptions{DryRun: undecided})
+		return s.granting.BeginCreate(ctx, obj, &metav1.CreateOptions{DryRun: dryRun})
 	}
 	store.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, options *metav1.UpdateOptions) (registry.FinishFunc, error) {
 		n, err := tenant.SpaceFrom(ctx)
@@ -100,7 +100,7 @@ func (s *services) hook(store *registry.Store) {
 		if err := s.update(ctx, n, t, service, before.DeepCopy()); err != nil {
 			return nil, err
 		}
-		return s.granting.BeginUpdate(ctx, obj, old, &metav1.UpdateOptions{DryRun: undecided})
+		return s.granting.BeginUpdate(ctx, obj, old, &metav1.UpdateOptions{DryRun: dryRun})
 	}
 	store.AfterDelete = func(obj runtime.Object, options *metav1.DeleteOptions) {
 		if service, ok := obj.(*core.Service); ok && isPlaced(service) {
@@ -110,8 +110,8 @@ func (s *services) hook(store *registry.Store) {
 	}
 }
 
-// undecided has a Service look as in a dry run, until the host has decided: webhooks and policies are asked before.
-var undecided = []string{metav1.DryRunAll}
+// dryRun keeps the registry from allocating addresses: the host has to choose them, after webhooks and policies have been asked.
+var dryRun = []string{metav1.DryRunAll}
 
 // isPlaced reports whether a host has chosen the addresses of a Service.
 func isPlaced(service *core.Service) bool { return service.Annotations[names.HostUIDAnnotation] != "" }

@@ -48,7 +48,7 @@ type place struct {
 	owner names.Owner
 }
 
-// placeOf returns of which namespace of a space one of the host is, and whether it is of one.
+// placeOf returns the space's namespace that a host's namespace stands for, if any.
 func placeOf(namespace *corev1.Namespace) (place, bool) {
 	n, complete := names.Of(namespace.Labels, namespace.Annotations)
 	return place{n, names.OwnerOfNamespace(namespace.Labels)}, complete
@@ -59,7 +59,7 @@ func idOf(p place) tenantID { return tenantID{p.Installation, p.TenantUID, p.own
 // directory is what is known of the host, by which it is said whose an address is: what has the label of an installation.
 type directory struct {
 	pods, services, slices, namespaces cache.SharedIndexInformer
-	// changed is told when it may be known of an address whose it is.
+	// changed is signalled when an address may have become known.
 	changed signal.Broadcast
 }
 

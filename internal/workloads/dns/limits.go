@@ -15,14 +15,14 @@ const (
 	// window is the time in which questions of a tenant are counted.
 	window = 100 * time.Millisecond
 	// maxConnections is how many connections by TCP there are, and maxConnectionsOne how many of one tenant, or of all
-	// addresses together of which it is not known whose they are.
+	// unidentified clients together.
 	maxConnections    = 1024
 	maxConnectionsOne = 64
 	// writeTimeout is how long a client may take to read an answer by TCP.
 	writeTimeout = 2 * time.Second
 )
 
-// party is who shares a limit: a tenant or, if it is not known whose an address is, the address.
+// party is who shares a limit: a tenant or, if the client is not identified, its address.
 type party struct {
 	tenant  tenantID
 	address netip.Addr
@@ -35,7 +35,7 @@ func (s *server) partyOf(address netip.Addr) party {
 	return party{address: address}
 }
 
-// isUnknown reports whether it is not known whose an address is.
+// isUnknown reports whether the client is not identified.
 func (p party) isUnknown() bool { return p.address.IsValid() }
 
 // rates counts what each party asks within a window. Beyond its limit, questions are dropped before they are decoded, which
@@ -110,14 +110,14 @@ func (r reader) ReadTCP(conn net.Conn, timeout time.Duration) ([]byte, error) {
 	return m, nil
 }
 
-// listener accepts so many connections of each tenant, and as many of all addresses together of which it is not known whose
-// they are. When there are no more, the party with the most loses its oldest to one that has fewer.
+// listener accepts a number of connections of each tenant, and the same number of all unidentified clients together. When there are
+// none left, the party with the most loses its oldest to one with fewer.
 type listener struct {
 	net.Listener
 	server *server
 
 	mu sync.Mutex
-	// all is how many there are, and unknown how many of clients of which it is not known whose they are.
+	// all is how many there are, and unknown how many of unidentified clients.
 	all, unknown int
 	// open are those of each party, the oldest first.
 	open map[party][]*connection

@@ -111,7 +111,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestStrangers checks that all addresses together of which it is not known whose they are have as many connections as a
+// TestStrangers checks that all unidentified clients together have as many connections as a
 // tenant, that each of them gets some, and that connections are their tenant's as soon as it is known.
 func TestStrangers(t *testing.T) {
 	c := newClients(t, 0)

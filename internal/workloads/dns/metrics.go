@@ -17,7 +17,7 @@ const (
 	// kindOutside is what an upstream says, kindCached what one has said.
 	kindOutside = "outside"
 	kindCached  = "cached"
-	// kindUnknown is for clients of which it is not known whose they are, kindRejected for what nobody is answered, or by TCP alone.
+	// kindUnknown is for unidentified clients, kindRejected for questions that nobody is answered, or by TCP alone.
 	kindUnknown  = "unknown"
 	kindRejected = "rejected"
 	// kindBusy is that too many questions wait, or upstreams were asked too much, kindFailed that no upstream has answered.

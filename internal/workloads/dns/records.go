@@ -15,7 +15,7 @@ import (
 // schemaVersion is that of the specification of Kubernetes' DNS.
 const schemaVersion = "1.1.0"
 
-// What a record of a service says beside its port. The specification leaves it open.
+// Priority and weight of records of services. The specification leaves them open.
 const (
 	srvPriority = 0
 	srvWeight   = 100

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// defaultPatience is how long it may take until it is known of an address whose it is: a pod may ask before the host
-	// has told of its address, and before it has told that another one has it no longer.
+	// defaultPatience is how long a question waits until its client is identified: a pod may ask before the host has told of its
+	// address, and before it has told that another one has it no longer.
 	defaultPatience = 2 * time.Second
 	// maxWaiting is how many questions wait for that.
 	maxWaiting = 1024
@@ -43,7 +43,7 @@ type server struct {
 	ttl     uint32
 	forward *forwarder
 	rates   *rates
-	// patience is how long it may take until it is known of an address whose it is.
+	// patience is how long a question waits until its client is identified.
 	patience time.Duration
 	// waiting has the questions that wait for that, by their addresses.
 	waiting queue[netip.Addr]
@@ -54,8 +54,8 @@ type server struct {
 	strangers  strangers
 }
 
-// newProcessors returns turns at the processors, twice as many as there are, of which a tenant has a quarter: so it uses half of the
-// processors, or the only one.
+// newProcessors returns twice as many turns as there are CPUs. A tenant has at most a quarter of them, which is half of the CPUs, or the
+// only one.
 func newProcessors() *turns[tenantID] {
 	n := runtime.GOMAXPROCS(0)
 	return newTurns[tenantID](2*n, max(1, n/2), maxQueued)
@@ -107,7 +107,7 @@ func sizeOf(r *dns.Msg, tcp bool) int {
 	}
 }
 
-// reply returns the answer as it is sent, and of which kind it is.
+// reply returns the packed answer and its kind.
 func (s *server) reply(w dns.ResponseWriter, r *dns.Msg) ([]byte, string) {
 	m := new(dns.Msg)
 	m.SetReply(r)
@@ -170,7 +170,7 @@ func addressOf(remote net.Addr) (address netip.Addr, tcp bool) {
 	}
 }
 
-// whoAsks returns of which namespace of a space a client is. While that is not known it waits for a while.
+// whoAsks returns the space's namespace of a client. While it is not known yet, it waits.
 func (s *server) whoAsks(address netip.Addr) (place, bool) {
 	if n, ok := s.host.clientAt(address); ok {
 		return n, true
@@ -194,7 +194,7 @@ func (s *server) whoAsks(address netip.Addr) (place, bool) {
 	}
 }
 
-// answer puts what a tenant's pod is answered into a message, and returns it as it is sent, and of which kind it is. A
+// answer writes the answer for a tenant's pod into m, and returns it packed, with its kind. A
 // rate counts questions, and not what they cost: so tenants take turns at the processors, but not while upstreams are asked.
 func (s *server) answer(m, r *dns.Msg, of tenantID, tcp bool) (packed []byte, kind string) {
 	outside := ""

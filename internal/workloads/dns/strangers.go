@@ -40,7 +40,7 @@ func (s *strangers) note(address netip.Addr, isNode bool) {
 		why = "addresses of nodes ask: if pods of spaces have no answers, the network of the host hides their addresses (masquerade) on the way to Services, and it cannot be known which tenant asks. " +
 			"Have it leave the addresses of pods as they are"
 	}
-	klog.ErrorS(nil, "Questions are not answered, because it is not known whose they are", "why", why, "last", address, "questions", s.n, "ofNodes", s.nodes)
+	klog.ErrorS(nil, "Questions of unidentified clients are not answered", "why", why, "last", address, "questions", s.n, "ofNodes", s.nodes)
 	s.n, s.nodes, s.next = 0, 0, now.Add(tellStrangers)
 }
 

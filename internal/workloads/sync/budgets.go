@@ -39,7 +39,7 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	if budget.Status.ObservedGeneration != budget.Generation {
 		return nil // the space does not know yet how many are to be healthy
 	}
-	if there == nil && !s.room.has(place{budgetItem, home.Host()}, maxBudgets, s.hostCaches.budgets.GetIndexer(), home.Host()) {
+	if there == nil && !s.room.has(kindIn{budgetItem, home.Host()}, maxBudgets, s.hostCaches.budgets.GetIndexer(), home.Host()) {
 		return s.tellRefused(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
 	}
 	wanted := hostBudget(budget, home)
@@ -53,8 +53,8 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	return err
 }
 
-// hostBudget returns the budget of the host for one of a space: with the number of pods that are to be healthy there. The
-// host knows nothing of what makes the pods, by which it would find out how many there are to be.
+// hostBudget returns the host's budget: a number of healthy pods in place of a percentage, because the host does not have the workload
+// from which to count.
 func hostBudget(budget *policyv1.PodDisruptionBudget, home names.Namespace) *policyv1.PodDisruptionBudget {
 	host := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{

@@ -85,7 +85,7 @@ func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 	}
 	home, t, err := s.homeOf(tenant.Flat(claim.Namespace))
 	if err != nil {
-		return fmt.Errorf("finding the place of a claim: %w", err)
+		return err
 	}
 	_, err = s.ensureNamespace(ctx, home, t)
 	if errors.As(err, new(errManyNamespaces)) || errors.As(err, new(errNamespace)) {
@@ -293,7 +293,7 @@ func (s *syncer) lostClaim(ctx context.Context, claim *corev1.PersistentVolumeCl
 func (s *syncer) isClaimOnHost(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	home, _, err := s.homeOf(tenant.Flat(claim.Namespace))
 	if err != nil {
-		return false, fmt.Errorf("finding the place of a claim: %w", err)
+		return false, err
 	}
 	return isOnHost(ctx, s.host.CoreV1().PersistentVolumeClaims(home.Host()), "claim", claim, home)
 }

@@ -42,8 +42,7 @@ type copiesIn struct {
 	// absent are sources that pods name and that were not there, and when that was.
 	absent map[reference]time.Time
 	tokens tokenSecrets
-	// asked are items that have found them locked: they are looked at when whoever has locked them has done. The lock is that of
-	// copies.
+	// asked are items that found the lock taken. They are queued when it is released. Guarded by copies.mu.
 	asked map[item]bool
 }
 

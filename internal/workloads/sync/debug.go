@@ -72,7 +72,7 @@ func (s *syncer) addDebuggers(ctx context.Context, pod, host, wanted *corev1.Pod
 func (s *syncer) prepareDebuggers(ctx context.Context, pod, wanted *corev1.Pod) (why string, waits bool, err error) {
 	home, t, err := s.homeOf(tenant.Flat(pod.Namespace))
 	if err != nil {
-		return "", false, fmt.Errorf("finding the place of a pod: %w", err)
+		return "", false, err
 	}
 	if errs := rulesOf(t).Check(&pod.ObjectMeta, &pod.Spec, field.NewPath("spec")); len(errs) > 0 {
 		return errs.ToAggregate().Error(), false, nil

@@ -85,11 +85,11 @@ func (d *dnsService) addresses() []string {
 
 // known returns the addresses of the Service, none if it is not there.
 func (d *dnsService) known() []string {
-	found, ok, err := d.informer.GetIndexer().GetByKey(d.key)
-	if err != nil || !ok {
+	found, err := keyed[corev1.Service](d.informer, d.key)
+	if err != nil || found == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(found.(*corev1.Service).Spec.ClusterIPs), func(address string) bool {
+	return slices.DeleteFunc(slices.Clone(found.Spec.ClusterIPs), func(address string) bool {
 		return address == corev1.ClusterIPNone || address == ""
 	})
 }

@@ -25,8 +25,7 @@ const (
 	orphanWindow = 10 * time.Minute
 )
 
-// guard stops what would delete too much: who reads an old backup, another etcd or another host finds
-// most objects without what they are made of.
+// guard stops mass deletion. After an old backup is restored, or with another etcd or host, most objects seem to have no counterpart.
 type guard struct {
 	clock clock.PassiveClock
 	// limit is how many may go in any case, and share which part of all.

@@ -159,9 +159,9 @@ func (h *hostCaches) ours(host metav1.Object) (n names.Namespace, name string, o
 	return n, name, ok && of == n
 }
 
-// sourceOf returns the object of a space that a host's pod, Service or claim is made of, by its marks, and whether they
-// are those of a namespace of the name of the one that it is in. That is for what has been read or made in a namespace of the owner,
-// and for having something looked at: whoever makes another namespace of the name can say the same.
+// sourceOf reads the marks of an object of the host: of which object of a space it is the copy, and whether they fit the name of its
+// namespace. It is for what was read or made in a namespace of the owner, or only to queue something: others can write the same marks
+// in another namespace of that name.
 func sourceOf(host metav1.Object) (n names.Namespace, name string, ok bool) {
 	n, complete := names.Of(host.GetLabels(), host.GetAnnotations())
 	name = host.GetAnnotations()[names.NameAnnotation]

@@ -51,11 +51,10 @@ func (s *syncer) watchEvents(ctx context.Context) {
 // eventSeen has an event looked at if it is about a pod of a space.
 func (s *syncer) eventSeen(event *corev1.Event) {
 	about := event.InvolvedObject
-	found, exists, err := s.hostCaches.pods.GetIndexer().GetByKey(about.Namespace + "/" + about.Name)
-	if err != nil || !exists {
+	host, err := keyed[corev1.Pod](s.hostCaches.pods, about.Namespace+"/"+about.Name)
+	if err != nil || host == nil {
 		return
 	}
-	host := found.(*corev1.Pod)
 	n, _, ok := s.hostCaches.ours(host)
 	if !ok || host.UID != about.UID || !s.events.allow(n.Tenant) {
 		return
@@ -72,12 +71,12 @@ func (s *syncer) syncEvent(ctx context.Context, i item) error {
 		return nil
 	}
 	pod, err := s.pods.Pods(i.namespace.String()).Get(event.InvolvedObject.Name)
-	found, exists, indexErr := s.hostCaches.pods.GetIndexer().GetByKey(event.InvolvedObject.Namespace + "/" + event.InvolvedObject.Name)
-	if err != nil || indexErr != nil || !exists || uidOf(found.(*corev1.Pod)) != pod.UID {
+	host, indexErr := keyed[corev1.Pod](s.hostCaches.pods, event.InvolvedObject.Namespace+"/"+event.InvolvedObject.Name)
+	if err != nil || indexErr != nil || host == nil || uidOf(host) != pod.UID {
 		s.events.done(i, event)
 		return nil //nolint:nilerr // the pod is gone
 	}
-	of, _, ok := s.hostCaches.ours(found.(*corev1.Pod))
+	of, _, ok := s.hostCaches.ours(host)
 	if !ok {
 		s.events.done(i, event)
 		return nil

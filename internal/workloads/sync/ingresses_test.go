@@ -378,7 +378,7 @@ func TestHandlersAreShort(t *testing.T) {
 		"a class":                        func() { w.classChanged(atOnce) },
 		"a Tenant":                       func() { w.tenantUpdated(tenantWith(v1alpha1.Workloads{}), tenantWith(hasNames)) },
 	} {
-		w.room.full.Insert(place{policyItem, home.Host()}, place{budgetItem, home.Host()}, roomOfIngresses("acme"))
+		w.room.full.Insert(kindIn{policyItem, home.Host()}, kindIn{budgetItem, home.Host()}, roomOfIngresses("acme"))
 		happens()
 		if n := w.queue.Len(); n == 0 || n > 2 {
 			t.Errorf("%s: %d are looked at by the handler", name, n)

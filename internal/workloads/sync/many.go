@@ -74,10 +74,10 @@ func (s *syncer) enqueueOnHost(namespace string) error {
 
 // enqueueRefused has what had no room on the host looked at, if an object has gone there since.
 func (s *syncer) enqueueRefused(i item) error {
-	if s.room.freed(place{policyItem, i.name}) {
+	if s.room.freed(kindIn{policyItem, i.name}) {
 		s.enqueuePolicies(i.namespace)
 	}
-	if s.room.freed(place{budgetItem, i.name}) {
+	if s.room.freed(kindIn{budgetItem, i.name}) {
 		s.enqueueBudgets(i.namespace)
 	}
 	if !s.room.freed(roomOfIngresses(i.tenant)) {

@@ -43,15 +43,12 @@ var errNoHome = errors.New("there is no such namespace")
 func (s *syncer) homeOf(flat tenant.Flat) (names.Namespace, *v1alpha1.Tenant, error) {
 	n, name := flat.Split()
 	t, err := s.tenantNamed(n)
-	if err != nil {
-		return names.Namespace{}, nil, err
+	namespace, namespaceErr := orNil(s.namespaces.Get(flat.String()))
+	if err = errors.Join(err, namespaceErr); err == nil && (namespace == nil || t == nil) {
+		err = errNoHome
 	}
-	namespace, err := orNil(s.namespaces.Get(flat.String()))
 	if err != nil {
-		return names.Namespace{}, nil, err
-	}
-	if namespace == nil || t == nil {
-		return names.Namespace{}, nil, errNoHome
+		return names.Namespace{}, nil, fmt.Errorf("finding where %q is on the host: %w", flat, err)
 	}
 	return names.Namespace{Installation: s.installation, Tenant: n, TenantUID: t.UID, Name: name, UID: namespace.UID, Salt: namespace.Annotations[names.SaltAnnotation]}, t, nil
 }
@@ -96,7 +93,7 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 	return found.UID, s.ensureGuards(ctx, home)
 }
 
-// errNamespace is that the host's namespace of a space's is not there, and what the space is told of that.
+// errNamespace says why the host has no namespace for one of a space. The space sees it.
 type errNamespace string
 
 // Error implements error.
@@ -110,9 +107,9 @@ func namespaceError(err error, home names.Namespace) error {
 	return errNamespace("the host cluster does not take its namespace: " + strings.ReplaceAll(err.Error(), home.Host(), home.Name))
 }
 
-// giveAnotherName has a namespace of a space be another one on the host, where somebody else has the name of its own: whoever may make
-// namespaces there, such as the syncer of another owner, may have read the name while there was one. If it has begun there, that one
-// may be its own, and marks have been taken away.
+// giveAnotherName picks another name on the host if somebody else has taken the usual one: who may create namespaces there, such as the
+// syncer of another owner, may have read the name while it existed. If pods or claims have been there, the namespace may be the right
+// one without its marks.
 func (s *syncer) giveAnotherName(ctx context.Context, home names.Namespace) error {
 	if begun, err := s.hasBegun(home); err != nil || begun {
 		return errors.Join(err, errNamespace("somebody else has the name of its namespace on the host cluster, in which it has pods or claims; whoever administers the host is to remove that namespace, or to give it back its labels and annotations"))
@@ -207,7 +204,7 @@ func (s *syncer) syncWanted(ctx context.Context, i item) error {
 	}
 	home, t, err := s.homeOf(i.namespace)
 	if err != nil {
-		return fmt.Errorf("finding the place of a namespace: %w", err)
+		return err
 	}
 	_, err = s.ensureNamespace(ctx, home, t)
 	return err

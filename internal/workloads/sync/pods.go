@@ -66,7 +66,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	}
 	home, t, err := s.homeOf(tenant.Flat(pod.Namespace))
 	if err != nil {
-		return fmt.Errorf("finding the place of a pod: %w", err)
+		return err
 	}
 	if pod.Spec.NodeName != "" {
 		return s.lost(ctx, pod, home)
@@ -100,17 +100,16 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if s.release(r); !may {
 		return nil
 	}
-	err = s.make(ctx, pod, home, t, writesOfPod*s.storedSize(pod, wanted))
+	err = s.createOnHost(ctx, pod, home, t, writesOfPod*s.storedSize(pod, wanted))
 	if err != nil {
 		s.release(s.scheduling.leave(itemOf(podItem, pod)))
 	}
 	return err
 }
 
-// make makes the host's pod, with what it needs there. While that waits for others' copies it keeps its turn: no more pods
-// look at these again and again than may be made at once. So it does while it waits for its bytes, which are how many the host will
-// store of it.
-func (s *syncer) make(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant, bytes int) error {
+// createOnHost creates the host's pod and what it needs. A pod that waits for copies or for its bytes, which are what the host will
+// store, keeps its turn: no more pods ask again than may be created at once.
+func (s *syncer) createOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant, bytes int) error {
 	hostUID, err := s.ensureNamespace(ctx, home, t)
 	if errors.As(err, new(errManyNamespaces)) || errors.As(err, new(errNamespace)) {
 		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone, or come
@@ -311,7 +310,7 @@ func (s *syncer) letGo(ctx context.Context, pod *corev1.Pod) error {
 	}
 	home, _, err := s.homeOf(tenant.Flat(pod.Namespace))
 	if err != nil {
-		return fmt.Errorf("finding the place of a pod: %w", err)
+		return err
 	}
 	if there, err := s.isPodOnHost(ctx, pod, home); err != nil || there {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
-// syncPolicy makes the host's policy for one of a space what that asks for. The labels of pods follow when it is
-// written: a pod that has just become governed is open until then, and not closed by a policy that is not there yet.
+// syncPolicy writes the host's policy first and the labels of pods after it: a newly governed pod is open for that time, and not closed
+// by a policy that is not there yet.
 func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 	policy, err := orNil(s.policies.NetworkPolicies(i.namespace.String()).Get(i.name))
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 // hasRoom returns an error if a namespace of the host has as many policies as it may have, and not this one.
 func (s *syncer) hasRoom(home names.Namespace, name string) error {
 	there, err := s.hostCaches.policy(home.Host(), name)
-	if err != nil || there != nil || s.room.has(place{policyItem, home.Host()}, network.MaxPolicies+len(network.Names), s.hostCaches.policies.GetIndexer(), home.Host()) {
+	if err != nil || there != nil || s.room.has(kindIn{policyItem, home.Host()}, network.MaxPolicies+len(network.Names), s.hostCaches.policies.GetIndexer(), home.Host()) {
 		return err
 	}
 	return fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)

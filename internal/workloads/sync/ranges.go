@@ -27,8 +27,7 @@ const (
 	maxSeenNetworks = 64
 )
 
-// errOutside is that pods of the host have addresses that are no cluster's as far as anybody has told. What it says is
-// for all spaces.
+// errOutside says that pods of the host have addresses outside all known cluster ranges. All spaces are told.
 type errOutside string
 
 // Error implements error.
@@ -137,13 +136,13 @@ func outside(ranges network.Ranges, host *corev1.Pod) []netip.Addr {
 	return slices.DeleteFunc(addressesOf(host), ranges.Contains)
 }
 
-// seeNetworks takes the networks for inside in which pods of spaces have addresses that nobody has told. They stay so:
-// another pod may have such an address tomorrow. The ranges are locked.
+// seeNetworks adds to what is inside the networks of pods' addresses that no reported range contains. They stay: tomorrow another pod
+// may have such an address. The caller holds the lock.
 func (s *syncer) seeNetworks(ctx context.Context, reported network.Ranges) {
 	for _, obj := range s.hostCaches.pods.GetIndexer().List() {
 		host := obj.(*corev1.Pod)
 		if _, _, ok := s.hostCaches.ours(host); !ok {
-			continue // somebody else's, or a canary, by which it is noticed that the host has not told
+			continue // somebody else's, or a canary, which is to show that a range is missing
 		}
 		for _, address := range outside(reported, host) {
 			around := network.Around(address)
@@ -151,14 +150,14 @@ func (s *syncer) seeNetworks(ctx context.Context, reported network.Ranges) {
 				continue
 			}
 			s.seenNetworks = append(s.seenNetworks, around)
-			klog.FromContext(ctx).Error(nil, s.wayOut("A pod on the host cluster has an address that nobody has told; its network is not outside from now on. Name all ranges of pods with --network-isolation-cluster-cidrs"),
+			klog.FromContext(ctx).Error(nil, s.wayOut("A pod on the host cluster has an address outside all known ranges; its network counts as inside from now on. Name all ranges of pods with --network-isolation-cluster-cidrs"),
 				"pod", klog.KObj(host), "address", address, "network", around)
 		}
 	}
 }
 
-// allInside returns an error if the canaries have an address that nobody has told, or more pods of spaces have than
-// networks can be seen.
+// allInside returns an error if a canary's address is outside all known ranges, or if pods have addresses in more networks than
+// maxSeenNetworks.
 func (s *syncer) allInside(canaries ...*corev1.Pod) error {
 	s.rangesMu.RLock()
 	defer s.rangesMu.RUnlock()
@@ -172,7 +171,7 @@ func (s *syncer) allInside(canaries ...*corev1.Pod) error {
 		if _, _, ok := s.hostCaches.ours(host); !ok || len(outside(s.ranges, host)) == 0 {
 			continue
 		}
-		return s.errOutside(fmt.Sprintf("pods of the host cluster have addresses in more than %d networks that nobody has told", maxSeenNetworks))
+		return s.errOutside(fmt.Sprintf("pods of the host cluster have addresses in more than %d networks outside all known ranges", maxSeenNetworks))
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func TestSeesAddresses(t *testing.T) {
 	}
 }
 
-// TestCanaryOutside checks that no pod begins if a canary has an address that nobody has told, although a pod of a space
+// TestCanaryOutside checks that no pod begins if a canary has an address outside all known ranges, although a pod of a space
 // has been seen beside it.
 func TestCanaryOutside(t *testing.T) {
 	canary := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "listener", Namespace: "tn-canaries"}}

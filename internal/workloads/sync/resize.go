@@ -51,7 +51,7 @@ func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 		return nil
 	}
 	if has != "" {
-		// Whoever comes later would take it for what the host has, if all of this has not been done.
+		// If this stops halfway, the annotation must not claim resources that the host's pod does not have.
 		if err := s.noteResources(ctx, host, ""); err != nil {
 			return err
 		}

@@ -12,23 +12,24 @@ import (
 // room bounds how many objects of a kind there are in a namespace of the host, or of a tenant.
 type room struct {
 	mu sync.Mutex
-	// full are the places in which there was no room for one more object.
-	full sets.Set[place]
+	// full are those in which there was no room for one more object.
+	full sets.Set[kindIn]
 }
 
-// place is where the objects of a kind are counted: a namespace of the host, or all those of a tenant.
-type place struct {
+// kindIn is a kind of objects, and where they are counted: in a namespace of the host, or in all those of a tenant.
+type kindIn struct {
 	kind kind
 	name string
 }
 
 // roomOfIngresses is where the Ingresses of a tenant are counted.
-func roomOfIngresses(n tenant.Name) place { return place{ingressItem, n.String()} }
+func roomOfIngresses(n tenant.Name) kindIn { return kindIn{ingressItem, n.String()} }
 
-func newRoom() *room { return &room{full: sets.New[place]()} }
+func newRoom() *room { return &room{full: sets.New[kindIn]()} }
 
-// has reports whether there is room for one more object, where there are at most so many in some namespaces. If not, what is refused is to be looked at again when freed says so.
-func (r *room) has(at place, most int, objects cache.Indexer, namespaces ...string) bool {
+// has reports whether there is room for one more object, where there are at most so many in some namespaces. If not, what is refused is
+// to be looked at again when freed says so.
+func (r *room) has(at kindIn, most int, objects cache.Indexer, namespaces ...string) bool {
 	if count(objects, namespaces...) < most {
 		return true
 	}
@@ -39,7 +40,7 @@ func (r *room) has(at place, most int, objects cache.Indexer, namespaces ...stri
 }
 
 // freed notes that an object has gone, and reports whether another one was refused before.
-func (r *room) freed(at place) bool {
+func (r *room) freed(at kindIn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was := r.full.Has(at)

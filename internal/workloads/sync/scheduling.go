@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	// maxUnscheduled is how many pods of a tenant wait for the host's scheduler at once. It takes pods in the order in which
-	// they were made, so whoever comes later waits for all that others have there. Chosen: the scheduler of a small host places more in
-	// a second.
+	// maxUnscheduled is how many pods of a tenant wait for the host's scheduler at once. It takes pods in order of creation,
+	// so each waits for all older ones of all tenants. Chosen: the scheduler of a small host places more in a second.
 	maxUnscheduled = 10
 	// schedulerPatience is after which time pods do not count if the scheduler looks at none: there may be no scheduler. Chosen: a
 	// scheduler that works looks at some in each second.

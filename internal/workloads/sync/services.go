@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,7 +64,7 @@ func (s *syncer) syncService(ctx context.Context, i item) error {
 func (s *syncer) placeService(ctx context.Context, i item, service *corev1.Service) error {
 	home, t, err := s.homeOf(tenant.Flat(service.Namespace))
 	if err != nil {
-		return fmt.Errorf("finding the place of a Service: %w", err)
+		return err
 	}
 	rules := rulesOf(t)
 	if errs := rules.CheckService(service); len(errs) > 0 {
@@ -100,7 +99,7 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 	of, _, _ := sourceOf(host)
 	_, t, err := s.homeOf(of.Flat())
 	if err != nil {
-		return fmt.Errorf("finding the place of a Service: %w", err)
+		return err
 	}
 	rules := rulesOf(t)
 	wanted := rules.Service(service, of)
@@ -124,7 +123,7 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 		return nil
 	}
 	s.making.forget(string(host.UID))
-	// What there is on the host stays.
+	// The host's Service keeps what it has.
 	rules.LoadBalancers = rules.LoadBalancers || host.Spec.Type == corev1.ServiceTypeLoadBalancer
 	rules.NodePorts = rules.NodePorts || slices.ContainsFunc(host.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort != 0 })
 	if errs := rules.CheckService(service); len(errs) > 0 {
@@ -259,7 +258,7 @@ type patcher[T any] interface {
 
 // patchStatus changes the status of one object of a space, if it is there, and of no other one of its name.
 func patchStatus[T metav1.Object](ctx context.Context, client patcher[T], of T, status map[string]any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": of.GetUID()}, "status": status})
+	patch, err := patchFor(of.GetUID(), map[string]any{"status": status})
 	if err != nil {
 		return err
 	}

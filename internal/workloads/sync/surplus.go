@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// fewSurplus is how many of its pods may run on the host, however few a tenant has, that its space counts no more.
+// fewSurplus is how many uncounted pods, gone in the space and still running on the host, a tenant may always have.
 const fewSurplus = 10
 
 // errSurplus is that too many pods of a tenant have not ended on the host.

@@ -21,7 +21,7 @@ const (
 	// keysAnnotation has the keys of the labels and annotations that were last written, so that those which
 	// the host's own components add stay.
 	keysAnnotation = names.KeysAnnotation
-	// ofChange is what is told to be refused of what can be changed.
+	// ofChange is what events name when the host refuses a change.
 	ofChange = "labels, images and tolerations"
 )
 

@@ -26,26 +26,25 @@ const (
 	// there may be before that holds. They are some 40 MB in the five minutes after which a host's etcd forgets them.
 	changedBytes  = 128 << 10
 	changedAtOnce = 4 << 20
-	// resizesPerSecond and resizesAtOnce are that of resizes of pods and claims, each of which a kubelet, or a provisioner, has much to
-	// do for.
+	// resizesPerSecond and resizesAtOnce are the same for resizes of pods and claims, each of which is work for a kubelet or a provisioner.
 	resizesPerSecond = 2
 	resizesAtOnce    = 64
 	// maxDebt is for how long a write waits at most before it is counted anew, if its namespace has its part of the rate. Each other one
 	// has less than that before it, so that with 200 of them a write waits for half an hour at most.
 	maxDebt = 5 * time.Minute
-	// copiedBytes and copiedAtOnce are that of copies of ConfigMaps and Secrets.
+	// copiedBytes and copiedAtOnce are the same for copies of ConfigMaps and Secrets.
 	copiedBytes  = 128 << 10
 	copiedAtOnce = 16 << 20
 	// leastCopy is as how many bytes a copy, or a small object, counts at least.
 	leastCopy = 4 << 10
-	// createdBytes and createdAtOnce are that of pods that are made: at once a thousand pods of 10 kB, with all that is written of them,
+	// createdBytes and createdAtOnce are the same for pods that are made: at once a thousand pods of 10 kB, with all that is written of them,
 	// and nine of these in a second after that, which are some 220 MB in the five minutes.
 	createdBytes  = 512 << 10
 	createdAtOnce = 64 << 20
 	// writesOfPod is how often a host stores a pod that is made: itself, its node, some statuses, its end.
 	writesOfPod = 6
-	// smallBytes and smallAtOnce are that of what is small: policies, claims, Services, budgets, and namespaces with their labels. At once
-	// they are all policies that a namespace may have, of usual ones of 4 KiB, five times. Each of them goes to all nodes, too.
+	// smallBytes and smallAtOnce are the same for policies, claims, Services, budgets, and namespaces with their labels, which go to all
+	// nodes, too. The burst is all policies that a namespace may have, at 4 KiB each, five times.
 	smallBytes  = 128 << 10
 	smallAtOnce = 4 << 20
 	// writesOfClaim is how often a host stores a claim that is made: itself, what its provisioner notes, its volume, two statuses.

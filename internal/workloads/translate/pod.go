@@ -57,7 +57,7 @@ func (o Options) Pod(pod *corev1.Pod, home Home) *corev1.Pod {
 	spec := pod.Spec.DeepCopy()
 	host := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: home.Host(), Labels: labels(pod.Labels, home)}}
 	if metav1.GetControllerOf(pod) != nil {
-		// Whoever drains a node leaves pods without a controller, because nobody makes them again.
+		// Draining a node leaves pods without a controller there, because nobody makes them again.
 		host.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: "v1", Kind: "Namespace", Name: home.Host(), UID: home.HostUID, Controller: new(true),
 		}}
@@ -167,7 +167,7 @@ func dropNetRaw(c *corev1.Container) {
 		plain := strings.TrimPrefix(strings.ToUpper(string(wanted)), "CAP_")
 		return plain == string(netRaw) || plain == string(allOfThem)
 	}
-	// What runs containers knows no other way to write what is dropped, and drops nothing then.
+	// Container runtimes know no other spelling of what is dropped, and drop nothing for one.
 	dropped := func(is corev1.Capability) bool { return is == netRaw || is == allOfThem }
 	capabilities := c.SecurityContext.Capabilities
 	if !slices.ContainsFunc(capabilities.Add, asked) && !slices.ContainsFunc(capabilities.Drop, dropped) {

@@ -107,7 +107,7 @@ func plainState(s *corev1.ContainerState, plain func(string) string) {
 	if s.Waiting != nil {
 		s.Waiting.Message = plain(s.Waiting.Message)
 	}
-	// What the container itself has written when it ended is in the message, too.
+	// The message also has what the container itself wrote when it ended.
 	if s.Terminated != nil {
 		s.Terminated.Message = plain(s.Terminated.Message)
 	}
