@@ -62,7 +62,7 @@ func TestGuardOfTenants(t *testing.T) {
 		"few of each":   {map[tenant.Name]int{"acme": 25, "globex": 25}, 50, []tenant.Name{"acme", "globex"}, nil},
 		"many of one":   {map[tenant.Name]int{"acme": 1000, "globex": 2}, 1200, []tenant.Name{"globex", "initech"}, []tenant.Name{"acme"}},
 		"an old backup": {map[tenant.Name]int{"acme": 30, "globex": 30, "initech": 3}, 100, nil, []tenant.Name{"acme", "globex", "initech", "hooli"}},
-		"the only one":  {map[tenant.Name]int{"acme": 40}, 40, []tenant.Name{"hooli"}, []tenant.Name{"acme"}},
+		"the only one":  {map[tenant.Name]int{"acme": 60}, 60, []tenant.Name{"hooli"}, []tenant.Name{"acme"}},
 		"two of many": {
 			map[tenant.Name]int{"acme": 200, "acme2": 200, "globex": 1, "initech": 0, "hooli": 0}, 450, []tenant.Name{"globex", "initech", "hooli"}, []tenant.Name{"acme", "acme2"},
 		},
