@@ -62,6 +62,7 @@ const (
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Degraded")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')",message="metadata.name is also that of a Service and the beginning of other names: at most 40 lower case letters, digits and '-', beginning with a letter and not ending with '-'"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.matches('-(manager|members|syncer)$')",message="metadata.name must not end with '-manager', '-members' or '-syncer': the parts of another ControlPlane are called so"
 // +k8s:openapi-gen=false
 type ControlPlane struct {
 	metav1.TypeMeta   `json:",inline"`

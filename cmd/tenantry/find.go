@@ -87,6 +87,9 @@ func (o findFlags) run(ctx context.Context, query string, out, messages io.Write
 	if o.limit < 0 {
 		return fmt.Errorf("--limit is %d, and must not be negative", o.limit)
 	}
+	if o.minRevision < 0 {
+		return fmt.Errorf("--min-revision is %d, and must not be negative", o.minRevision)
+	}
 	client, err := o.client()
 	if err != nil {
 		return err
@@ -158,12 +161,17 @@ func (o findFlags) find(ctx context.Context, client kubernetes.Interface, query 
 // searched returns an answer, or what the server says instead: Raw alone would leave out the message of a Status.
 func searched(result rest.Result) ([]byte, error) {
 	switch err := result.Error(); {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && !isOfTenant(err):
 		return nil, fmt.Errorf("%w; does the server run with --search?", err)
 	case err != nil:
 		return nil, err
 	}
 	return result.Raw()
+}
+
+func isOfTenant(err error) bool {
+	status, is := errors.AsType[*apierrors.StatusError](err)
+	return is && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "tenants"
 }
 
 // shows are the forms of an answer, by the name that --output has for them.

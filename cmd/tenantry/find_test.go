@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -26,13 +27,16 @@ func TestSearched(t *testing.T) {
 	}))
 	defer server.Close()
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+	const hint = "run with --search"
 	for want, err := range map[string]error{
 		"q: it has no value":               apierrors.NewBadRequest("q: it has no value"),
-		"run with --search":                apierrors.NewNotFound(schema.GroupResource{Resource: "search"}, ""),
+		`tenants "nobody" not found`:       apierrors.NewNotFound(schema.GroupResource{Resource: "tenants"}, "nobody"),
+		hint:                               apierrors.NewNotFound(schema.GroupResource{Resource: "search"}, ""),
 		"the space is suspended: not paid": apierrors.NewForbidden(schema.GroupResource{Resource: "tenants"}, "acme", errString("the space is suspended: not paid")),
 	} {
 		answer = err
-		if _, err := searched(client.CoreV1().RESTClient().Get().AbsPath("/search").Do(t.Context())); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := searched(client.CoreV1().RESTClient().Get().AbsPath("/search").Do(t.Context())); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), hint) != (want == hint) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -56,6 +60,15 @@ func TestLimit(t *testing.T) {
 	}
 	if !strings.Contains(messages.String(), "only the first 1 objects are shown") {
 		t.Errorf("out %q, messages %q", out.String(), messages.String())
+	}
+}
+
+// TestNegative checks that flags that mean nothing are refused.
+func TestNegative(t *testing.T) {
+	for want, o := range map[string]findFlags{"--limit is -1": {limit: -1}, "--min-revision is -1": {minRevision: -1}} {
+		if err := o.run(t.Context(), "a", io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }
 

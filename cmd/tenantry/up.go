@@ -103,7 +103,7 @@ func (u *up) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&u.TLSNames, "tls-san", nil,
 		"Further host name or IP address by which clients reach the API server, for its certificate. Can be repeated.")
 	fs.StringVar(&u.EtcdListenClientURL, "etcd-listen-client-url", "",
-		"Address at which etcd listens for other clients, http://IP:PORT or unix:///PATH, without authentication. None by default.")
+		"Address at which etcd listens for other clients of this machine, http://IP:PORT with a loopback address or unix:///PATH, without authentication. None by default.")
 	fs.Int64Var(&u.EtcdQuotaBackendBytes, "etcd-quota-backend-bytes", etcd.DefaultQuotaBackendBytes,
 		fmt.Sprintf("Size of etcd's database, in bytes, from which on only deletions are written, until less is in use. "+
 			"At least %d; 0 is the default, a negative number no quota.", etcd.MinQuotaBackendBytes))

@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
@@ -56,7 +57,7 @@ type Options struct {
 	// which the caller ensures.
 	Dir string
 	// ListenClientURL, if not empty, is an additional address for etcd clients:
-	// http://HOST:PORT or unix:///PATH. There is no authentication on it.
+	// http://IP:PORT with a loopback address, or unix:///PATH. There is no authentication on it.
 	ListenClientURL string
 	// QuotaBackendBytes is the size of the database, in bytes, beyond which etcd only
 	// deletes. 0 is DefaultQuotaBackendBytes, less is no quota.
@@ -100,6 +101,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	go s.run(config, started)
 	select {
 	case err = <-started:
+		if errors.Is(err, walpb.ErrCRCMismatch) {
+			err = damaged(err)
+		}
 		if err != nil {
 			return nil, failure(o.Dir, err)
 		}
@@ -180,6 +184,8 @@ func parseListenURL(s string) (*url.URL, error) {
 		return u, nil
 	case u.Scheme != "http" || u.Path != "" || net.ParseIP(u.Hostname()) == nil || u.Port() == "":
 		return nil, fmt.Errorf("invalid etcd listen URL %q: want http://IP:PORT or unix:///PATH", s)
+	case !net.ParseIP(u.Hostname()).IsLoopback():
+		return nil, fmt.Errorf("invalid etcd listen URL %q: it asks nobody who they are, so that whoever reaches it has all secrets; want a loopback address, or unix:///PATH", s)
 	}
 	return u, nil
 }

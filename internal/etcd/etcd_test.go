@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -143,6 +144,8 @@ func TestStartRefuses(t *testing.T) {
 		"no URL":     {"127.0.0.1:2379", "invalid etcd listen URL"},
 		"host name":  {"http://localhost:2379", "want http://IP:PORT"},
 		"no port":    {"http://127.0.0.1", "want http://IP:PORT"},
+		"everywhere": {"http://0.0.0.0:2379", "want a loopback address"},
+		"outside":    {"http://192.0.2.1:2379", "want a loopback address"},
 		"https":      {"https://127.0.0.1:2379", "want http://IP:PORT"},
 		"taken port": {"http://" + taken.Addr().String(), "address already in use"},
 	} {
@@ -188,6 +191,17 @@ func TestStartUnusableDirectory(t *testing.T) {
 			return err
 		},
 		"log is lost": func(dir string) error { return os.RemoveAll(filepath.Join(dir, "member/wal")) },
+		"log is changed": func(dir string) error {
+			logs, err := filepath.Glob(filepath.Join(dir, "member/wal/*.wal"))
+			if err != nil || len(logs) == 0 {
+				return err
+			}
+			content, err := os.ReadFile(logs[0])
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(logs[0], bytes.Replace(content, []byte("xxxx"), []byte("yyyy"), 1), 0o600)
+		},
 		"log is junk": func(dir string) error {
 			logs, err := filepath.Glob(filepath.Join(dir, "member/wal/*.wal"))
 			if err != nil || len(logs) == 0 {
@@ -211,6 +225,9 @@ func TestStartUnusableDirectory(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got error %v, want one line that names the directory", err)
+			}
+			if told := strings.Contains(err.Error(), "may be damaged: restore a copy"); told != (name != "directory is a file") {
+				t.Errorf("got error %v", err)
 			}
 		})
 	}

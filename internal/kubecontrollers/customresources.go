@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -24,6 +26,9 @@ import (
 // tells of one space only, and a namespace must not go before all that is in it.
 type customResources struct {
 	definitions cache.SharedIndexInformer
+	// ofSpaces are those that no system space has, as addNamespaced has last found them: that may have another
+	// resource of the name, which cannot be deleted.
+	ofSpaces atomic.Pointer[sets.Set[schema.GroupVersionResource]]
 }
 
 func newCustomResources(config *rest.Config) (*customResources, error) {
@@ -63,7 +68,8 @@ var errDefinitionsUnknown = errors.New("the definitions of custom resources are 
 var customResourceVerbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
 // addNamespaced adds to known what any space defines beside it. In a space that
-// does not define it such a resource is empty (spaces.NewClientConfig).
+// does not define it such a resource is empty (spaces.NewClientConfig). What cannot be emptied of known, such as metrics,
+// is an API of the system space alone, and does not stand for what a space defines by its name.
 func (c *customResources) addNamespaced(known []*metav1.APIResourceList) ([]*metav1.APIResourceList, error) {
 	if !c.definitions.HasSynced() {
 		return nil, errDefinitionsUnknown
@@ -75,10 +81,10 @@ func (c *customResources) addNamespaced(known []*metav1.APIResourceList) ([]*met
 			return nil, err
 		}
 		for _, resource := range list.APIResources {
-			seen[gv.WithResource(resource.Name)] = true
+			seen[gv.WithResource(resource.Name)] = emptied.Match(list.GroupVersion, &resource)
 		}
 	}
-	result := slices.Clone(known)
+	result, ofSpaces := slices.Clone(known), sets.New[schema.GroupVersionResource]()
 	for _, definition := range c.all() {
 		if definition.Spec.Scope != apiextensionsv1.NamespaceScoped {
 			continue
@@ -87,14 +93,19 @@ func (c *customResources) addNamespaced(known []*metav1.APIResourceList) ([]*met
 			gv := schema.GroupVersion{Group: definition.Spec.Group, Version: version.Name}
 			if gvr := gv.WithResource(definition.Spec.Names.Plural); version.Served && !seen[gvr] {
 				seen[gvr] = true
+				ofSpaces.Insert(gvr)
 				result = append(result, &metav1.APIResourceList{GroupVersion: gv.String(), APIResources: []metav1.APIResource{{
 					Name: gvr.Resource, Namespaced: true, Kind: definition.Spec.Names.Kind, Verbs: customResourceVerbs,
 				}}})
 			}
 		}
 	}
+	c.ofSpaces.Store(&ofSpaces)
 	return result, nil
 }
+
+// emptied are the resources of which the namespace controller deletes what is in a namespace.
+var emptied = discovery.SupportsAllVerbs{Verbs: []string{"delete", "list"}}
 
 // undiscovered stands for the resources of an API group whose discovery fails. No resource has such a name.
 const undiscovered = "*"
@@ -124,14 +135,18 @@ func (c *customResources) find(index, value string) (*apiextensionsv1.CustomReso
 	return found[0].(*apiextensionsv1.CustomResourceDefinition), nil
 }
 
-// lack reports whether a tenant's space has no objects of a resource, because it does not
-// define it.
-func (c *customResources) lack(space tenant.Name, resource schema.GroupResource) bool {
-	if !space.IsSpace() || !spaces.IsCustom(resource.Group+"/v1") || !c.definitions.HasSynced() {
+// lack reports whether a space has no objects of a resource that could be deleted, because it does not define it.
+func (c *customResources) lack(space tenant.Name, resource schema.GroupVersionResource) bool {
+	if !spaces.IsCustom(resource.Group+"/v1") || !c.definitions.HasSynced() {
 		return false
 	}
-	resource.Resource = tenant.Flatten(space, resource.Resource).String()
-	definition, err := c.find(resourceIndex, resource.String())
+	if !space.IsSpace() {
+		ofSpaces := c.ofSpaces.Load()
+		return ofSpaces != nil && ofSpaces.Has(resource)
+	}
+	defined := resource.GroupResource()
+	defined.Resource = tenant.Flatten(space, defined.Resource).String()
+	definition, err := c.find(resourceIndex, defined.String())
 	return err == nil && definition == nil
 }
 
@@ -146,13 +161,13 @@ type definedMetadata struct {
 
 // Resource implements metadata.Interface.
 func (d definedMetadata) Resource(resource schema.GroupVersionResource) metadata.Getter {
-	return definedGetter{d.Interface.Resource(resource), d.custom, resource.GroupResource()}
+	return definedGetter{d.Interface.Resource(resource), d.custom, resource}
 }
 
 type definedGetter struct {
 	metadata.Getter
 	custom   *customResources
-	resource schema.GroupResource
+	resource schema.GroupVersionResource
 }
 
 // Namespace implements metadata.Getter.

@@ -78,6 +78,50 @@ func TestDefinedMetadata(t *testing.T) {
 	}
 }
 
+// TestOfSpaces has the system space aggregate resources by names that a space defines as well. Where they cannot be emptied, as
+// metrics of pods, what the space has is deleted with its namespace, and namespaces of the system space have nothing.
+func TestOfSpaces(t *testing.T) {
+	definitions := synced{cache.NewSharedIndexInformer(&cache.ListWatch{}, &apiextensionsv1.CustomResourceDefinition{}, 0, definitionIndexers)}
+	names := apiextensionsv1.CustomResourceDefinitionNames{Plural: "pods", Kind: "PodMetrics"}
+	if err := definitions.GetStore().Add(&apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "a|pods.metrics.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{Group: "metrics.example.com", Scope: apiextensionsv1.NamespaceScoped, Names: names,
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true}}},
+		Status: apiextensionsv1.CustomResourceDefinitionStatus{AcceptedNames: names},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pods := schema.GroupVersionResource{Group: "metrics.example.com", Version: "v1", Resource: "pods"}
+	for name, tc := range map[string]struct {
+		verbs  metav1.Verbs
+		system bool // may have some
+	}{
+		"metrics":                    {metav1.Verbs{"get", "list"}, false},
+		"metrics without lists":      {metav1.Verbs{"get"}, false},
+		"what is deleted one by one": {metav1.Verbs{"delete", "get", "list"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			custom := &customResources{definitions: definitions}
+			lists, err := custom.addNamespaced([]*metav1.APIResourceList{{GroupVersion: "metrics.example.com/v1",
+				APIResources: []metav1.APIResource{{Name: "pods", Namespaced: true, Kind: "PodMetrics", Verbs: tc.verbs}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			deleted, err := discovery.GroupVersionResources(discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"delete"}}, lists))
+			if _, ok := deleted[pods]; err != nil || !ok {
+				t.Errorf("the namespace controller deletes %v, %v; want %v", deleted, err, pods)
+			}
+			for namespace, want := range map[string]bool{"a|ns": true, "b|ns": false, "ns": tc.system} {
+				var namespaces []string
+				definedMetadata{asked{namespaces: &namespaces}, custom}.Resource(pods).Namespace(namespace)
+				if got := len(namespaces) > 0; got != want {
+					t.Errorf("in %s: asked: %v, want %v", namespace, got, want)
+				}
+			}
+		})
+	}
+}
+
 // TestUndiscovered deletes namespaces while the discovery of an API fails that the system space aggregates: those of the
 // system space may have objects of it, those of others may not.
 func TestUndiscovered(t *testing.T) {

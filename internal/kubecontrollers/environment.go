@@ -184,17 +184,15 @@ func (e *shared) namespacedResources() func() ([]*metav1.APIResourceList, error)
 		if known != nil && now.Sub(asked) < discoveryAge {
 			return known, nil
 		}
-		resources, err := e.discovery.ServerPreferredNamespacedResources()
 		select {
 		case <-e.started:
 		default:
 			// The namespace controller asks while it is created, and empties nothing by the answer. It ends
-			// the process if there is none, whose requests need not end with a lease.
-			if len(resources) == 0 {
-				resources = []*metav1.APIResourceList{{GroupVersion: corev1.SchemeGroupVersion.String()}}
-			}
-			return resources, err
+			// the process if there is none, whose requests need not end with a lease, and notes for good what
+			// cannot be done with a resource, of which a space may define another one by the same name.
+			return []*metav1.APIResourceList{{GroupVersion: corev1.SchemeGroupVersion.String()}}, nil
 		}
+		resources, err := e.discovery.ServerPreferredNamespacedResources()
 		undiscovered := &discovery.ErrGroupDiscoveryFailed{}
 		if err != nil && !errors.As(err, &undiscovered) {
 			return resources, err
@@ -202,10 +200,7 @@ func (e *shared) namespacedResources() func() ([]*metav1.APIResourceList, error)
 		if resources, err = e.custom.addNamespaced(resources); err != nil {
 			return nil, err
 		}
-		if len(undiscovered.Groups) > 0 {
-			return addUndiscovered(resources, undiscovered), nil // what is incomplete is not kept
-		}
-		known, asked = resources, now
+		known, asked = addUndiscovered(resources, undiscovered), now
 		return known, nil
 	}
 }

@@ -41,7 +41,7 @@ func TestNothingIsDiscovered(t *testing.T) {
 		t.Fatal(err)
 	}
 	resources := e.namespacedResources()
-	if found, err := resources(); err == nil || len(found) == 0 {
+	if found, err := resources(); err != nil || len(found) != 1 || len(found[0].APIResources) > 0 {
 		t.Errorf("while controllers are built: %v, %v", found, err)
 	}
 	close(e.started)

@@ -147,6 +147,9 @@ func (s *Service) inTurn(parent context.Context, a *asker, kind string, do func(
 	if errors.Is(err, errOmitted) {
 		limited.WithLabelValues("objects").Inc()
 	}
+	if cause := context.Cause(parent); err != nil && parent.Err() != nil && !errors.Is(cause, parent.Err()) {
+		return unavailable(fmt.Sprintf("%v; try again", cause)) // a suspension, which the next answer says
+	}
 	if err != nil && parent.Err() == nil && ctx.Err() != nil && !errors.Is(err, errStillChanging) {
 		limited.WithLabelValues("time").Inc()
 		return unavailable(fmt.Sprintf("the search has taken %s, and is ended; use more filters", s.config.Limits.Time))

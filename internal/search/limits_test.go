@@ -14,6 +14,26 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// TestEnded ends requests while they search: one whose tenant is suspended is told to try again, and then why it may not.
+func TestEnded(t *testing.T) {
+	s := New(Config{})
+	suspended := errors.New("the tenant is suspended")
+	for name, tc := range map[string]struct{ cause, want error }{
+		"by its tenant": {suspended, unavailable("the tenant is suspended; try again")},
+		"by the client": {context.Canceled, context.Canceled},
+	} {
+		ctx, end := context.WithCancelCause(t.Context())
+		err := s.inTurn(ctx, &asker{userTenant: "acme", user: &user.DefaultInfo{Name: "jane"}}, ofWatch, func(ctx context.Context) error {
+			end(tc.cause)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if err == nil || err.Error() != tc.want.Error() {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+}
+
 // TestTurns has many search at once.
 func TestTurns(t *testing.T) {
 	turns := newTurns(DefaultLimits)

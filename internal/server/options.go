@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -105,6 +106,8 @@ func NewOptions() *Options {
 func (o *Options) Flags() cliflag.NamedFlagSets {
 	sets := o.Kube.Flags()
 	sets.FlagSet("auditing").Lookup("audit-policy-file").Usage += " It holds where Tenant.spec.auditPolicy does not say otherwise; without it, nothing is logged of any tenant."
+	mode := sets.FlagSet("authorization").Lookup("authorization-mode")
+	mode.Usage = strings.Replace(mode.Usage, "Defaults to AlwaysAllow if --authorization-config is not used. ", "Without effect if --authorization-config is used. ", 1)
 	fs := sets.FlagSet("tenancy")
 	fs.StringVar(&o.DefaultTenant, "default-tenant", o.DefaultTenant,
 		"Tenant of users whose credentials carry no tenant. It is created if it is missing. "+
@@ -228,6 +231,9 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 			return completed, fmt.Errorf("--default-tenant: %q is reserved", name)
 		}
 		completed.defaultTenant = name
+	}
+	if err := checkModes(o.Kube.Authorization); err != nil {
+		return completed, err
 	}
 	kube, err := o.Kube.Complete(ctx)
 	if err != nil {

@@ -56,6 +56,30 @@ func TestValidateNodes(t *testing.T) {
 	}
 }
 
+// TestModes checks that nobody gets every right because a flag is empty.
+func TestModes(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--authorization-mode=":        "--authorization-mode is empty",
+		"--authorization-mode=Unknown": "Unknown",
+	} {
+		o := NewOptions()
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		for _, set := range o.Flags().FlagSets {
+			flags.AddFlagSet(set)
+		}
+		if err := flags.Parse([]string{flag, "--etcd-servers=http://127.0.0.1:1", "--service-account-issuer=https://issuer", "--cert-dir=" + t.TempDir()}); err != nil {
+			t.Fatal(err)
+		}
+		completed, err := o.Complete(t.Context())
+		if err == nil {
+			err = errors.Join(completed.Validate()...)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", flag, err, want)
+		}
+	}
+}
+
 // TestValidateSpaces checks that what keeps tenants from the platform cannot be left out.
 func TestValidateSpaces(t *testing.T) {
 	for flag, refused := range map[string]bool{

@@ -32,7 +32,7 @@ type Dir struct {
 }
 
 // Acquire makes the directory at path, if it is missing, and locks it for this
-// process. The lock ends with the process, however that ends.
+// process. The lock ends with the process, however that ends. What is in it is closed to other users.
 func Acquire(path string) (*Dir, error) {
 	if path == "" {
 		return nil, errors.New("--dir is empty: name a directory")
@@ -61,7 +61,28 @@ func Acquire(path string) (*Dir, error) {
 		_ = lock.Close()
 		return nil, Explain(absolute, fmt.Errorf("directory %s cannot be written: %w", absolute, cause(err)))
 	}
+	if err := Path(absolute).closeToOthers(); err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
 	return &Dir{Path: Path(absolute), lock: lock}, nil
+}
+
+// closeToOthers makes what keys and secrets are in readable by nobody else, as it was made: a copy that was restored may not be.
+func (p Path) closeToOthers() error {
+	for _, path := range []string{p.PKI(), p.Etcd(), p.Search()} {
+		info, err := os.Stat(path)
+		if errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().Perm()&0o077 == 0 {
+			continue
+		}
+		if err == nil {
+			err = os.Chmod(path, 0o700)
+		}
+		if err != nil {
+			return fmt.Errorf("others may read %s, which has keys and secrets: make it that of the user who runs tenantry, with mode 0700: %w", path, cause(err))
+		}
+	}
+	return nil
 }
 
 // Release lets other processes use the directory. Nothing was written to the lock

@@ -52,3 +52,23 @@ func TestAcquireUnusable(t *testing.T) {
 		})
 	}
 }
+
+// TestAcquireCloses checks that nobody else can read what was restored without its modes.
+func TestAcquireCloses(t *testing.T) {
+	path := Path(t.TempDir())
+	for _, dir := range []string{path.PKI(), path.Etcd()} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, err := Acquire(string(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Release()
+	for _, dir := range []string{path.PKI(), path.Etcd()} {
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s has mode %v, %v", dir, info.Mode(), err)
+		}
+	}
+}

@@ -16,6 +16,8 @@ var accessTable = []mutant{
 		"internal/server/definition/confirmed.go", `info, c.creation(create), c.change`, `info, create, c.change`},
 	{"other tenants do not change Users", by("internal/server/registry/accesspolicy", "TestGrantable"),
 		"internal/server/registry/accesspolicy/grantable.go", ` && resource != "users"`, ``},
+	{"other tenants do not change the status of Users", by("internal/server/registry/accesspolicy", "TestGrantable"),
+		"internal/server/registry/accesspolicy/grantable.go", `strings.Cut(resource, "/")`, `strings.Cut(resource, "|")`},
 	{"namespaces say who has created them", bySpec("test/integration/users", "is never what clients say"),
 		"internal/server/config.go", `core.Resource("namespaces"):   s.users.Prepare,`, `core.Resource("secrets"): s.users.Prepare,`},
 	{"groups of Keystone are not impersonated", by("internal/server/authorization", "TestBoundary"),

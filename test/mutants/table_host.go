@@ -156,7 +156,7 @@ var hostTable = []mutant{
 	{"a list of a control plane ends", by("internal/controller/planeclient", "TestAnswersEnd"),
 		"internal/controller/planeclient/guard.go", `	ends := time.AfterFunc(limit, cancel)`, `	ends := time.AfterFunc(1000*limit, cancel)`},
 	{"events of a control plane have a rate", by("internal/controller/hosttenant", "TestPace|TestEventsArePaced"),
-		"internal/controller/hosttenant/pace.go", `max(delay, p.limit.Reserve().Delay())`, `max(delay, 0*p.limit.Reserve().Delay())`},
+		"internal/controller/hosttenant/pace.go", `next.allowed = now.Add(p.limit.Reserve().Delay())`, `next.allowed = now`},
 	{"a change of the host counts once", by("internal/controller/hosttenant", "TestPace"),
 		"internal/controller/hosttenant/pace.go", `p.known[t.Name] != is {`, `true {`},
 	{"servers that are busy are no news", by("internal/controller/hosttenant", "TestBusy"),

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -179,23 +180,42 @@ func (c *connections) watch(ctx context.Context, watching cache.Cache, pace *pac
 	if err != nil {
 		return fmt.Errorf("creating the watch: %w", err)
 	}
-	enqueue := func(object any) { c.enqueue(ctx, pace, object) }
+	enqueue := func(object any) { c.enqueue(ctx, pace, settlePeriod, object) }
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: enqueue, DeleteFunc: enqueue,
 		UpdateFunc: func(before, after any) {
-			if before.(*v1alpha1.Tenant).ResourceVersion != after.(*v1alpha1.Tenant).ResourceVersion {
-				enqueue(after)
+			if settle := settles(before.(*v1alpha1.Tenant), after.(*v1alpha1.Tenant)); settle > 0 {
+				c.enqueue(ctx, pace, settle, after)
 			}
 		},
 	})
 	return err
 }
 
-// enqueue asks for a reconcile of what has changed in a control plane.
-func (c *connections) enqueue(ctx context.Context, pace *pace, object any) {
+// settles is after what time a Tenant is looked at that has changed, 0 if it has not.
+func settles(before, after *v1alpha1.Tenant) time.Duration {
+	switch {
+	case before.ResourceVersion == after.ResourceVersion:
+		return 0
+	case apiequality.Semantic.DeepEqual(uncounted(before), uncounted(after)):
+		return countPeriod
+	default:
+		return settlePeriod
+	}
+}
+
+// uncounted returns a Tenant without what it may use and uses.
+func uncounted(t *v1alpha1.Tenant) v1alpha1.Tenant {
+	bare := *t
+	bare.ResourceVersion, bare.Status.Quota, bare.Status.Usage = "", nil, nil
+	return bare
+}
+
+// enqueue asks for a reconcile of what has changed in a control plane, after settle or later.
+func (c *connections) enqueue(ctx context.Context, pace *pace, settle time.Duration, object any) {
 	if t, is := objects.LastKnown[*v1alpha1.Tenant](object); is && c.isOnHost(ctx, t.Name) {
 		request := reconcile.Request{NamespacedName: types.NamespacedName{Name: t.Name}}
-		pace.enqueue(t.Name, func() { c.queue.Add(request) })
+		pace.enqueue(t.Name, settle, func() { c.queue.Add(request) })
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // releaseUnheld ends the work on a Tenant that never had a space, or has none any more.
 func (*Reconciler) releaseUnheld(_ context.Context, w *work) error {
-	w.released = !slices.Contains(w.tenant.Finalizers, v1alpha1.HostFinalizer)
+	w.released = !isHeld(w.tenant)
 	return nil
 }
 

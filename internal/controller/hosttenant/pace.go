@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
@@ -19,6 +18,9 @@ const (
 	// settlePeriod is after what time a Tenant is looked at that has changed in a control plane: a
 	// new one changes some times in a row, and the host is told once.
 	settlePeriod = 100 * time.Millisecond
+	// countPeriod is the same for one of which only what it may use and uses has changed: that changes as
+	// long as somebody works in the space, and each time the host would store the Tenant anew.
+	countPeriod = time.Minute
 	// looksOfChange is how often a Tenant may have to be looked at after a change of the host until
 	// it is Ready and counted: then none waits for its turn. maxCredit bounds what of it is saved.
 	looksOfChange, maxCredit = 16, 100_000
@@ -36,7 +38,13 @@ type pace struct {
 	// servers make of it.
 	known map[string]change
 	// delayed are the Tenants that wait for their turn, once each.
-	delayed sets.Set[string]
+	delayed map[string]turn
+}
+
+// turn is when a Tenant may be looked at, by the limit, and when it is.
+type turn struct {
+	allowed, due time.Time
+	timer        *time.Timer
 }
 
 // change is what the host wants of a Tenant.
@@ -46,7 +54,7 @@ type change struct {
 }
 
 func newPace() *pace {
-	return &pace{limit: rate.NewLimiter(eventRate, eventBurst), known: map[string]change{}, delayed: sets.New[string]()}
+	return &pace{limit: rate.NewLimiter(eventRate, eventBurst), known: map[string]change{}, delayed: map[string]turn{}}
 }
 
 // changed notes that a Tenant of the control plane is written for what the host wants.
@@ -66,24 +74,35 @@ func (p *pace) forget(name string) {
 	delete(p.known, name)
 }
 
-// enqueue calls add for a Tenant in a moment or, unless it waits already, when it is its turn.
-func (p *pace) enqueue(name string, add func()) {
+// enqueue calls add for a Tenant after settle or, if that is later, when it is its turn. For one that waits
+// already it is called once, at the earlier time.
+func (p *pace) enqueue(name string, settle time.Duration, add func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.delayed.Has(name) {
-		return
+	now := time.Now()
+	next, waits := p.delayed[name]
+	if !waits {
+		next.allowed = now
+		if p.credit > 0 {
+			p.credit--
+		} else {
+			next.allowed = now.Add(p.limit.Reserve().Delay())
+		}
 	}
-	delay := settlePeriod
-	if p.credit > 0 {
-		p.credit--
-	} else {
-		delay = max(delay, p.limit.Reserve().Delay())
+	due := now.Add(settle)
+	if due.Before(next.allowed) {
+		due = next.allowed
 	}
-	p.delayed.Insert(name)
-	time.AfterFunc(delay, func() {
+	if waits {
+		if !due.Before(next.due) || !next.timer.Stop() {
+			return
+		}
+	}
+	next.due, next.timer = due, time.AfterFunc(due.Sub(now), func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.delayed.Delete(name)
+		delete(p.delayed, name)
 		add()
 	})
+	p.delayed[name] = next
 }

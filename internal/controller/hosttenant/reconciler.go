@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -200,10 +201,14 @@ func (r *Reconciler) connect(ctx context.Context, w *work) error {
 
 // hold keeps the Tenant from going before its space.
 func (r *Reconciler) hold(ctx context.Context, w *work) error {
-	if slices.Contains(w.tenant.Finalizers, v1alpha1.HostFinalizer) {
+	if isHeld(w.tenant) {
 		return nil
 	}
 	return r.setFinalizers(ctx, w, append(slices.Clone(w.tenant.Finalizers), v1alpha1.HostFinalizer))
+}
+
+func isHeld(t client.Object) bool {
+	return controllerutil.ContainsFinalizer(t, v1alpha1.HostFinalizer)
 }
 
 // setFinalizers changes the finalizers of the Tenant and no other one of its name.

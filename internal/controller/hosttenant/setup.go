@@ -156,15 +156,15 @@ func ofTenant(_ context.Context, made client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
 }
 
-// changed passes what people change of a Tenant, and not what the operator writes into its
-// status.
+// changed passes what people change of a Tenant, and not what the operator writes: its status, and the
+// finalizer, unless somebody has taken that away.
 var changed = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld, e.ObjectNew
 	return before.GetGeneration() != after.GetGeneration() ||
 		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
 		!maps.Equal(before.GetLabels(), after.GetLabels()) ||
 		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
-		!slices.Equal(before.GetFinalizers(), after.GetFinalizers())
+		isHeld(before) && !isHeld(after)
 }}
 
 // reachedOtherwise passes ControlPlanes that come, go, become available or have another address.

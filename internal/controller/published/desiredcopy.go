@@ -84,10 +84,15 @@ func newDesiredCopy(object Object, resource schema.GroupVersionResource, source 
 	}
 	content := maps.Clone(source.Object)
 	delete(content, "status")
-	if object.Resource.Resource == "clusterroles" {
+	switch object.Resource.Resource {
+	case "clusterroles":
 		// The copy has the rules that the system space aggregates. A tenant must not
 		// be able to add to them.
 		delete(content, "aggregationRule")
+	case "namespaces":
+		if content["spec"] != nil { // which has finalizers, and nothing else
+			content["spec"] = map[string]any{"finalizers": []any{string(corev1.FinalizerKubernetes)}}
+		}
 	}
 	annotations, labels := map[string]string{}, map[string]string{}
 	maps.Copy(annotations, source.GetAnnotations())

@@ -182,3 +182,22 @@ func TestOrder(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestFinalizersOfNamespaces checks that a copy of a namespace has no finalizer that nobody would take away in a space.
+func TestFinalizersOfNamespaces(t *testing.T) {
+	const namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: ns, uid: u}\n"
+	for finalizers, want := range map[string]any{
+		"":                                 nil,
+		"spec: {finalizers: [kubernetes]}": map[string]any{"finalizers": []any{"kubernetes"}},
+		"spec: {finalizers: [kubernetes, example.com/x]}": map[string]any{"finalizers": []any{"kubernetes"}},
+		"spec: {}": map[string]any{"finalizers": []any{"kubernetes"}},
+	} {
+		var got map[string]any
+		if err := json.Unmarshal(desiredCopyOf(t, "namespaces", namespace+finalizers).body(0), &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got["spec"]); diff != "" {
+			t.Errorf("%q: %s", finalizers, diff)
+		}
+	}
+}

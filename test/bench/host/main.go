@@ -25,7 +25,7 @@ const readyTimeout, quietTimeout = 10 * time.Minute, 30 * time.Minute
 type options struct {
 	tenantry               string
 	tenants, workers, runs int
-	quiet, idle            time.Duration
+	pause, quiet, idle     time.Duration
 }
 
 func main() {
@@ -35,6 +35,7 @@ func main() {
 	flag.IntVar(&o.tenants, "tenants", 1000, "Number of Tenants of a turn.")
 	flag.IntVar(&o.workers, "workers", 16, "Tenants created at once.")
 	flag.IntVar(&o.runs, "runs", 3, "Number of runs, of which each has a turn on the host and one in the control plane.")
+	flag.DurationVar(&o.pause, "pause", 90*time.Second, "Time between two turns. The host is told a minute later of what a new Tenant may use.")
 	flag.DurationVar(&o.quiet, "quiet", 3*time.Minute, "Time without a write after which the operator has nothing to do. A control plane counts what a new Tenant has stored after a minute or more.")
 	flag.DurationVar(&o.idle, "idle", 10*time.Minute, "Time for which an operator that has nothing to do is observed.")
 	flag.Parse()
@@ -86,6 +87,9 @@ func (s *system) compare(ctx context.Context, o options) error {
 		}
 		for _, turn := range turns {
 			if err := turn(); err != nil {
+				return err
+			}
+			if err := pause(ctx, o.pause); err != nil {
 				return err
 			}
 		}
@@ -144,10 +148,8 @@ func (s *system) rest(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-time.After(o.idle):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := pause(ctx, o.idle); err != nil {
+		return err
 	}
 	after, err := harness.CPU(s.operator)
 	if err != nil {
@@ -172,4 +174,13 @@ func (s *system) rest(ctx context.Context, o options) error {
 	harness.Row("writes to the host, but for its Lease", "%d %s", len(all)-last, all[last:])
 	harness.Row("processor time", "%.2f %% of a core", 100*(after-before).Seconds()/o.idle.Seconds())
 	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -45,6 +45,7 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Expect(err.Error()).To(SatisfyAll(ContainSubstring(field), ContainSubstring(message)))
 	},
 		Entry("a name that begins with a digit", "1st", `{}`, "", "beginning with a letter"),
+		Entry("a name that parts of another one have", "sample-syncer", `{}`, "", "must not end with '-manager', '-members' or '-syncer'"),
 		Entry("a name with a dot", "a.b", `{}`, "", "at most 40 lower case letters"),
 		Entry("a long name", strings.Repeat("a", 41), `{}`, "", "at most 40 lower case letters"),
 		Entry("a name that ends with a dash", "a-", `{}`, "", "metadata.name"),

@@ -56,7 +56,11 @@ func try(ctx context.Context, config *rest.Config, query, minRevision string) (*
 	if minRevision != "" {
 		request.Param(search.ParameterMinRevision, minRevision)
 	}
-	body, err := request.Do(ctx).Raw()
+	result := request.Do(ctx)
+	if err := result.Error(); err != nil { // which has the message of a Status, as Raw has not
+		return nil, err
+	}
+	body, err := result.Raw()
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package accesspolicy
 
 import (
 	"slices"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -27,6 +28,7 @@ func Grantable(verb, group, resource string) bool {
 	case rbacv1.GroupName, certificatesv1.GroupName:
 		return reads
 	case Resource.Group:
+		resource, _, _ = strings.Cut(resource, "/")
 		return reads || resource != Resource.Resource && resource != "users"
 	case "":
 		return resource != "serviceaccounts/token"

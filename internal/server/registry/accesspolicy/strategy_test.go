@@ -177,6 +177,8 @@ func TestGrantable(t *testing.T) {
 		{"create", "tenantry.io", "networks"}:                      true,
 		{"create", "tenantry.io", "tenantaccesspolicies"}:          false,
 		{"delete", "tenantry.io", "users"}:                         false,
+		{"patch", "tenantry.io", "users/status"}:                   false,
+		{"get", "tenantry.io", "users/status"}:                     true,
 		{"list", "tenantry.io", "users"}:                           true,
 		{"create", "authentication.k8s.io", "tokenreviews"}:        false,
 		{"create", "authorization.k8s.io", "subjectaccessreviews"}: false,
