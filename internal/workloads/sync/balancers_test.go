@@ -227,8 +227,8 @@ func TestForgetsBalancer(t *testing.T) {
 	update := []string{"update services"}
 	w := newWorld(t, hostSpace(), spaceService(nil))
 	w.may(mayBalance)
-	for range 1000 {
-		w.small.wait(itemWrite{item{serviceItem, "acme", "acme|shop", "other"}, writeUpdate}, smallBytes) // others wait for the address
+	for n := range 1000 { // others wait for the address
+		w.small.wait(itemWrite{item{serviceItem, "acme", "acme|shop", fmt.Sprint(n)}, writeUpdate}, smallBytes)
 	}
 	onHostBalanced(w, spaceService(nil), func(s *corev1.Service) {
 		s.Spec.LoadBalancerClass, s.Labels["implementation"], s.Annotations[names.BalancerAnnotation] = nil, "kube-vip", "true"

@@ -313,7 +313,7 @@ func TestCertificateOfBefore(t *testing.T) {
 	w.nameCertificates()
 	in, ref := w.copiesOf(home), reference{certificateItem, "acme|shop", "cert"}
 	in.read = true
-	in.have[ref] = copied{version: "cu/1/" + network.Hash(hasNames.HostNames), hash: "h", uid: "copy"}
+	in.have[ref] = copied{version: "cu/1/" + network.Hash([]any{hasNames.HostNames, 0}), hash: "h", uid: "copy"}
 	if err := w.syncCopy(t.Context(), item{certificateItem, "acme", "acme|shop", "cert"}); err != nil {
 		t.Fatal(err)
 	}
