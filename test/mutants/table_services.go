@@ -10,10 +10,7 @@ var servicesTable = []mutant{
 	}
 	client`, `	client`},
 	{"Services that change wait", by("internal/workloads/sync", "TestPacedSmall"),
-		"internal/workloads/sync/services.go", `	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
-		return nil
-	}
-	s.making`, `	s.making`},
+		"internal/workloads/sync/services.go", `	if !forgets && s.awaits(`, `	if false && s.awaits(`},
 	{"a Service counts as often as it is stored", by("internal/workloads/sync", "TestServicesCount"),
 		"internal/workloads/sync/services.go", `len(wanted.Spec.Ports), writesOfService) {
 		return nil
@@ -30,8 +27,25 @@ var servicesTable = []mutant{
 		return nil
 	}
 	client`},
-	{"a load balancer does not ask for the address of one before it", by("internal/workloads/translate", "TestAddressOfBefore"),
-		"internal/workloads/translate/service.go", `if wanted.Spec.Type == corev1.ServiceTypeLoadBalancer && there.Spec.Type != corev1.ServiceTypeLoadBalancer {`, `if false {`},
+	{"a load balancer does not ask for the address of one before it", by("internal/workloads/translate", "TestBalancerEnds"),
+		"internal/workloads/translate/service.go", `	if has == had && !ends ||`, `	if (has || !had) && !ends ||`},
+	{"what is put back does not ask for the address of before", by("internal/workloads/translate", "TestBalancerEnds"),
+		"internal/workloads/translate/service.go", `	dropOthers(wanted)
+`, ``},
+	{"what has lost its load balancer keeps no address", by("internal/workloads/translate", "TestBalancerEnds"),
+		"internal/workloads/translate/service.go", ` || ends && len(there.Finalizers) > 0 {`, ` || ends {`},
+	{"components have what they need to take a load balancer away", by("internal/workloads/translate", "TestBalancerEnds"),
+		"internal/workloads/translate/service.go", ` || ends && len(there.Finalizers) > 0 {`, ` {`},
+	{"the address goes when the load balancer has been taken away", by("internal/workloads/sync", "TestForgetsBalancer"),
+		"internal/workloads/sync/services.go", `	return marked || left <= 0, left <= 0`, `	return marked && left <= 0 || left <= 0, left <= 0`},
+	{"the address that others wait for goes at once", by("internal/workloads/sync", "TestForgetsBalancer"),
+		"internal/workloads/sync/services.go", `	if !forgets && s.awaits(`, `	if s.awaits(`},
+	{"an address that is written late goes as well", by("internal/workloads/sync", "TestForgetsBalancer"),
+		"internal/workloads/sync/services.go", `	left := s.making.left(key)
+	if left > 0 {
+		s.queue`, `	left := 0 * s.making.left(key)
+	if left > 0 {
+		s.queue`},
 	{"no other node port is taken after the grant", by("internal/workloads/translate", "TestNodePortsAfterTheGrant"),
 		"internal/workloads/translate/service.go", `	if !r.NodePorts {
 		errs = append(errs, checkMoreNodePorts`, `	if false {
@@ -41,6 +55,18 @@ var servicesTable = []mutant{
 	{"a name is one up to a NUL", by("internal/workloads/translate", "TestCertificate"),
 		"internal/workloads/translate/certificate.go", `	name, _, _ = strings.Cut(name, "\x00")
 `, ``},
+	{"a certificate has its own key", by("internal/workloads/translate", "TestCertificateLoads"),
+		"internal/workloads/translate/certificate.go", `	if err != nil { // which quotes what is in there`, `	if err != nil && len(chain) == 0 {`},
+	{"a certificate is one that all libraries load", by("internal/workloads/translate", "TestCertificateLoads"),
+		"internal/workloads/translate/certificate.go", `		if err := checkLoads(certificate); err != nil {`, `		if err := checkLoads(certificate); err != nil && len(chain) == 0 {`},
+	{"a certificate has a key of some length", by("internal/workloads/translate", "TestCertificateLoads"),
+		"internal/workloads/translate/certificate.go", `		fits = key.N.BitLen() >= minRSABits`, `		fits = true`},
+	{"a certificate is signed as libraries take it", by("internal/workloads/translate", "TestCertificateLoads"),
+		"internal/workloads/translate/certificate.go", `	if !slices.Contains(signatures, certificate.SignatureAlgorithm) {`, `	if false && !slices.Contains(signatures, certificate.SignatureAlgorithm) {`},
+	{"a key has two primes", by("internal/workloads/translate", "TestCertificateLoads"),
+		"internal/workloads/translate/certificate.go", `ok && len(key.Primes) != 2 {`, `ok && len(key.Primes) == 0 {`},
+	{"certificates of before are looked at again", by("internal/workloads/sync", "TestCertificateOfBefore"),
+		"internal/workloads/sync/copies.go", `network.Hash([]any{s.rulesFor(n).HostNames, translate.CertificateRules})`, `network.Hash([]any{s.rulesFor(n).HostNames, 0 * translate.CertificateRules})`},
 	{"all common names of a certificate are looked at", by("internal/workloads/translate", "TestCertificate"),
 		"internal/workloads/translate/certificate.go", `range certificate.Subject.Names {`, `range certificate.Subject.Names[max(0, len(certificate.Subject.Names)-1):] {`},
 	{"what is not stored is not on the host", by("internal/workloads/clusterip", "TestTakenBack"),
@@ -125,7 +151,7 @@ var servicesTable = []mutant{
 		return "nginx"
 	}`},
 	{"paths are no configuration", by("internal/workloads/translate", "TestCheckIngress"),
-		"internal/workloads/translate/ingress.go", ` || !pathCharacters.MatchString(text)) {`, `) {`},
+		"internal/workloads/translate/ingress.go", `		if !inPaths[text[i]] {`, `		if false {`},
 	{"load balancers are for Tenants that may", by("internal/workloads/translate", "TestCheckLoadBalancer"),
 		"internal/workloads/translate/service.go", `	if !r.LoadBalancers {`, `	if false {`},
 	{"load balancers have no ports of nodes by themselves", by("internal/workloads/translate", "TestCheckLoadBalancer"),
@@ -187,5 +213,5 @@ var servicesTable = []mutant{
 	{"an Ingress of a Tenant without names is in its space", by("internal/workloads/sync", "TestIngresses$"),
 		"internal/workloads/sync/ingresses.go", `	if !rules.HasIngresses() || there == nil && ingress`, `	if there == nil && ingress`},
 	{"a tenant has so many Ingresses", by("internal/workloads/sync", "TestManyIngresses"),
-		"internal/workloads/sync/ingresses.go", `	if n >= maxIngresses {`, `	if n > 2*maxIngresses {`},
+		"internal/workloads/sync/ingresses.go", `roomOfIngresses(n), maxIngresses, s`, `roomOfIngresses(n), 2*maxIngresses, s`},
 }

@@ -50,6 +50,8 @@ const (
 	// ChangeAnnotation is on a host's Service while a server changes it, before it has changed the space's: with the
 	// time, which differs from change to change.
 	ChangeAnnotation = Prefix + "change"
+	// BalancerAnnotation is on a host's Service that has no load balancer any more, for as long as something of that may be on it.
+	BalancerAnnotation = Prefix + "balancer-ends"
 )
 
 // KeysAnnotation has the keys of what was last written of a host's object, so that what the host's own components add stays:

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -165,14 +166,9 @@ func TestLoadBalancerGoes(t *testing.T) {
 func TestLoadBalancersGranted(t *testing.T) {
 	w := newWorld(t, hostSpace(), balanced(nil))
 	w.tenantUpdated(tenantWith(v1alpha1.Workloads{}), tenantWith(mayBalance))
-	for w.queue.Len() > 0 {
-		i, _ := w.queue.Get()
-		if i == (item{serviceItem, "acme", "acme|shop", "web"}) {
-			return
-		}
-		w.queue.Done(i)
+	if !slices.Contains(w.items(), item{serviceItem, "acme", "acme|shop", "web"}) {
+		t.Error("they are not looked at")
 	}
-	t.Error("they are not looked at")
 }
 
 // TestAddressOfNone checks that a Service shows no address whose host's is gone and is not made again: it may be another's by then.
@@ -223,4 +219,69 @@ func TestLabelsOfComponents(t *testing.T) {
 	if host.Labels["implementation"] == "" {
 		t.Errorf("labels are %v", host.Labels)
 	}
+}
+
+// TestForgetsBalancer checks that what is left of a load balancer goes when components have taken that away, and with what they write
+// afterwards, and that a Service that never had one keeps what they put on it.
+func TestForgetsBalancer(t *testing.T) {
+	update := []string{"update services"}
+	w := newWorld(t, hostSpace(), spaceService(nil))
+	w.may(mayBalance)
+	for n := range 1000 { // others wait for the address
+		w.small.wait(itemWrite{item{serviceItem, "acme", "acme|shop", fmt.Sprint(n)}, writeUpdate}, smallBytes)
+	}
+	onHostBalanced(w, spaceService(nil), func(s *corev1.Service) {
+		s.Spec.LoadBalancerClass, s.Labels["implementation"], s.Annotations[names.BalancerAnnotation] = nil, "kube-vip", "true"
+	})
+	looks := func(change func(*corev1.Service), wants []string, marked, ends bool) {
+		t.Helper()
+		host, err := w.onHost.CoreV1().Services(home.Host()).Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if change != nil {
+			change(host)
+			if err := w.onHost.Tracker().Update(corev1.SchemeGroupVersion.WithResource("services"), host.DeepCopy(), home.Host()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slimmed, err := slim(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.see(slimmed.(*corev1.Service))
+		w.onHost.ClearActions()
+		if err := w.lookAtService(); err != nil {
+			t.Fatal(err)
+		}
+		w.expect(nil, wants)
+		if host, err = w.onHost.CoreV1().Services(home.Host()).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if (host.Labels["implementation"] != "") != marked || (host.Annotations[names.BalancerAnnotation] != "") != ends {
+			t.Errorf("it has %v, %v", host.Labels, host.Annotations)
+		}
+	}
+	late := func(s *corev1.Service) { s.Labels["implementation"] = "kube-vip" }
+	looks(nil, nil, true, true) // its finalizer is there
+	looks(func(s *corev1.Service) { s.Finalizers = nil }, update, false, true)
+	looks(nil, nil, false, true)
+	looks(late, update, false, true)
+	w.clock.Step(inTheMaking)
+	looks(late, update, false, false)
+	looks(nil, nil, false, false)
+	looks(late, nil, true, false)
+}
+
+// TestBalancerOfAChange checks that what is left of a load balancer does not wait until a change counts as none.
+func TestBalancerOfAChange(t *testing.T) {
+	w := newWorld(t, hostSpace(), spaceService(nil))
+	w.may(mayBalance)
+	onHostBalanced(w, spaceService(nil), func(s *corev1.Service) {
+		s.Finalizers, s.Spec.LoadBalancerClass, s.Annotations[names.BalancerAnnotation], s.Annotations[names.ChangeAnnotation] = nil, nil, "true", "now"
+	})
+	if err := w.lookAtService(); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"update services"})
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
@@ -38,7 +39,7 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	if budget.Status.ObservedGeneration != budget.Generation {
 		return nil // the space does not know yet how many are to be healthy
 	}
-	if there == nil && !s.room.has(namespaceKind{budgetItem, home.Host()}, s.hostCaches.budgets.GetIndexer(), maxBudgets) {
+	if there == nil && !s.room.has(kindIn{budgetItem, home.Host()}, maxBudgets, s.hostCaches.budgets.GetIndexer(), home.Host()) {
 		return s.tellRefused(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
 	}
 	wanted := hostBudget(budget, home)
@@ -85,13 +86,13 @@ func (s *syncer) budgetUpdated(before, obj any) {
 
 func (s *syncer) hostBudgetChanged(obj any) { s.enqueueSource(budgetItem, obj) }
 
-// hostBudgetGone has what the budget was made for looked at, and, if others had no room, all of the namespace.
+// hostBudgetGone has what the budget was made for looked at, and others that had no room.
 func (s *syncer) hostBudgetGone(obj any, _ bool) {
 	s.hostBudgetChanged(obj)
-	s.enqueueRefused(budgetItem, obj, s.enqueueBudgets)
+	s.enqueueRoom(obj)
 }
 
 // enqueueBudgets has all budgets of a namespace of a space looked at.
-func (s *syncer) enqueueBudgets(of names.Namespace) {
-	s.enqueueIn(budgetItem, s.informers.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer(), of.Flat())
+func (s *syncer) enqueueBudgets(of tenant.Flat) {
+	s.enqueueIn(budgetItem, s.informers.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer(), of)
 }

@@ -160,8 +160,8 @@ func TestBudgetEvents(t *testing.T) {
 	}
 	w = newWorld(t, hostSpace(), before)
 	w.hostNamespaceChanged(hostSpace())
-	if got := w.queue.Len(); got != 2 {
-		t.Errorf("with its namespace, %d are looked at", got)
+	if got := w.taken(); len(got) != 2 {
+		t.Errorf("with its namespace, %v are looked at", got)
 	}
 	w = newWorld(t, hostSpace())
 	w.hostBudgetChanged(onHostBudget(before, nil))

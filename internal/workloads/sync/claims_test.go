@@ -401,8 +401,7 @@ func TestClaimEvents(t *testing.T) {
 			w := newWorld(t, spaceClaim(), spacePod(naming))
 			tc.happens(w)
 			got := map[item]bool{}
-			for w.queue.Len() > 0 {
-				i, _ := w.queue.Get()
+			for _, i := range w.items() {
 				got[i] = true
 			}
 			want := map[item]bool{}

@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // versionAnnotation says which version of its source a copy is.
@@ -262,7 +263,7 @@ func (s *syncer) sourceVersion(n tenant.Name, ref reference) (string, bool) {
 func (s *syncer) versionOf(n tenant.Name, ref reference, o metav1.Object) string {
 	version := string(o.GetUID()) + "/" + o.GetResourceVersion()
 	if ref.kind == certificateItem {
-		version += "/" + network.Hash(s.rulesFor(n).HostNames)
+		version += "/" + network.Hash([]any{s.rulesFor(n).HostNames, translate.CertificateRules})
 	}
 	return version
 }

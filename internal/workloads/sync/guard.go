@@ -52,7 +52,7 @@ func newGuards(c clock.PassiveClock, limit int, wayOut string) guards {
 	return guards{orphans: &orphanGuard{guard: whole, of: map[tenant.Name]*guard{}}, losses: losses}
 }
 
-// orphanGuard stops a tenant alone of whose objects too many would go, and all if it would be too many in all.
+// orphanGuard stops a tenant alone of whose objects too many would go, and all if it would be too many in all, or of most tenants.
 type orphanGuard struct {
 	*guard
 	ofMu sync.Mutex
@@ -60,14 +60,27 @@ type orphanGuard struct {
 	of map[tenant.Name]*guard
 }
 
-// begin looks, before any has gone, whether so many of all may go of tenants. A tenant counts with as many as may go of it.
+// begin looks, before any has gone, whether so many of all may go of tenants: of all that have objects on the host, also those of which
+// none is to go. An old backup lacks much of most of them. Those of which too much would go are halted, so that nothing of theirs goes:
+// together they count as one, as two or three that have deleted much while no syncer worked would halt all the others otherwise.
 func (o *orphanGuard) begin(going map[tenant.Name]int, all int) error {
-	sum := 0
 	var errs []error
+	sum, rest, halted := 0, 0, 0
 	for n, going := range going {
+		if going == 0 {
+			continue
+		}
+		sum += going
 		of := o.ofTenant(n)
-		errs = append(errs, of.begin(going, all))
-		sum += min(going, of.most(all))
+		if err := of.begin(going, all); err == nil {
+			rest += going
+			continue
+		} else if errs = append(errs, err); len(errs) == 1 {
+			halted = of.most(all)
+		}
+	}
+	if len(errs) < 2 || 2*len(errs) <= len(going) {
+		sum = rest + halted
 	}
 	if err := o.guard.begin(sum, all); err != nil {
 		return err
@@ -75,12 +88,23 @@ func (o *orphanGuard) begin(going map[tenant.Name]int, all int) error {
 	return errors.Join(errs...)
 }
 
-// allow returns nil if one more object of a tenant, and of so many, may go.
+// allow returns nil if one more object of a tenant, and of so many, may go. What may not go does not count.
 func (o *orphanGuard) allow(n tenant.Name, all int) error {
-	if err := o.ofTenant(n).allow(all); err != nil {
-		return err
+	of := o.ofTenant(n)
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	o.guard.mu.Lock()
+	defer o.guard.mu.Unlock()
+	both := []*guard{of, o.guard}
+	for _, g := range both {
+		if err := g.mayGo(all); err != nil {
+			return err
+		}
 	}
-	return o.guard.allow(all)
+	for _, g := range both {
+		g.note()
+	}
+	return nil
 }
 
 func (o *orphanGuard) ofTenant(n tenant.Name) *guard {
@@ -115,19 +139,26 @@ func (g *guard) begin(going, all int) error {
 func (g *guard) allow(all int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if err := g.mayGo(all); err != nil {
+		return err
+	}
+	g.note()
+	return nil
+}
+
+// mayGo returns nil if one more object of so many may go. The lock is held.
+func (g *guard) mayGo(all int) error {
 	if g.halted != nil {
 		return g.halted
 	}
-	now := g.clock.Now()
-	for len(g.gone) > 0 && now.Sub(g.gone[0]) > orphanWindow {
+	for len(g.gone) > 0 && g.clock.Since(g.gone[0]) > orphanWindow {
 		g.gone = g.gone[1:]
 	}
-	if err := g.check(len(g.gone)+1, all+len(g.gone)); err != nil {
-		return err
-	}
-	g.gone = append(g.gone, now)
-	return nil
+	return g.check(len(g.gone)+1, all+len(g.gone))
 }
+
+// note notes that one more goes. The lock is held.
+func (g *guard) note() { g.gone = append(g.gone, g.clock.Now()) }
 
 // check returns nil if so many of all objects may go.
 func (g *guard) check(going, all int) error {

@@ -59,12 +59,19 @@ func TestGuardOfTenants(t *testing.T) {
 		all        int
 		may, isNot []tenant.Name
 	}{
-		"few of each":       {map[tenant.Name]int{"acme": 25, "globex": 25}, 50, []tenant.Name{"acme", "globex"}, nil},
-		"many of one":       {map[tenant.Name]int{"acme": 1000, "globex": 2}, 1200, []tenant.Name{"globex", "initech"}, []tenant.Name{"acme"}},
-		"an old backup":     {map[tenant.Name]int{"acme": 30, "globex": 30, "initech": 3}, 100, nil, []tenant.Name{"acme", "globex", "initech", "hooli"}},
-		"a twentieth":       {map[tenant.Name]int{"acme": 500, "globex": 1}, 10000, []tenant.Name{"acme", "globex"}, nil},
-		"a bit more":        {map[tenant.Name]int{"acme": 501, "globex": 1}, 10000, []tenant.Name{"globex"}, []tenant.Name{"acme"}},
-		"all of all, large": {map[tenant.Name]int{"acme": 5000, "globex": 5000, "initech": 5000}, 15000, nil, []tenant.Name{"acme", "globex", "hooli"}},
+		"few of each":   {map[tenant.Name]int{"acme": 25, "globex": 25}, 50, []tenant.Name{"acme", "globex"}, nil},
+		"many of one":   {map[tenant.Name]int{"acme": 1000, "globex": 2}, 1200, []tenant.Name{"globex", "initech"}, []tenant.Name{"acme"}},
+		"an old backup": {map[tenant.Name]int{"acme": 30, "globex": 30, "initech": 3}, 100, nil, []tenant.Name{"acme", "globex", "initech", "hooli"}},
+		"the only one":  {map[tenant.Name]int{"acme": 60}, 60, []tenant.Name{"hooli"}, []tenant.Name{"acme"}},
+		"two of many": {
+			map[tenant.Name]int{"acme": 200, "acme2": 200, "globex": 1, "initech": 0, "hooli": 0}, 450, []tenant.Name{"globex", "initech", "hooli"}, []tenant.Name{"acme", "acme2"},
+		},
+		"two of few":                   {map[tenant.Name]int{"acme": 200, "acme2": 200, "globex": 1}, 450, nil, []tenant.Name{"acme", "acme2", "globex"}},
+		"two of many, and some of all": {map[tenant.Name]int{"acme": 200, "acme2": 200, "globex": 13, "initech": 13, "hooli": 0}, 450, nil, []tenant.Name{"acme", "globex", "hooli"}},
+		"some of each":                 {map[tenant.Name]int{"acme": 20, "acme2": 20, "globex": 20}, 450, nil, []tenant.Name{"acme", "globex", "hooli"}},
+		"a twentieth":                  {map[tenant.Name]int{"acme": 500, "globex": 1}, 10000, []tenant.Name{"acme", "globex"}, nil},
+		"a bit more":                   {map[tenant.Name]int{"acme": 501, "globex": 1}, 10000, []tenant.Name{"globex"}, []tenant.Name{"acme"}},
+		"all of all, large":            {map[tenant.Name]int{"acme": 5000, "globex": 5000, "initech": 5000}, 15000, nil, []tenant.Name{"acme", "globex", "hooli"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGuards(c, DefaultOrphanLimit, "restart").orphans
@@ -95,6 +102,12 @@ func TestGuardOfTenants(t *testing.T) {
 	if acme, globex, initech := count("acme"), count("globex"), count("initech"); acme != 25 || globex != 25 || initech != 0 {
 		t.Errorf("%d, %d and %d go", acme, globex, initech)
 	}
+	c.Step(orphanWindow - time.Second)
+	count("initech")
+	c.Step(2 * time.Second)
+	if initech := count("initech"); initech != 25 {
+		t.Errorf("%d of initech go: those that were not to go count", initech)
+	}
 	c.Step(orphanWindow + time.Second)
 	if hooli := count("hooli"); hooli != 25 || len(g.of) != 1 {
 		t.Errorf("after a while %d go, and something is known of %d tenants", hooli, len(g.of))
@@ -124,6 +137,39 @@ func TestHaltedAlone(t *testing.T) {
 		t.Error("a pod of acme goes")
 	}
 	w.expect(nil, []string{"delete pods host-before"})
+}
+
+// TestHaltedOfMany checks that some tenants that have deleted much while no syncer worked halt themselves alone.
+func TestHaltedOfMany(t *testing.T) {
+	var objects []runtime.Object
+	tenants := []tenant.Name{"t-0", "t-1", "t-2", "t-3", "t-4"}
+	for i, n := range tenants {
+		of := names.Namespace{Installation: "i", Tenant: n, TenantUID: "t", Name: "shop", UID: "n"}
+		host := hostNamespace(of, "")
+		host.UID = types.UID(n)
+		objects = append(objects, host)
+		for name := range 3 {
+			pod := spacePod(func(p *corev1.Pod) {
+				p.Namespace, p.Name, p.UID = of.Flat().String(), fmt.Sprint(name), types.UID(fmt.Sprint(name))
+			})
+			there := (&syncer{dns: newDNSService(nil, "")}).translated(pod, translate.Home{Namespace: of, HostUID: host.UID}, network.Open{})
+			there.UID = types.UID(fmt.Sprint(n, name))
+			objects = append(objects, there)
+			if i > 1 {
+				objects = append(objects, pod)
+			}
+		}
+	}
+	w := newWorld(t, objects...)
+	if err := w.countOrphans(); err == nil {
+		t.Error("nobody is halted")
+	}
+	for i, n := range tenants {
+		if err := w.orphans.allow(n, w.hostCaches.objects()); (err != nil) != (i < 2) {
+			t.Errorf("%s: %v", n, err)
+		}
+		w.clock.Step(2 * orphanWindow)
+	}
 }
 
 func TestDeletions(t *testing.T) {

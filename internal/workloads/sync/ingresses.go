@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -33,6 +32,13 @@ const (
 // syncIngress makes the host's Ingress for one of a space what that asks for, if its Tenant has host names, and tells the
 // space at which addresses it is served. What the Tenant may not have, or not any more, is not on the host.
 func (s *syncer) syncIngress(ctx context.Context, i item) error {
+	ingress, err := orNil(s.ingresses.Ingresses(i.namespace.String()).Get(i.name))
+	if err != nil {
+		return err
+	}
+	if ingress == nil {
+		s.forgetIngress(i)
+	}
 	home, ready, err := s.readyHome(i.namespace)
 	if err != nil || !ready {
 		return err
@@ -41,16 +47,11 @@ func (s *syncer) syncIngress(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
-	ingress, err := orNil(s.ingresses.Ingresses(i.namespace.String()).Get(i.name))
-	if err != nil {
-		return err
-	}
 	if ingress == nil {
 		return s.removeIngress(ctx, i, home, there)
 	}
-	s.referIngress(i, ingress)
 	rules := s.rulesFor(i.tenant)
-	why, err := s.whyNotOnHost(rules, ingress, there)
+	why, err := s.whyNotOnHost(i, rules, ingress, there)
 	if err != nil {
 		return err
 	}
@@ -60,36 +61,40 @@ func (s *syncer) syncIngress(ctx context.Context, i item) error {
 	if !rules.HasIngresses() || there == nil && ingress.DeletionTimestamp != nil {
 		return nil
 	}
+	s.refer(i, certificatesOf(ingress))
 	return s.placeIngress(ctx, i, home, ingress, there, rules)
 }
 
 // whyNotOnHost returns why an Ingress is not on the host, or must not be there any more. It is empty if it may be there, and
 // if it was never to be there.
-func (s *syncer) whyNotOnHost(rules translate.Rules, ingress, there *networkingv1.Ingress) (string, error) {
+func (s *syncer) whyNotOnHost(i item, rules translate.Rules, ingress, there *networkingv1.Ingress) (string, error) {
 	if !rules.HasIngresses() {
 		if there == nil {
 			return "", nil
 		}
 		return "the Tenant has no host names any more: ask the platform's administrators for workloads.hostNames of the Tenant", nil
 	}
-	if errs := rules.CheckIngress(&ingress.ObjectMeta, &ingress.Spec, field.NewPath("spec")); len(errs) > 0 {
-		return errs.ToAggregate().Error(), nil
+	if there == nil {
+		if has, err := s.hasRoomForIngress(i.tenant); err != nil {
+			return "", err
+		} else if !has { // before anybody reads what may be much
+			return fmt.Sprintf("a tenant has at most %d Ingresses on the host cluster: delete others, or have more rules in each", maxIngresses), nil
+		}
 	}
-	if there != nil {
-		return "", nil
-	}
-	all, err := s.hostCaches.namespacesOfTenant(tenant.Flat(ingress.Namespace).Space())
+	return s.checked.why(i, ingress, rules), nil
+}
+
+// hasRoomForIngress reports whether a tenant may have one more Ingress on the host.
+func (s *syncer) hasRoomForIngress(n tenant.Name) (bool, error) {
+	all, err := s.hostCaches.namespacesOfTenant(n)
 	if err != nil {
-		return "", err
+		return false, err
 	}
-	n := 0
+	var namespaces []string
 	for _, namespace := range all {
-		n += count(s.hostCaches.ingresses.GetIndexer(), namespace.Name)
+		namespaces = append(namespaces, namespace.Name)
 	}
-	if n >= maxIngresses {
-		return fmt.Sprintf("a tenant has at most %d Ingresses on the host cluster: delete others, or have more rules in each", maxIngresses), nil
-	}
-	return "", nil
+	return s.room.has(roomOfIngresses(n), maxIngresses, s.hostCaches.ingresses.GetIndexer(), namespaces...), nil
 }
 
 // placeIngress makes the host's Ingress what the space's is, after the certificates that it names, and the status of the
@@ -131,6 +136,7 @@ func isOfFields(err error) bool {
 // withdrawIngress takes an Ingress that a space still has from the host, and says why.
 func (s *syncer) withdrawIngress(ctx context.Context, i item, home names.Namespace, ingress, there *networkingv1.Ingress, why string) error {
 	s.routing.drop(i)
+	s.refer(i, nil)
 	told := s.tellRefused(ctx, ingress, why)
 	if there == nil {
 		return told
@@ -208,57 +214,43 @@ func certificatesOf(ingress *networkingv1.Ingress) []reference {
 	return all
 }
 
-// referIngress notes which Secrets an Ingress names, if it may be on the host.
-func (s *syncer) referIngress(i item, ingress *networkingv1.Ingress) {
-	rules := s.rulesFor(i.tenant)
-	if !rules.HasIngresses() || len(rules.CheckIngress(&ingress.ObjectMeta, &ingress.Spec, field.NewPath("spec"))) > 0 {
-		s.refer(i, nil)
-		return
-	}
-	s.refer(i, certificatesOf(ingress))
-}
-
-// ingressChanged has an Ingress of a space looked at, if its namespace is on the host.
-func (s *syncer) ingressChanged(obj any) {
-	ingress := obj.(*networkingv1.Ingress)
-	if i := itemOf(ingressItem, ingress); i.tenant.IsSpace() {
-		s.referIngress(i, ingress)
-		s.enqueueIfOnHost(ingressItem, ingress)
-	}
-}
-
-func (s *syncer) ingressGone(obj any, seen bool) {
-	s.refer(itemOf(ingressItem, obj.(*networkingv1.Ingress)), nil)
-	s.enqueueGone(ingressItem, obj, seen)
-}
-
-func (s *syncer) hostIngressChanged(obj any) { s.enqueueSource(ingressItem, obj) }
-
-// hostIngressGone has all Ingresses of the tenant looked at: another one may have room now.
-func (s *syncer) hostIngressGone(obj any, _ bool) {
-	s.hostIngressChanged(obj)
-	n, _, ok := sourceOf(obj.(*networkingv1.Ingress))
-	if !ok {
-		return
-	}
-	all, err := s.hostCaches.namespacesOfTenant(n.Tenant)
-	if err != nil {
-		return
-	}
-	for _, namespace := range all {
-		if of, ok := namespaceOf(namespace); ok {
-			s.enqueueIngresses(of)
+// nameCertificates notes what those Ingresses of spaces name that are on the host: what nobody names is taken away there as soon as
+// workers see it. Of others they note it when they let them in.
+func (s *syncer) nameCertificates() {
+	for _, obj := range s.hostCaches.ingresses.GetIndexer().List() {
+		n, name, ok := sourceOf(obj.(*networkingv1.Ingress))
+		if !ok {
+			continue
+		}
+		if ingress, err := s.ingresses.Ingresses(n.Flat().String()).Get(name); err == nil {
+			s.refer(itemOf(ingressItem, ingress), certificatesOf(ingress))
 		}
 	}
 }
 
+// ingressChanged has an Ingress of a space looked at, if its namespace is on the host.
+func (s *syncer) ingressChanged(obj any) { s.enqueueIfOnHost(ingressItem, obj) }
+
+func (s *syncer) ingressGone(obj any, seen bool) {
+	s.forgetIngress(itemOf(ingressItem, obj.(*networkingv1.Ingress)))
+	s.enqueueGone(ingressItem, obj, seen)
+}
+
+// forgetIngress forgets what is known of an Ingress of a space that is gone.
+func (s *syncer) forgetIngress(i item) {
+	s.refer(i, nil)
+	s.checked.forget(i)
+}
+
+func (s *syncer) hostIngressChanged(obj any) { s.enqueueSource(ingressItem, obj) }
+
+// hostIngressGone has what the Ingress was made for looked at, and others that had no room.
+func (s *syncer) hostIngressGone(obj any, _ bool) {
+	s.hostIngressChanged(obj)
+	s.enqueueRoom(obj)
+}
+
 // enqueueIngresses has all Ingresses of a namespace of a space looked at.
-func (s *syncer) enqueueIngresses(of names.Namespace) {
-	all, err := s.ingresses.Ingresses(of.Flat().String()).List(labels.Everything())
-	if err != nil {
-		return
-	}
-	for _, ingress := range all {
-		s.ingressChanged(ingress)
-	}
+func (s *syncer) enqueueIngresses(of tenant.Flat) {
+	s.enqueueIn(ingressItem, s.informers.Networking().V1().Ingresses().Informer().GetIndexer(), of)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 const rewrite = "nginx.ingress.kubernetes.io/rewrite-target"
@@ -242,7 +244,9 @@ func TestIngressCertificates(t *testing.T) {
 		t.Error("a certificate for a name that the Tenant has not any more is on the host")
 	}
 	w.may(v1alpha1.Workloads{})
-	w.ingressChanged(secured)
+	if err := w.syncIngress(t.Context(), theIngress); err != nil {
+		t.Fatal(err)
+	}
 	if w.references.has(ref) {
 		t.Error("the Secret of an Ingress that is not to be on the host is named")
 	}
@@ -261,7 +265,6 @@ func TestUnfitCertificate(t *testing.T) {
 	w := newWorld(t, hostSpace(), of("a"), of("b"), cert("1"))
 	w.may(hasNames)
 	for _, name := range []string{"a", "b", "a", "b"} {
-		w.ingressChanged(of(name))
 		if err := w.syncIngress(t.Context(), item{ingressItem, "acme", "acme|shop", name}); err != nil {
 			t.Fatal(err)
 		}
@@ -296,6 +299,29 @@ func TestUnfitCertificate(t *testing.T) {
 	}
 }
 
+// TestCertificateOfBefore checks that a copy that hosts do not get any more goes when the syncer reads it.
+func TestCertificateOfBefore(t *testing.T) {
+	secured := spaceIngress(func(i *networkingv1.Ingress) {
+		i.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"shop.acme.example.com"}, SecretName: "cert"}}
+	})
+	data := pair(t, "shop.acme.example.com")
+	data["tls.key"] = pair(t, "shop.acme.example.com")["tls.key"]
+	source := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cert", Namespace: "acme|shop", UID: "cu", ResourceVersion: "1"}, Type: corev1.SecretTypeTLS, Data: data}
+	w := newWorld(t, hostSpace(), secured, source)
+	w.may(hasNames)
+	onHostIngress(w, secured, nil)
+	w.nameCertificates()
+	in, ref := w.copiesOf(home), reference{certificateItem, "acme|shop", "cert"}
+	in.read = true
+	in.have[ref] = copied{version: "cu/1/" + network.Hash([]any{hasNames.HostNames, 0}), hash: "h", uid: "copy"}
+	if err := w.syncCopy(t.Context(), item{certificateItem, "acme", "acme|shop", "cert"}); err != nil {
+		t.Fatal(err)
+	}
+	if has := in.have[ref]; has.uid != "" || has.unfit == nil {
+		t.Errorf("the host has %+v", has)
+	}
+}
+
 // TestManyIngresses checks that there are so many of a tenant on the host, and that changes of them wait.
 func TestManyIngresses(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceIngress(nil))
@@ -315,13 +341,118 @@ func TestManyIngresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expect([]string{"create events"}, nil)
-	for w.queue.Len() > 0 {
-		i, _ := w.queue.Get()
-		w.queue.Done(i)
+	last := onHostIngress(w, spaceIngress(func(i *networkingv1.Ingress) { i.Name = "last" }), nil)
+	for _, want := range []int{2, 1} { // nobody else was refused since
+		w.hostIngressGone(last, true)
+		if all := w.taken(); len(all) != want {
+			t.Errorf("when one goes, %v are looked at", all)
+		}
 	}
-	w.hostIngressGone(onHostIngress(w, spaceIngress(func(i *networkingv1.Ingress) { i.Name = "last" }), nil), true)
-	if n := w.queue.Len(); n != 2 {
-		t.Errorf("when one goes, %d are looked at", n)
+}
+
+// TestHandlersAreShort checks that handlers, which all tenants share, do as much when one object changes whatever else there is.
+func TestHandlersAreShort(t *testing.T) {
+	w := newWorld(t, hostSpace())
+	w.may(hasNames)
+	pod := spacePod(naming)
+	for n := range 100 {
+		name := fmt.Sprint(n)
+		w.see(spaceIngress(func(i *networkingv1.Ingress) { i.Name = name }))
+		w.see(spaceBudget(3, func(b *policyv1.PodDisruptionBudget) { b.Name = name }))
+		w.see(denyAll(func(p *networkingv1.NetworkPolicy) { p.Name = name }))
+		p := pod.DeepCopy()
+		p.Name = name
+		w.see(p)
+		w.see(spaceService(func(s *corev1.Service) { s.Name = name }))
+	}
+	gone := onHostIngress(w, spaceIngress(nil), nil)
+	budget, policy := onHostBudget(spaceBudget(3, nil), nil), &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: home.Host(), Name: names.Copy("deny"),
+		Labels: map[string]string{names.InstallationLabel: "i"}, Annotations: home.MarksOf("deny", "d")}}
+	for name, happens := range map[string]func(){
+		"an Ingress of the host":         func() { w.hostIngressChanged(gone) },
+		"one that goes":                  func() { w.hostIngressGone(gone, true) },
+		"a budget of the host that goes": func() { w.hostBudgetGone(budget, true) },
+		"a policy of the host that goes": func() { w.hostPolicyGone(policy, true) },
+		"a namespace of the host":        func() { w.hostNamespaceChanged(hostSpace()) },
+		"a claim of the host":            func() { w.hostClaimChanged(hostClaim(spaceClaim())) },
+		"a class":                        func() { w.classChanged(atOnce) },
+		"a Tenant":                       func() { w.tenantUpdated(tenantWith(v1alpha1.Workloads{}), tenantWith(hasNames)) },
+	} {
+		w.room.full.Insert(kindIn{policyItem, home.Host()}, kindIn{budgetItem, home.Host()}, roomOfIngresses("acme"))
+		happens()
+		if n := w.queue.Len(); n == 0 || n > 2 {
+			t.Errorf("%s: %d are looked at by the handler", name, n)
+		}
+		if n := len(w.taken()); n == 0 && name != "a class" {
+			t.Errorf("%s: nothing is looked at", name)
+		}
+	}
+}
+
+// TestCheckedOnce checks that a version of an Ingress is read once by the same rules.
+func TestCheckedOnce(t *testing.T) {
+	c, rules := newChecked(), rulesOf(tenantWith(hasNames))
+	of := func(uid types.UID, version, host string) *networkingv1.Ingress {
+		return spaceIngress(func(i *networkingv1.Ingress) { i.UID, i.ResourceVersion, i.Spec.Rules[0].Host = uid, version, host })
+	}
+	const good, bad = "shop.acme.example.com", "shop.globex.example.com"
+	other := rules
+	other.HostNames = []string{bad}
+	for _, step := range []struct {
+		what    string
+		ingress *networkingv1.Ingress
+		rules   translate.Rules
+		fits    bool
+	}{
+		{"a new one", of("u", "1", bad), rules, false},
+		{"the same version, which is not read", of("u", "1", good), rules, false},
+		{"another one", of("u", "2", good), rules, true},
+		{"other rules", of("u", "2", good), other, false},
+		{"another one of its name", of("v", "2", bad), other, true},
+	} {
+		if why := c.why(theIngress, step.ingress, step.rules); (why == "") != step.fits {
+			t.Errorf("%s: %q", step.what, why)
+		}
+	}
+	if c.forget(theIngress); len(c.by) > 0 {
+		t.Error("one that is gone is known")
+	}
+}
+
+// TestCertificatesWithoutRoom checks that the host gets no certificate for an Ingress that it does not get.
+func TestCertificatesWithoutRoom(t *testing.T) {
+	beyond := spaceIngress(func(i *networkingv1.Ingress) {
+		i.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"shop.acme.example.com"}, SecretName: "cert"}}
+	})
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "cert", Namespace: "acme|shop", UID: "cu", ResourceVersion: "1"}, Type: corev1.SecretTypeTLS, Data: pair(t, "shop.acme.example.com"),
+	}
+	w := newWorld(t, hostSpace(), beyond, secret)
+	w.may(hasNames)
+	for n := range maxIngresses {
+		onHostIngress(w, spaceIngress(func(i *networkingv1.Ingress) { i.Name = fmt.Sprint(n) }), nil)
+	}
+	w.ingressChanged(beyond)
+	if err := w.syncIngress(t.Context(), theIngress); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.syncCopy(t.Context(), item{certificateItem, "acme", "acme|shop", "cert"}); err != nil {
+		t.Fatal(err)
+	}
+	w.expect([]string{"create events"}, nil)
+}
+
+// TestCertificatesOnHostStay checks that those of Ingresses on the host are there when the syncer begins to work.
+func TestCertificatesOnHostStay(t *testing.T) {
+	secured := spaceIngress(func(i *networkingv1.Ingress) {
+		i.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"shop.acme.example.com"}, SecretName: "cert"}}
+	})
+	w := newWorld(t, hostSpace(), secured)
+	onHostIngress(w, secured, nil)
+	onHostIngress(w, spaceIngress(func(i *networkingv1.Ingress) { i.Name = "gone" }), nil)
+	w.nameCertificates()
+	if !w.references.has(reference{certificateItem, "acme|shop", "cert"}) || len(w.references.of) != 1 {
+		t.Errorf("named are %v", w.references.of)
 	}
 }
 
@@ -352,9 +483,7 @@ func TestTenantsIngresses(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceIngress(nil), denyAll(nil))
 	w.tenantUpdated(tenantWith(v1alpha1.Workloads{}), tenantWith(hasNames))
 	seen := map[item]bool{}
-	for w.queue.Len() > 0 {
-		i, _ := w.queue.Get()
-		w.queue.Done(i)
+	for _, i := range w.items() {
 		seen[i] = true
 	}
 	for _, want := range []item{theIngress, {policyItem, "acme", "acme|shop", denyAll(nil).Name}, {kind: hostNamespaceItem, tenant: "acme", name: home.Host()}} {

@@ -218,7 +218,7 @@ func TestSlimTenant(t *testing.T) {
 	other := whole.DeepCopy()
 	other.Spec.Quota["requests.example.com/gpu"] = resource.MustParse("5")
 	w.tenantUpdated(whole, other)
-	if w.queue.Len() == 0 {
+	if len(w.taken()) == 0 {
 		t.Error("pods are not looked at when the devices of their tenant are others")
 	}
 }

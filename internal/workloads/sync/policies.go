@@ -90,7 +90,7 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 // hasRoom returns an error if a namespace of the host has as many policies as it may have, and not this one.
 func (s *syncer) hasRoom(home names.Namespace, name string) error {
 	there, err := s.hostCaches.policy(home.Host(), name)
-	if err != nil || there != nil || s.room.has(namespaceKind{policyItem, home.Host()}, s.hostCaches.policies.GetIndexer(), network.MaxPolicies+len(network.Names)) {
+	if err != nil || there != nil || s.room.has(kindIn{policyItem, home.Host()}, network.MaxPolicies+len(network.Names), s.hostCaches.policies.GetIndexer(), home.Host()) {
 		return err
 	}
 	return fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)
@@ -172,13 +172,13 @@ func (s *syncer) hostPolicyChanged(obj any) {
 	s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: policy.Namespace})
 }
 
-// hostPolicyGone has what the policy was made for looked at, and, if others had no room, all of the namespace.
+// hostPolicyGone has what the policy was made for looked at, and others that had no room.
 func (s *syncer) hostPolicyGone(obj any, _ bool) {
 	s.hostPolicyChanged(obj)
-	s.enqueueRefused(policyItem, obj, s.enqueuePolicies)
+	s.enqueueRoom(obj)
 }
 
 // enqueuePolicies has all policies of a namespace of a space looked at.
-func (s *syncer) enqueuePolicies(of names.Namespace) {
-	s.enqueueIn(policyItem, s.informers.Networking().V1().NetworkPolicies().Informer().GetIndexer(), of.Flat())
+func (s *syncer) enqueuePolicies(of tenant.Flat) {
+	s.enqueueIn(policyItem, s.informers.Networking().V1().NetworkPolicies().Informer().GetIndexer(), of)
 }

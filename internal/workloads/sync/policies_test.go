@@ -424,14 +424,27 @@ func TestLooksOnce(t *testing.T) {
 	}
 }
 
-// taken takes what is in the queue out of it, and returns what that is about.
+// taken takes what is in the queue out of it, has those looked at that stand for many others, and returns what the others are about.
 func (w *world) taken() (kinds []kind) {
-	for w.queue.Len() > 0 {
-		i, _ := w.queue.Get()
+	for _, i := range w.items() {
 		kinds = append(kinds, i.kind)
-		w.queue.finished(i, 0)
 	}
 	return kinds
+}
+
+// items is taken by the items themselves.
+func (w *world) items() (all []item) {
+	w.t.Helper()
+	for w.queue.Len() > 0 {
+		i, _ := w.queue.Get()
+		if i.kind < tenantItem {
+			all = append(all, i)
+		} else if err := w.enqueueMany(i); err != nil {
+			w.t.Error(err)
+		}
+		w.queue.finished(i, 0)
+	}
+	return all
 }
 
 // TestGovernedOnce checks that the selector of a policy is read once, however many pods are looked at, and anew for

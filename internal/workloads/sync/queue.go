@@ -30,6 +30,14 @@ const (
 	nodeItem
 	// wantedItem is a namespace of a space for which a server wants the host's.
 	wantedItem
+
+	// Those that follow stand for many others, see enqueueMany: all that there is of a tenant; what is in a namespace of a space, and of
+	// the host (name) for it; what had no room there; pods that wait for a claim; claims that wait for a class.
+	tenantItem
+	contentsItem
+	roomItem
+	claimantsItem
+	classItem
 )
 
 // item is something to look at. Of a namespace of the host, or a node, name is all there is.

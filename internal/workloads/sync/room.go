@@ -5,36 +5,42 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// room bounds how many objects of a kind there are in a namespace of the host.
+// room bounds how many objects of a kind there are in a namespace of the host, or of a tenant.
 type room struct {
 	mu sync.Mutex
 	// full are those in which there was no room for one more object.
-	full sets.Set[namespaceKind]
+	full sets.Set[kindIn]
 }
 
-// namespaceKind is a kind of objects in a namespace of the host.
-type namespaceKind struct {
-	kind      kind
-	namespace string
+// kindIn is a kind of objects, and where they are counted: in a namespace of the host, or in all those of a tenant.
+type kindIn struct {
+	kind kind
+	name string
 }
 
-func newRoom() *room { return &room{full: sets.New[namespaceKind]()} }
+// roomOfIngresses is where the Ingresses of a tenant are counted.
+func roomOfIngresses(n tenant.Name) kindIn { return kindIn{ingressItem, n.String()} }
 
-// has reports whether there is room for one more object. If not, what is refused is to be looked at again when freed says so.
-func (r *room) has(at namespaceKind, objects cache.Indexer, most int) bool {
-	if count(objects, at.namespace) < most {
+func newRoom() *room { return &room{full: sets.New[kindIn]()} }
+
+// has reports whether there is room for one more object, where there are at most so many in some namespaces. If not, what is refused is
+// to be looked at again when freed says so.
+func (r *room) has(at kindIn, most int, objects cache.Indexer, namespaces ...string) bool {
+	if count(objects, namespaces...) < most {
 		return true
 	}
 	r.mu.Lock()
 	r.full.Insert(at)
 	r.mu.Unlock()
-	return count(objects, at.namespace) < most // one may have gone before it was noted
+	return count(objects, namespaces...) < most // one may have gone before it was noted
 }
 
 // freed notes that an object has gone, and reports whether another one was refused before.
-func (r *room) freed(at namespaceKind) bool {
+func (r *room) freed(at kindIn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was := r.full.Has(at)

@@ -24,6 +24,8 @@ const (
 	// inTheMaking is how long a host's Service may have none in a space, or another one than that, because a server
 	// makes and changes it first: longer than a request can take there.
 	inTheMaking = 2 * time.Minute
+	// ofBalancer follows the UID of a host's Service that has had a load balancer, which has none in the making after that time.
+	ofBalancer = "/balancer"
 	// clocksDiffer is how far the clocks of the host and of the syncer are apart at most, for what the host has dated.
 	clocksDiffer = 5 * time.Minute
 	// conditionOnHost is the condition of a Service in a space that the host does not take. Others do not have it.
@@ -103,7 +105,8 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 	wanted := rules.Service(service, of)
 	change := host.Annotations[names.ChangeAnnotation]
 	same := host.Annotations[names.HashAnnotation] == wanted.Annotations[names.HashAnnotation] && translate.GivenOf(host).Equal(translate.GivenOf(wanted))
-	if same && change == "" {
+	forgets, ends := s.forgetsBalancer(i, host)
+	if same && change == "" && !forgets {
 		s.making.forget(string(host.UID))
 		s.routing.drop(i)
 		return s.acceptService(ctx, service)
@@ -116,7 +119,7 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 			return nil
 		}
 	}
-	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
+	if !forgets && s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) { // others wait for the address
 		return nil
 	}
 	s.making.forget(string(host.UID))
@@ -129,13 +132,32 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 	if wanted.Spec.Type == corev1.ServiceTypeLoadBalancer && s.queue.after(i, s.routing.wait(itemWrite{i, writeUpdate}, 1)) {
 		return nil
 	}
-	return s.updateService(ctx, service, host, wanted, of)
+	wanted.UID, wanted.ResourceVersion = host.UID, host.ResourceVersion
+	translate.KeepHosts(wanted, host)
+	if ends {
+		delete(wanted.Annotations, names.BalancerAnnotation)
+	}
+	return s.updateService(ctx, service, wanted, of)
+}
+
+// forgetsBalancer reports whether a host's Service is to lose what is left on it of a load balancer that it had, and whether that ends
+// with it: components that have read the Service before write it after that, too.
+func (s *syncer) forgetsBalancer(i item, host *corev1.Service) (forgets, ends bool) {
+	key := string(host.UID) + ofBalancer
+	lost, marked := translate.LostBalancer(host)
+	if !lost {
+		s.making.forget(key)
+		return false, false
+	}
+	left := s.making.left(key)
+	if left > 0 {
+		s.queue.AddAfter(i, left)
+	}
+	return marked || left <= 0, left <= 0
 }
 
 // updateService replaces one Service of the host, and no other one of its name.
-func (s *syncer) updateService(ctx context.Context, service, host, wanted *corev1.Service, of names.Namespace) error {
-	wanted.UID, wanted.ResourceVersion = host.UID, host.ResourceVersion
-	translate.KeepHosts(wanted, host)
+func (s *syncer) updateService(ctx context.Context, service, wanted *corev1.Service, of names.Namespace) error {
 	_, err := s.host.CoreV1().Services(wanted.Namespace).Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager})
 	switch {
 	case isRefused(err):

@@ -154,12 +154,13 @@ type notes struct {
 	idle       *idleSince
 	making     *idleSince
 	governed   *governed
+	checked    *checked
 	told       *told
 }
 
 func newNotes(c clock.Clock) notes {
 	return notes{
-		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), told: newTold(c),
+		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), checked: newChecked(), told: newTold(c),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking),
 	}
 }
@@ -324,6 +325,7 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	if err := s.countOrphans(); err != nil {
 		klog.FromContext(ctx).Error(err, "Looking what is on the host cluster")
 	}
+	s.nameCertificates()
 	s.enqueueHostNamespaces()
 	go s.watchEvents(ctx)
 	var running sync.WaitGroup
@@ -399,6 +401,8 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 		return s.syncNode(ctx, i)
 	case wantedItem:
 		return s.syncWanted(ctx, i)
+	case tenantItem, contentsItem, roomItem, claimantsItem, classItem:
+		return s.enqueueMany(i)
 	default:
 		return s.syncCopy(ctx, i)
 	}
@@ -406,15 +410,17 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 
 // countOrphans stops the deletion of orphans before the first one goes, if there are too many in all, or of a tenant.
 func (s *syncer) countOrphans() error {
-	orphans := map[tenant.Name]int{}
+	orphans := map[tenant.Name]int{} // 0 of those that have others
 	count := func(host metav1.Object, find func(namespace, name string) (metav1.Object, error)) {
 		of, name, ok := s.hostCaches.ours(host)
 		if !ok {
 			return
 		}
+		orphan := 0
 		if found, err := find(of.Flat().String(), name); err != nil || found.GetUID() != uidOf(host) {
-			orphans[of.Tenant]++
+			orphan = 1
 		}
+		orphans[of.Tenant] += orphan
 	}
 	for _, obj := range s.hostCaches.pods.GetIndexer().List() {
 		count(obj.(*corev1.Pod), func(namespace, name string) (metav1.Object, error) { return s.pods.Pods(namespace).Get(name) })

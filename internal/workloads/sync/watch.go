@@ -3,12 +3,10 @@ package sync
 import (
 	"fmt"
 	"maps"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -198,10 +196,10 @@ func (s *syncer) enqueueHome(obj any) {
 	}
 }
 
-// enqueueRefused has, when an object of the host is gone, all of its namespace looked at if one of them had no room.
-func (s *syncer) enqueueRefused(k kind, obj any, all func(names.Namespace)) {
-	if n, _, ok := sourceOf(obj.(metav1.Object)); ok && s.room.freed(namespaceKind{k, n.Host()}) {
-		all(n)
+// enqueueRoom has, when an object of the host is gone, others looked at that had no room.
+func (s *syncer) enqueueRoom(obj any) {
+	if n, _, ok := sourceOf(obj.(metav1.Object)); ok {
+		s.queue.Add(item{roomItem, n.Tenant, n.Flat(), n.Host()})
 	}
 }
 
@@ -257,26 +255,7 @@ func (s *syncer) tenantUpdated(before, obj any) {
 	if was := before.(*v1alpha1.Tenant); equality.Semantic.DeepEqual(rulesOf(was), rulesOf(t)) {
 		return
 	}
-	if all, err := s.hostCaches.namespacesOfTenant(tenant.Name(t.Name)); err == nil {
-		for _, namespace := range all {
-			s.hostNamespaceChanged(namespace)
-		}
-	}
-	for _, key := range s.podIndexer.ListKeys() {
-		namespace, name, _ := strings.Cut(key, "/")
-		if i := itemFor(podItem, tenant.Flat(namespace), name); i.tenant == tenant.Name(t.Name) {
-			s.queue.Add(i)
-		}
-	}
-	services, err := s.services.List(labels.Everything())
-	if err != nil {
-		return // there is none that can be looked at
-	}
-	for _, service := range services {
-		if tenant.Flat(service.Namespace).Space() == tenant.Name(t.Name) {
-			s.serviceChanged(service)
-		}
-	}
+	s.queue.Add(item{kind: tenantItem, tenant: tenant.Name(t.Name)})
 }
 
 // enqueueTenant has the host's namespaces of a tenant looked at.
@@ -303,6 +282,7 @@ func (s *syncer) hostServiceChanged(obj any) { s.enqueueSource(serviceItem, obj)
 
 func (s *syncer) hostServiceGone(obj any, _ bool) {
 	s.making.forget(string(obj.(*corev1.Service).UID))
+	s.making.forget(string(obj.(*corev1.Service).UID) + ofBalancer)
 	s.hostServiceChanged(obj)
 	s.enqueueHome(obj)
 }
@@ -316,28 +296,9 @@ func (s *syncer) hostPodGone(obj any, _ bool) {
 func (s *syncer) hostNamespaceChanged(obj any) {
 	namespace := obj.(*corev1.Namespace)
 	if of, ok := namespaceOf(namespace); ok {
-		s.enqueuePolicies(of)
-		s.enqueueBudgets(of)
-		s.enqueueIngresses(of)
-		s.enqueueIn(podItem, s.podIndexer, of.Flat()) // what is in it may have been seen before
-		s.enqueueOnHost(namespace.Name)
+		s.queue.Add(item{contentsItem, of.Tenant, of.Flat(), namespace.Name})
 	}
 	s.enqueueNamespaces([]*corev1.Namespace{namespace})
-}
-
-// enqueueOnHost has what is in a namespace of the host looked at: it may have been seen before it was known whose the namespace is.
-func (s *syncer) enqueueOnHost(namespace string) {
-	for informer, changed := range map[cache.SharedIndexInformer]func(any){
-		s.hostCaches.pods: s.hostPodChanged, s.hostCaches.services: s.hostServiceChanged, s.hostCaches.claims: s.hostClaimChanged,
-	} {
-		all, err := informer.GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
-		if err != nil {
-			klog.ErrorS(err, "Reading a cache of the host", "namespace", namespace)
-		}
-		for _, obj := range all {
-			changed(obj)
-		}
-	}
 }
 
 // hostNamespaceUpdated has policies looked at if they can be there now: nothing else of a namespace changes them.

@@ -57,13 +57,8 @@ func (s *syncer) volumeChanged(obj any) {
 
 // classChanged has the claims looked at that wait for a class.
 func (s *syncer) classChanged(obj any) {
-	waiting, err := s.informers.Core().V1().PersistentVolumeClaims().Informer().GetIndexer().ByIndex(byClass, obj.(*storagev1.StorageClass).Name)
-	if err != nil {
-		return // there is none that can be looked at
-	}
-	for _, claim := range waiting {
-		s.claimChanged(claim)
-	}
+	name := obj.(*storagev1.StorageClass).Name
+	s.queue.Add(item{kind: classItem, tenant: tenant.Flat(name).Space(), name: name})
 }
 
 // hostClaimChanged has a claim looked at, and the pods that wait for it.
@@ -73,15 +68,7 @@ func (s *syncer) hostClaimChanged(obj any) {
 		return
 	}
 	s.queue.Add(itemFor(claimItem, n.Flat(), name))
-	waiting, err := s.podsNaming(n.Flat(), name)
-	if err != nil {
-		return // there is none that can be looked at
-	}
-	for _, pod := range waiting {
-		if pod.Spec.NodeName == "" {
-			s.queue.Add(itemOf(podItem, pod))
-		}
-	}
+	s.queue.Add(itemFor(claimantsItem, n.Flat(), name))
 }
 
 func (s *syncer) hostClaimGone(obj any, _ bool) {

@@ -63,9 +63,27 @@ func KeepOthers(wanted, there metav1.Object) {
 	keep(wanted.GetLabels(), there.GetLabels(), serviceLabels)
 }
 
+// dropOthers takes from an object that is to be on the host what KeepOthers keeps of the one that is there, but for finalizers.
+func dropOthers(wanted metav1.Object) {
+	ours := strings.Split(wanted.GetAnnotations()[names.KeysAnnotation], ",")
+	maps.DeleteFunc(wanted.GetAnnotations(), func(key, _ string) bool { return isOthers(key, ours) })
+	maps.DeleteFunc(wanted.GetLabels(), func(key, _ string) bool { return isOthers(key, serviceLabels) })
+}
+
+// hasOthers reports whether components of the host have put annotations or labels on an object.
+func hasOthers(there metav1.Object) bool {
+	ours := strings.Split(there.GetAnnotations()[names.KeysAnnotation], ",")
+	return slices.ContainsFunc(slices.Collect(maps.Keys(there.GetAnnotations())), func(key string) bool { return isOthers(key, ours) }) ||
+		slices.ContainsFunc(slices.Collect(maps.Keys(there.GetLabels())), func(key string) bool { return isOthers(key, serviceLabels) })
+}
+
+func isOthers(key string, ours []string) bool {
+	return !strings.HasPrefix(key, names.Prefix) && !slices.Contains(ours, key)
+}
+
 func keep(wanted, there map[string]string, ours []string) {
 	for key, value := range there {
-		if _, ok := wanted[key]; !ok && !strings.HasPrefix(key, names.Prefix) && !slices.Contains(ours, key) {
+		if _, ok := wanted[key]; !ok && isOthers(key, ours) {
 			wanted[key] = value
 		}
 	}

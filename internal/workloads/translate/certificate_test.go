@@ -2,9 +2,13 @@ package translate
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -19,23 +23,57 @@ import (
 // pair returns a certificate and its key in PEM.
 func pair(t *testing.T, change func(*x509.Certificate)) map[string][]byte {
 	t.Helper()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"shop.acme.example.com"}}
-	if change != nil {
-		change(template)
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := ecKey(t, elliptic.P256())
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string][]byte{"tls.crt": block("CERTIFICATE", certificate), "tls.key": block("PRIVATE KEY", private)}
+	return map[string][]byte{"tls.crt": certificate(t, key, change), "tls.key": block("PRIVATE KEY", private)}
+}
+
+// certificate returns that of a key, which it signs itself, in PEM.
+func certificate(t *testing.T, key crypto.Signer, change func(*x509.Certificate)) []byte {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"shop.acme.example.com"}}
+	if change != nil {
+		change(template)
+	}
+	written, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return block("CERTIFICATE", written)
+}
+
+// issued returns a certificate of a key that another one signs, in PEM.
+func issued(t *testing.T, key crypto.PublicKey, by crypto.Signer) []byte {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "An authority"}, AuthorityKeyId: []byte("a")}
+	written, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "Root"}}, key, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return block("CERTIFICATE", written)
+}
+
+// rsaKey returns a key of RSA.
+func rsaKey(t *testing.T, bits int) *rsa.PrivateKey {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// ecKey returns a key of ECDSA.
+func ecKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
 }
 
 func block(of string, content []byte) []byte {
@@ -105,11 +143,87 @@ func TestCertificate(t *testing.T) {
 	}
 	// What vouches for it, and nothing that is only to be read by somebody who reads another way.
 	data := pair(t, nil)
-	want := append(bytes.Clone(data["tls.crt"]), other["tls.crt"]...)
-	data["tls.crt"] = append(append([]byte("-----BEGIN X-----\n"), data["tls.crt"]...), append([]byte("text\n"), other["tls.crt"]...)...)
+	by := issued(t, ecKey(t, elliptic.P384()).Public(), rsaKey(t, 2048))
+	want := append(bytes.Clone(data["tls.crt"]), by...)
+	data["tls.crt"] = append(append([]byte("-----BEGIN X-----\n"), data["tls.crt"]...), append([]byte("text\n"), by...)...)
 	data["tls.key"] = append(data["tls.key"], other["tls.crt"]...)
 	got, err := granted.Certificate(data)
 	if err != nil || !bytes.Equal(got["tls.crt"], want) || bytes.Contains(got["tls.key"], []byte("CERTIFICATE")) {
 		t.Errorf("got %s %s, %v", got["tls.crt"], got["tls.key"], err)
+	}
+}
+
+// TestCertificateLoads checks that what serves all tenants gets no certificate that its library might not load.
+func TestCertificateLoads(t *testing.T) {
+	good, long, small := pair(t, nil), rsaKey(t, 2048), rsaKey(t, 1024)
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	three, err := rsa.GenerateMultiPrimeKey(rand.Reader, 3, 2048) //nolint:staticcheck // that there are such is what is tested
+	if err != nil {
+		t.Fatal(err)
+	}
+	exponent := issued(t, &rsa.PublicKey{N: long.N, E: 3}, long)
+	pkcs8 := func(key any) []byte {
+		der, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return block("PRIVATE KEY", der)
+	}
+	pkcs1 := func(key *rsa.PrivateKey) []byte { return block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)) }
+	with := func(crt, key []byte) map[string][]byte { return map[string][]byte{"tls.crt": crt, "tls.key": key} }
+	signed := func(by x509.SignatureAlgorithm) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.SignatureAlgorithm = by }
+	}
+	p224, p521 := ecKey(t, elliptic.P224()), ecKey(t, elliptic.P521())
+	chained := func(more []byte) map[string][]byte {
+		return with(append(bytes.Clone(good["tls.crt"]), more...), good["tls.key"])
+	}
+	for name, tc := range map[string]struct {
+		data map[string][]byte
+		want string
+	}{
+		"RSA":                              {data: with(certificate(t, long, nil), pkcs1(long))},
+		"RSA, signed by PSS":               {data: with(certificate(t, long, signed(x509.SHA256WithRSAPSS)), pkcs1(long))},
+		"a key under another name":         {data: with(certificate(t, long, nil), block("EC PRIVATE KEY", x509.MarshalPKCS1PrivateKey(long)))},
+		"P-521":                            {data: with(certificate(t, p521, nil), pkcs8(p521))},
+		"another certificate's key":        {with(good["tls.crt"], pair(t, nil)["tls.key"]), "no private key of the certificate"},
+		"another kind of key":              {with(good["tls.crt"], pkcs1(long)), "no private key of the certificate"},
+		"another exponent":                 {with(exponent, pkcs1(long)), "no private key of the certificate"},
+		"garbage":                          {with(good["tls.crt"], block("PRIVATE KEY", []byte("none"))), "no private key of the certificate"},
+		"a passphrase":                     {with(good["tls.crt"], block("ENCRYPTED PRIVATE KEY", []byte("none"))), "needs a passphrase"},
+		"a small key":                      {with(certificate(t, small, nil), pkcs1(small)), "RSA of at least 2048 bits"},
+		"a small curve":                    {with(certificate(t, p224, nil), pkcs8(p224)), "P-256, P-384 or P-521"},
+		"a curve of Edwards":               {with(certificate(t, edwards, nil), pkcs8(edwards)), "P-256, P-384 or P-521"},
+		"three primes":                     {with(certificate(t, three, nil), pkcs1(three)), "more than two primes"},
+		"SHA-1":                            {with(certificate(t, long, signed(x509.SHA1WithRSA)), pkcs1(long)), "signed by SHA1-RSA"},
+		"one with a small key vouches":     {chained(issued(t, small.Public(), long)), "RSA of at least 2048 bits"},
+		"one with a long exponent vouches": {chained(issued(t, &rsa.PublicKey{N: long.N, E: 1<<31 - 1}, long)), "public exponent"},
+		"one by a curve of Edwards":        {chained(issued(t, long.Public(), edwards)), "signed by Ed25519"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := granted.Certificate(tc.data)
+			if tc.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("got %v, want %q", err, tc.want)
+				}
+				return
+			}
+			if err != nil || !bytes.HasPrefix(got["tls.key"], []byte("-----BEGIN PRIVATE KEY-----")) {
+				t.Fatalf("got %s, %v", got["tls.key"], err)
+			}
+			if _, err := tls.X509KeyPair(got["tls.crt"], got["tls.key"]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	// Old roots are signed by SHA-1. Nobody needs them in a chain.
+	root := certificate(t, long, func(c *x509.Certificate) {
+		c.SignatureAlgorithm, c.Subject = x509.SHA1WithRSA, pkix.Name{CommonName: "Root"}
+	})
+	if got, err := granted.Certificate(chained(root)); err != nil || !bytes.Equal(got["tls.crt"], good["tls.crt"]) {
+		t.Errorf("with a root: %s, %v", got["tls.crt"], err)
 	}
 }

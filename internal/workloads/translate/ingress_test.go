@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -155,5 +156,20 @@ func TestIngress(t *testing.T) {
 	}
 	if got := fmt.Sprint(CertificatesOf(&ingress.Spec)); got != "[cert]" {
 		t.Errorf("it names %s", got)
+	}
+}
+
+// TestPath compares what paths may have with a regular expression that says the same.
+func TestPath(t *testing.T) {
+	says := regexp.MustCompile(`^/[A-Za-z0-9/._~%!&,:=@-]*$`)
+	for b := range 256 {
+		for _, text := range []string{string([]byte{byte(b)}), string([]byte{'/', byte(b)}), string([]byte{'/', 'a', byte(b), 'a'})} {
+			if isPath(text) != says.MatchString(text) {
+				t.Errorf("%q is a path: %t", text, isPath(text))
+			}
+		}
+	}
+	if long := "/" + strings.Repeat("a", maxPath-1); !isPath(long) || isPath(long+"a") || isPath("") {
+		t.Error("a path is as long as it may be, and no longer")
 	}
 }

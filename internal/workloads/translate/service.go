@@ -145,22 +145,32 @@ func (r Rules) Service(service *corev1.Service, home names.Namespace) *corev1.Se
 	return host
 }
 
-// KeepHosts keeps what components of the host have put on its Service, which is to be as wanted: also the class of a load
-// balancer, which does not change any more when a webhook has chosen it, and its address. What there is on a Service without a
-// load balancer is of one that it had before: an address in it may be another's by now.
+// KeepHosts has a host's Service, which is to be as wanted, keep what components of the host have put on it, whatever of theirs wanted
+// has: of a load balancer also the class, which does not change any more when a webhook has chosen it, and the address. What there is of
+// a load balancer ends with it: by it, components know which addresses are taken, and another one may have the address by now. They need
+// it until they have taken the load balancer away and remove their finalizers.
 func KeepHosts(wanted, there *corev1.Service) {
-	if wanted.Spec.Type == corev1.ServiceTypeLoadBalancer && there.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		wanted.Finalizers = there.Finalizers
-		return
+	dropOthers(wanted)
+	delete(wanted.Annotations, names.BalancerAnnotation)
+	wanted.Finalizers, wanted.Spec.LoadBalancerIP, wanted.Spec.LoadBalancerClass = there.Finalizers, "", nil
+	has, had := wanted.Spec.Type == corev1.ServiceTypeLoadBalancer, there.Spec.Type == corev1.ServiceTypeLoadBalancer
+	ends := !has && (had || there.Annotations[names.BalancerAnnotation] != "")
+	if has == had && !ends || ends && len(there.Finalizers) > 0 {
+		KeepOthers(wanted, there)
 	}
-	KeepOthers(wanted, there)
-	if wanted.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		return
+	if has && had {
+		wanted.Spec.LoadBalancerIP, wanted.Spec.LoadBalancerClass = there.Spec.LoadBalancerIP, there.Spec.LoadBalancerClass
 	}
-	wanted.Spec.LoadBalancerIP = there.Spec.LoadBalancerIP
-	if wanted.Spec.LoadBalancerClass == nil {
-		wanted.Spec.LoadBalancerClass = there.Spec.LoadBalancerClass
+	if ends {
+		wanted.Annotations[names.BalancerAnnotation] = "true"
 	}
+}
+
+// LostBalancer reports whether components of the host have taken away the load balancer that a host's Service had, and whether it still
+// has something of that.
+func LostBalancer(there *corev1.Service) (lost, marked bool) {
+	lost = there.Annotations[names.BalancerAnnotation] != "" && len(there.Finalizers) == 0
+	return lost, lost && (hasOthers(there) || there.Spec.LoadBalancerIP != "")
 }
 
 // serviceHash returns the hash of what of a host's Service is not the host's to choose.

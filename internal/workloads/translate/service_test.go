@@ -259,17 +259,66 @@ func TestKeepsLabelsOfComponents(t *testing.T) {
 	}
 }
 
-// TestAddressOfBefore checks that a load balancer does not ask for the address that one before it had, and that is another's by now.
-func TestAddressOfBefore(t *testing.T) {
-	rules := Rules{LoadBalancers: true}
-	there := rules.Service(balanced(nil), home.Namespace)
-	there.Annotations["kube-vip.io/loadbalancerIPs"] = "192.0.2.7"
-	cluster := rules.Service(spaceService(nil), home.Namespace)
-	KeepHosts(cluster, there)
-	again := rules.Service(balanced(nil), home.Namespace)
-	KeepHosts(again, cluster)
-	if again.Annotations["kube-vip.io/loadbalancerIPs"] != "" {
-		t.Error("a load balancer that is made anew asks for the address that the one before had")
+// TestBalancerEnds checks that what there is of a load balancer stays with it, until components have taken it away, and no longer.
+func TestBalancerEnds(t *testing.T) {
+	rules := Rules{LoadBalancers: true, LoadBalancerAnnotations: []string{internal}}
+	marked := func(change func(*corev1.Service)) func(*corev1.Service) {
+		return func(s *corev1.Service) {
+			s.Labels["implementation"], s.Annotations["kube-vip.io/loadbalancerIPs"], s.Spec.LoadBalancerIP = "kube-vip", "192.0.2.7", "192.0.2.7"
+			if change != nil {
+				change(s)
+			}
+		}
+	}
+	finalized := marked(func(s *corev1.Service) { s.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"} })
+	ends := func(change func(*corev1.Service)) func(*corev1.Service) {
+		return func(s *corev1.Service) {
+			s.Annotations[names.BalancerAnnotation] = "true"
+			change(s)
+		}
+	}
+	none := func(*corev1.Service) {}
+	for name, tc := range map[string]struct {
+		has, had bool
+		// there has what components have put on it, wanted what they had put on a Service that is put back.
+		there, wanted func(*corev1.Service)
+		stays, ends   bool
+	}{
+		"a load balancer":                        {has: true, had: true, there: marked(nil), stays: true},
+		"one that is put back":                   {has: true, had: true, there: none, wanted: marked(nil)},
+		"one that ends":                          {had: true, there: marked(nil), ends: true},
+		"one that ends, with a finalizer":        {had: true, there: finalized, stays: true, ends: true},
+		"one that has ended":                     {there: ends(marked(nil)), ends: true},
+		"one that has ended, with a finalizer":   {there: ends(finalized), stays: true, ends: true},
+		"one that had been there":                {has: true, there: ends(finalized)},
+		"one that comes":                         {has: true, there: marked(nil)},
+		"one that is put back after it went":     {has: true, there: ends(none), wanted: marked(nil)},
+		"one that had ended, and is put back":    {had: true, there: none, wanted: ends(marked(nil)), ends: true},
+		"what never was one":                     {there: marked(nil), stays: true},
+		"what never was one, and is to have few": {there: none, wanted: marked(nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := func(balances bool) *corev1.Service {
+				if balances {
+					return rules.Service(balanced(annotated(internal)), home.Namespace)
+				}
+				return rules.Service(spaceService(nil), home.Namespace)
+			}
+			wanted, there := of(tc.has), of(tc.had)
+			tc.there(there)
+			if tc.wanted != nil {
+				tc.wanted(wanted)
+			}
+			KeepHosts(wanted, there)
+			if (wanted.Labels["implementation"] != "") != tc.stays || (wanted.Annotations["kube-vip.io/loadbalancerIPs"] != "") != tc.stays ||
+				(wanted.Spec.LoadBalancerIP != "") != (tc.stays && tc.has) || len(wanted.Finalizers) != len(there.Finalizers) ||
+				(wanted.Annotations[names.BalancerAnnotation] != "") != tc.ends {
+				t.Errorf("it is %+v", wanted)
+			}
+			if (wanted.Annotations[internal] != "") != tc.has || wanted.Labels[names.InstallationLabel] == "" || wanted.Annotations[names.UIDAnnotation] == "" {
+				t.Errorf("of its own it has %v, %v", wanted.Annotations, wanted.Labels)
+			}
+		})
 	}
 }
 
