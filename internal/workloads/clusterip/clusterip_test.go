@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -474,7 +475,7 @@ func TestRefused(t *testing.T) {
 		"a predecessor that is looked at when the wait ends": {before: func(w *world) {
 			w.add(translate.Rules{}.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "before"}}, home))
 			w.onHost.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
-				time.Sleep(w.patience)
+				time.Sleep(w.patience + 1)
 				return true, nil, context.DeadlineExceeded
 			})
 		}, want: "that there was before is still on the host cluster", code: http.StatusServiceUnavailable, retries: true},
@@ -483,31 +484,33 @@ func TestRefused(t *testing.T) {
 		}, want: "the host cluster has another Service in its place", code: http.StatusForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			if tc.before != nil {
-				tc.before(w)
-			}
-			err := w.create(service(tc.change), nil)
-			var status apierrors.APIStatus
-			if !errors.As(err, &status) {
-				t.Fatalf("got %v", err)
-			}
-			got := status.Status()
-			if got.Code != tc.code || !strings.Contains(got.Message, tc.want) {
-				t.Errorf("got %d %q, want %d %q", got.Code, got.Message, tc.code, tc.want)
-			}
-			if seconds, _ := apierrors.SuggestsClientDelay(err); (seconds > 0) != tc.retries {
-				t.Errorf("to be tried again after %d s", seconds)
-			}
-			if strings.Contains(got.Message, home.Host()) || strings.Contains(got.Message, "10.9.9.9") {
-				t.Errorf("it tells of the host: %q", got.Message)
-			}
-			if did := w.did(); (len(did) == 0) != tc.noHost {
-				t.Errorf("on the host: %v", did)
-			}
-			if wanted := len(w.wanted) == 1 && w.wanted[0] == "acme|shop"; wanted != tc.isWanted {
-				t.Errorf("wanted %v", w.wanted)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				if tc.before != nil {
+					tc.before(w)
+				}
+				err := w.create(service(tc.change), nil)
+				var status apierrors.APIStatus
+				if !errors.As(err, &status) {
+					t.Fatalf("got %v", err)
+				}
+				got := status.Status()
+				if got.Code != tc.code || !strings.Contains(got.Message, tc.want) {
+					t.Errorf("got %d %q, want %d %q", got.Code, got.Message, tc.code, tc.want)
+				}
+				if seconds, _ := apierrors.SuggestsClientDelay(err); (seconds > 0) != tc.retries {
+					t.Errorf("to be tried again after %d s", seconds)
+				}
+				if strings.Contains(got.Message, home.Host()) || strings.Contains(got.Message, "10.9.9.9") {
+					t.Errorf("it tells of the host: %q", got.Message)
+				}
+				if did := w.did(); (len(did) == 0) != tc.noHost {
+					t.Errorf("on the host: %v", did)
+				}
+				if wanted := len(w.wanted) == 1 && w.wanted[0] == "acme|shop"; wanted != tc.isWanted {
+					t.Errorf("wanted %v", w.wanted)
+				}
+			})
 		})
 	}
 }
