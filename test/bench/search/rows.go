@@ -8,10 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/search/properties"
 	"github.com/tenantry/tenantry/internal/search/rights"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -65,7 +67,9 @@ func (b *bench) rows() iter.Seq[index.Row] {
 					size = b.large
 				}
 				for i := range size * k.share / 100 {
-					if !yield(newRow(random, spaceName(s), k.resource, k.kind, fmt.Sprint("team-", i%namespaces), i)) {
+					row := newRow(random, spaceName(s), k.resource, k.kind, fmt.Sprint("team-", i%namespaces), i)
+					relate(&row, size, i)
+					if !yield(row) {
 						return
 					}
 				}
@@ -106,6 +110,58 @@ func newRow(random *rand.Rand, space tenant.Name, resource schema.GroupResource,
 	}
 	return row
 }
+
+// shareOf returns how many objects of a kind a space of some size has.
+func shareOf(kind string, size int) int {
+	for _, k := range kinds {
+		if k.kind == kind {
+			return size * k.share / 100
+		}
+	}
+	return 0
+}
+
+// uidOf returns the UID of the object of a kind that is the i-th of its space.
+func uidOf(space tenant.Name, kind string, i int) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s/%s/%d", space, kind, i)).String()
+}
+
+// relate gives an object of a space of some size its links, as a Deployment and a Service of a few pods have them: to its owner, which is in
+// the same namespace, and of pods to a ConfigMap that several share.
+func relate(row *index.Row, size, i int) {
+	row.UID = uidOf(row.Space, row.Kind, i)
+	if owner := owners[row.Kind]; owner != "" {
+		if n := shareOf(owner, size) / namespaces * namespaces; n > 0 {
+			row.Links = append(row.Links, index.Link{Relation: properties.OwnedBy, To: index.ToUID(uidOf(row.Space, owner, i%n))})
+		}
+	}
+	switch row.Kind {
+	case "Pod":
+		if n := sharedBy(size); n > 0 {
+			row.Links = append(row.Links, index.Link{Relation: properties.AttachedTo, To: index.ToPlace(configMaps, row.Namespace, fmt.Sprint("settings-", i%n))})
+		}
+	case "ConfigMap":
+		if i < sharedBy(size) {
+			row.Name = fmt.Sprint("settings-", i)
+		}
+	case "Service":
+		row.Selector = map[string]string{"app": row.Labels["app"]}
+	}
+}
+
+// sharedBy returns how many ConfigMaps a space of some size has that pods share.
+func sharedBy(size int) int {
+	return min(namespaces*apps, shareOf("ConfigMap", size)/namespaces*namespaces)
+}
+
+// owners are the kinds of owners.
+var owners = map[string]string{"Pod": "ReplicaSet", "ReplicaSet": "Deployment", "EndpointSlice": "Service"}
+
+var (
+	pods       = schema.GroupResource{Resource: "pods"}
+	services   = schema.GroupResource{Resource: "services"}
+	configMaps = schema.GroupResource{Resource: "configmaps"}
+)
 
 // bound are the rights of a user who is bound in every namespace of the wide space.
 func (b *bench) bound() *rights.Set {
