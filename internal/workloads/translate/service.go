@@ -102,8 +102,8 @@ func (r Rules) CheckServiceChange(service, before *corev1.Service) field.ErrorLi
 func checkMoreNodePorts(spec, before *corev1.ServiceSpec) (errs field.ErrorList) {
 	path, with := field.NewPath("spec", "ports"), 0
 	for i := range spec.Ports {
-		port := spec.Ports[i].NodePort
-		if port != 0 && !slices.ContainsFunc(before.Ports, func(p corev1.ServicePort) bool { return p.NodePort == port }) {
+		port := &spec.Ports[i]
+		if port.NodePort != 0 && !slices.ContainsFunc(before.Ports, func(p corev1.ServicePort) bool { return p.NodePort == port.NodePort && p.Protocol == port.Protocol }) {
 			errs = append(errs, noNodePorts(path.Index(i).Child("nodePort"), "remove it"))
 		}
 	}

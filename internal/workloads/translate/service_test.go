@@ -343,4 +343,8 @@ func TestNodePortsAfterTheGrant(t *testing.T) {
 	if errs := (Rules{}).CheckServiceChange(other, before); len(errs) == 0 {
 		t.Error("NodePort: another node port, chosen, is not refused")
 	}
+	other.Spec.Ports[0].NodePort, other.Spec.Ports[0].Protocol = 30001, corev1.ProtocolUDP
+	if errs := (Rules{}).CheckServiceChange(other, before); len(errs) == 0 {
+		t.Error("NodePort: the same one of another protocol is not refused")
+	}
 }

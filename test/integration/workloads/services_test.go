@@ -250,6 +250,13 @@ var _ = Describe("Services of spaces", func() {
 		Expect(err).To(MatchError(ContainSubstring("pods of spaces have no token of the host")))
 		asks := plainPod("stolen")
 		asks.Spec.AutomountServiceAccountToken = new(false)
+		certified := asks.DeepCopy()
+		certified.Spec.DNSPolicy = corev1.DNSDefault
+		certified.Spec.Volumes = []corev1.Volume{{Name: "certificate", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{SignerName: "example.com/signer", KeyType: "ED25519", CredentialBundlePath: "bundle"}}},
+		}}}}
+		_, err = suite.Client(config).CoreV1().Pods(there.Namespace).Create(ctx, certified, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		Expect(err).To(MatchError(ContainSubstring("pods of spaces have no token of the host, and no certificate")))
 		_, err = suite.Client(config).CoreV1().Pods(there.Namespace).Create(ctx, asks, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		Expect(err).To(MatchError(ContainSubstring("pods of spaces do not ask the host's DNS")))
 	})
