@@ -20,7 +20,7 @@ const (
 	settlePeriod = 100 * time.Millisecond
 	// countPeriod is the same for one of which only what it may use and uses has changed: that changes as
 	// long as somebody works in the space, and each time the host would store the Tenant anew.
-	countPeriod = time.Minute
+	countPeriod = 30 * time.Second
 	// looksOfChange is how often a Tenant may have to be looked at after a change of the host until
 	// it is Ready and counted: then none waits for its turn. maxCredit bounds what of it is saved.
 	looksOfChange, maxCredit = 16, 100_000

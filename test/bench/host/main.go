@@ -35,7 +35,7 @@ func main() {
 	flag.IntVar(&o.tenants, "tenants", 1000, "Number of Tenants of a turn.")
 	flag.IntVar(&o.workers, "workers", 16, "Tenants created at once.")
 	flag.IntVar(&o.runs, "runs", 3, "Number of runs, of which each has a turn on the host and one in the control plane.")
-	flag.DurationVar(&o.pause, "pause", 90*time.Second, "Time between two turns. The host is told a minute later of what a new Tenant may use.")
+	flag.DurationVar(&o.pause, "pause", 90*time.Second, "Time between two turns. The host is told half a minute later of what a new Tenant may use.")
 	flag.DurationVar(&o.quiet, "quiet", 3*time.Minute, "Time without a write after which the operator has nothing to do. A control plane counts what a new Tenant has stored after a minute or more.")
 	flag.DurationVar(&o.idle, "idle", 10*time.Minute, "Time for which an operator that has nothing to do is observed.")
 	flag.Parse()

@@ -223,10 +223,6 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 		expectReady(ctx, "edited")
 		Expect(home.mirror(ctx, "edited").Labels).To(Equal(map[string]string{"team": "a"}))
 		Expect(home.mirror(ctx, "edited").Spec).To(SatisfyAll(HaveField("ControlPlaneRef", BeNil()), HaveField("Admins", Equal(t.Spec.Admins))))
-		Eventually(func() *v1alpha1.TenantQuotaStatus {
-			Expect(admin.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
-			return t.Status.Quota
-		}).Should(HaveValue(HaveField("Hard", HaveKey(corev1.ResourcePods))), "the status of the quota")
 
 		By("being edited on the host, twice")
 		changeTenant(ctx, admin, "edited", func(t *v1alpha1.Tenant) { t.Spec.Suspended, t.Labels = true, map[string]string{"tier": "b"} })
@@ -235,6 +231,10 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 		changeTenant(ctx, admin, "edited", func(t *v1alpha1.Tenant) { t.Spec.Suspended, t.Spec.Admins = false, nil })
 		expectReady(ctx, "edited")
 		Expect(home.mirror(ctx, "edited").Spec).To(SatisfyAll(HaveField("Suspended", BeFalse()), HaveField("Admins", BeEmpty())))
+		Eventually(func() *v1alpha1.TenantQuotaStatus { // the host is told half a minute later
+			Expect(admin.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
+			return t.Status.Quota
+		}).WithTimeout(2 * timeout).Should(HaveValue(HaveField("Hard", HaveKey(corev1.ResourcePods))), "the status of the quota")
 
 		By("being edited in the control plane, where what the host does not say stays")
 		changeTenant(ctx, home.tenants.WithWatch, "edited", func(t *v1alpha1.Tenant) {
