@@ -37,7 +37,7 @@ var _ = Describe("Tenantry by OLM, after 0.1", Ordered, func() {
 			{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"namespace": "` + namespace + `", "name": "tenantry"},
 				"spec": {"name": "tenantry", "channel": "candidate", "source": "tenantry", "sourceNamespace": "olm"}}]}`)
 		DeferCleanup(func() {
-			for _, objects := range []string{"subscriptions.operators.coreos.com", "installplans", "clusterserviceversions", "operatorgroups", "secret/tenantry-manager"} {
+			for _, objects := range []string{"subscriptions.operators.coreos.com", "clusterserviceversions", "operatorgroups", "secret/tenantry-manager"} {
 				kind, name, named := strings.Cut(objects, "/")
 				if !named {
 					name = "--all"
@@ -45,12 +45,9 @@ var _ = Describe("Tenantry by OLM, after 0.1", Ordered, func() {
 				_, _ = kubectl("--namespace", namespace, "delete", kind, name, "--ignore-not-found")
 			}
 			_, _ = kubectl("--namespace", "olm", "delete", "catalogsource", "tenantry", "--ignore-not-found")
-			// OLM's bindings have roles of their own: who installs in another way cannot change them, and waits until they are gone.
 			Eventually(func() string { return in("get", "deployments", "-o", "name") }).Should(BeEmpty())
-			Eventually(func() string {
-				_, _ = kubectl("--namespace", namespace, "delete", "clusterserviceversions", "--all") // an installation that was under way makes it anew
-				return in("get", "rolebinding", "tenantry-operator", "--ignore-not-found", "-o", "name")
-			}).Should(BeEmpty())
+			// OLM leaves them, and who installs in another way cannot change the roles of bindings.
+			in("delete", "roles,rolebindings", "-l", "app.kubernetes.io/component=operator")
 			must("delete", "crd", "tenants.tenantry.io")
 		})
 	})

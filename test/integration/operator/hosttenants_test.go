@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -234,7 +235,7 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 		Eventually(func() *v1alpha1.TenantQuotaStatus { // the host is told half a minute later
 			Expect(admin.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
 			return t.Status.Quota
-		}).WithTimeout(2 * timeout).Should(HaveValue(HaveField("Hard", HaveKey(corev1.ResourcePods))), "the status of the quota")
+		}).WithTimeout(2*timeout).Should(HaveValue(HaveField("Hard", HaveKey(corev1.ResourcePods))), "the status of the quota")
 
 		By("being edited in the control plane, where what the host does not say stays")
 		changeTenant(ctx, home.tenants.WithWatch, "edited", func(t *v1alpha1.Tenant) {
@@ -432,7 +433,9 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 			Eventually(func(g Gomega) {
 				t := newTenant(name(i))
 				g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
+				there := home.mirror(ctx, t.Name)
 				g.Expect(t.Status.Usage).NotTo(BeNil())
+				g.Expect(apiequality.Semantic.DeepEqual([]any{t.Status.Usage, t.Status.Quota}, []any{there.Status.Usage, there.Status.Quota})).To(BeTrue(), "there is more to tell the host")
 			}).WithTimeout(manyTimeout).Should(Succeed())
 		}
 		Eventually(quiet).WithTimeout(manyTimeout).WithPolling(quietPeriod).Should(BeTrue(), "the operator goes on writing")
