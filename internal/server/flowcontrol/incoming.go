@@ -280,13 +280,13 @@ func (b *incoming) ends(err error) (lost error) {
 	if arrived != nil {
 		arrived()
 	}
-	if received != nil && err == io.EOF { // else there is no work that needs seats
+	if received != nil && errors.Is(err, io.EOF) { // else there is no work that needs seats
 		lost = received()
 	}
 	if b.end = err; lost != nil {
 		b.end = lost
 	}
-	if b.end != io.EOF {
+	if !errors.Is(b.end, io.EOF) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.failed = true

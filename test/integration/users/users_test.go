@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -125,13 +126,15 @@ func hold(ctx context.Context, n tenant.Name, do func()) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// sendSlowly sends all but the last byte of the body of a request, the last one when it may, and returns the status.
+// sendSlowly sends all but the last byte of the body of a request, the last one when it may, and returns the status. The body is a
+// large one: for small ones the server waits before it authorizes anybody.
 func sendSlowly(ctx context.Context, config *rest.Config, method, path, contentType, body string, may <-chan struct{}) int {
 	GinkgoHelper()
 	server, _, err := rest.DefaultServerUrlFor(config)
 	Expect(err).NotTo(HaveOccurred())
 	client, err := rest.HTTPClientFor(config)
 	Expect(err).NotTo(HaveOccurred())
+	body = strings.Repeat(" ", 64<<10) + body
 	read, write := io.Pipe()
 	go func() {
 		_, _ = io.WriteString(write, body[:len(body)-1])
