@@ -13,7 +13,8 @@ trap '[[ -z $forward ]] || kill "$forward" 2>/dev/null; rm -rf "$dir"' EXIT
 
 kubectl apply -k "$root/config/default"
 "${in[@]}" rollout status deployment/tenantry-operator --timeout=5m
-kept=$("${in[@]}" get secret sample-authorities --ignore-not-found -o name)
+kept=
+[[ -n $("${in[@]}" get controlplane sample --ignore-not-found -o name) ]] || kept=$("${in[@]}" get secret sample-authorities --ignore-not-found -o name)
 kubectl apply -f "$root/config/samples/controlplane.yaml"
 if [[ -n $kept ]]; then # keys of a sample that was there before, which the operator has not made for this one
 	"${in[@]}" wait --for=condition=Degraded --timeout=2m controlplane/sample
