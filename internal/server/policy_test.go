@@ -12,6 +12,20 @@ import (
 	"github.com/tenantry/tenantry/internal/server/admission"
 )
 
+// parsed returns the options of flags.
+func parsed(t *testing.T, args ...string) *Options {
+	t.Helper()
+	o := NewOptions()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, set := range o.Flags().FlagSets {
+		flags.AddFlagSet(set)
+	}
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
 // TestValidateNodes checks that there is no mode Node without what restricts nodes.
 func TestValidateNodes(t *testing.T) {
 	file := func(mode string) string {
@@ -37,14 +51,7 @@ func TestValidateNodes(t *testing.T) {
 		"in the list":                      {flags: []string{"--admission-control=ServiceAccount,NodeRestriction"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := NewOptions()
-			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-			for _, set := range o.Flags().FlagSets {
-				flags.AddFlagSet(set)
-			}
-			if err := flags.Parse(tc.flags); err != nil {
-				t.Fatal(err)
-			}
+			o := parsed(t, tc.flags...)
 			if o.Kube.Authorization.AuthorizationConfigurationFile != "" {
 				o.Kube.Authorization.Modes = nil // as upstream does
 			}
@@ -62,14 +69,7 @@ func TestModes(t *testing.T) {
 		"--authorization-mode=":        "--authorization-mode is empty",
 		"--authorization-mode=Unknown": "Unknown",
 	} {
-		o := NewOptions()
-		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		for _, set := range o.Flags().FlagSets {
-			flags.AddFlagSet(set)
-		}
-		if err := flags.Parse([]string{flag, "--etcd-servers=http://127.0.0.1:1", "--service-account-issuer=https://issuer", "--cert-dir=" + t.TempDir()}); err != nil {
-			t.Fatal(err)
-		}
+		o := parsed(t, flag, "--etcd-servers=http://127.0.0.1:1", "--service-account-issuer=https://issuer", "--cert-dir="+t.TempDir())
 		completed, err := o.Complete(t.Context())
 		if err == nil {
 			err = errors.Join(completed.Validate()...)
@@ -90,14 +90,7 @@ func TestValidateSpaces(t *testing.T) {
 		"--admission-control=ServiceAccount":                       true,
 		"--admission-control=Published,SpacePolicy,ServiceAccount": false,
 	} {
-		o := NewOptions()
-		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		for _, set := range o.Flags().FlagSets {
-			flags.AddFlagSet(set)
-		}
-		if err := flags.Parse(strings.Fields(flag)); err != nil {
-			t.Fatal(err)
-		}
+		o := parsed(t, strings.Fields(flag)...)
 		if err := admission.ValidateSpaces(o.Kube.Admission); (err != nil) != refused {
 			t.Errorf("%q: %v, want refused: %v", flag, err, refused)
 		}

@@ -58,23 +58,23 @@ func copyAnnotations(host, from map[string]string, granted []string) {
 // is to be as wanted.
 func KeepOthers(wanted, there metav1.Object) {
 	wanted.SetFinalizers(there.GetFinalizers())
-	ours := strings.Split(there.GetAnnotations()[names.KeysAnnotation], ",")
-	keep(wanted.GetAnnotations(), there.GetAnnotations(), ours)
+	keep(wanted.GetAnnotations(), there.GetAnnotations(), copiedTo(there))
 	keep(wanted.GetLabels(), there.GetLabels(), serviceLabels)
 }
 
-// dropOthers takes from an object that is to be on the host what KeepOthers keeps of the one that is there, but for finalizers.
-func dropOthers(wanted metav1.Object) {
-	ours := strings.Split(wanted.GetAnnotations()[names.KeysAnnotation], ",")
+// dropOthers takes from an object that is to be on the host what KeepOthers keeps of the one that is there, but for finalizers, and
+// reports whether there was something.
+func dropOthers(wanted metav1.Object) bool {
+	n := len(wanted.GetAnnotations()) + len(wanted.GetLabels())
+	ours := copiedTo(wanted)
 	maps.DeleteFunc(wanted.GetAnnotations(), func(key, _ string) bool { return isOthers(key, ours) })
 	maps.DeleteFunc(wanted.GetLabels(), func(key, _ string) bool { return isOthers(key, serviceLabels) })
+	return len(wanted.GetAnnotations())+len(wanted.GetLabels()) < n
 }
 
-// hasOthers reports whether components of the host have put annotations or labels on an object.
-func hasOthers(there metav1.Object) bool {
-	ours := strings.Split(there.GetAnnotations()[names.KeysAnnotation], ",")
-	return slices.ContainsFunc(slices.Collect(maps.Keys(there.GetAnnotations())), func(key string) bool { return isOthers(key, ours) }) ||
-		slices.ContainsFunc(slices.Collect(maps.Keys(there.GetLabels())), func(key string) bool { return isOthers(key, serviceLabels) })
+// copiedTo returns the keys of annotations that copyAnnotations has given an object of the host.
+func copiedTo(host metav1.Object) []string {
+	return strings.Split(host.GetAnnotations()[names.KeysAnnotation], ",")
 }
 
 func isOthers(key string, ours []string) bool {

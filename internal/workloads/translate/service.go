@@ -170,7 +170,7 @@ func KeepHosts(wanted, there *corev1.Service) {
 // has something of that.
 func LostBalancer(there *corev1.Service) (lost, marked bool) {
 	lost = there.Annotations[names.BalancerAnnotation] != "" && len(there.Finalizers) == 0
-	return lost, lost && (hasOthers(there) || there.Spec.LoadBalancerIP != "")
+	return lost, lost && (dropOthers(there.DeepCopy()) || there.Spec.LoadBalancerIP != "")
 }
 
 // serviceHash returns the hash of what of a host's Service is not the host's to choose.
