@@ -310,14 +310,14 @@ type ControlPlaneTenantWebhooks struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="each of deniedCIDRs must be a network such as 10.0.0.0/8 or fd00::/8"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c) && cidr(c) == cidr(c).masked())",message="each of deniedCIDRs must be a network such as 10.0.0.0/8 or fd00::/8, without bits of an address in it"
 	DeniedCIDRs []string `json:"deniedCIDRs,omitempty"`
 	// allowedCIDRs are networks that webhooks of tenants may be in although they are denied.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="each of allowedCIDRs must be a network such as 10.0.0.0/8 or fd00::/8"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c) && cidr(c) == cidr(c).masked())",message="each of allowedCIDRs must be a network such as 10.0.0.0/8 or fd00::/8, without bits of an address in it"
 	AllowedCIDRs []string `json:"allowedCIDRs,omitempty"`
 }
 
@@ -362,6 +362,7 @@ type ControlPlaneResources struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=3
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'] && !string(self[k]).startsWith('-'))",message="limits are cpu, memory and ephemeral-storage, and not negative"
+	// +kubebuilder:validation:XValidation:rule="!('memory' in self) || string(self.memory).matches('[eE][-+]?[0-9.]{3}') || quantity(string(self.memory)).compareTo(quantity('64Mi')) >= 0",message="a limit of memory must be at least 64Mi: no process of Tenantry runs in less"
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 }
 

@@ -54,7 +54,7 @@ type ControlPlaneNetworkIsolation struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="each of clusterCIDRs must be a network such as 10.0.0.0/8 or fd00::/8"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c) && cidr(c) == cidr(c).masked())",message="each of clusterCIDRs must be a network such as 10.0.0.0/8 or fd00::/8, without bits of an address in it"
 	ClusterCIDRs []string `json:"clusterCIDRs,omitempty"`
 	// allowedCIDRs are networks that all pods of spaces reach, whatever policies say, such as those of
 	// name servers with a private address (--network-isolation-allow-cidrs).
@@ -62,7 +62,7 @@ type ControlPlaneNetworkIsolation struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="each of allowedCIDRs must be a network such as 10.0.0.0/8 or fd00::/8"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c) && cidr(c) == cidr(c).masked())",message="each of allowedCIDRs must be a network such as 10.0.0.0/8 or fd00::/8, without bits of an address in it"
 	AllowedCIDRs []string `json:"allowedCIDRs,omitempty"`
 }
 

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 
@@ -44,6 +46,11 @@ func (o Options) Validate() []error {
 	var errs []error
 	if slices.Contains(o.Annotations, lastApplied) {
 		errs = append(errs, fmt.Errorf("--search-annotations: annotation %s has a copy of the whole object, with the data of Secrets, and cannot be searched; leave it out", lastApplied))
+	}
+	for _, key := range o.Annotations {
+		if wrong := validation.IsQualifiedName(strings.ToLower(key)); len(wrong) > 0 {
+			errs = append(errs, fmt.Errorf("--search-annotations: %q is not the key of an annotation: %s", key, strings.Join(wrong, "; ")))
+		}
 	}
 	if o.Objects < 0 {
 		errs = append(errs, fmt.Errorf("--search-max-objects is %d, and must not be negative; 0 is for any number", o.Objects))

@@ -340,10 +340,12 @@ func TestRevisions(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	if err := (Options{Annotations: []string{lastApplied}}).Validate(); len(err) == 0 {
-		t.Error("the copy of objects is searched")
+	for _, key := range []string{lastApplied, "*", "", "a b", "a/b/c"} {
+		if err := (Options{Annotations: []string{key}, Limits: DefaultLimits}).Validate(); len(err) != 1 {
+			t.Errorf("annotation %q is searched: %v", key, err)
+		}
 	}
-	if err := (Options{Annotations: []string{"a"}, Limits: DefaultLimits}).Validate(); len(err) > 0 {
+	if err := (Options{Annotations: []string{"a", "Example.com/A.b_c"}, Limits: DefaultLimits}).Validate(); len(err) > 0 {
 		t.Error(err)
 	}
 }

@@ -82,9 +82,11 @@ func degraded(w *work, failed error) metav1.Condition {
 		return conditions.New(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonFailed, failed.Error())
 	case cmp.Or(w.servers.failing, w.managers.failing, w.syncer.failing) != "":
 		return conditions.New(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodFailing, cmp.Or(w.servers.failing, w.managers.failing, w.syncer.failing))
-	default:
-		return conditions.New(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
 	}
+	if a := available(w); a.Status != metav1.ConditionTrue { // "kubectl get -o wide" prints this message beside Available False
+		return conditions.New(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing has failed; "+a.Message)
+	}
+	return conditions.New(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
 }
 
 // commit writes the status if it says something new, and tells of what has changed.

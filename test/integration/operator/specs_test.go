@@ -111,6 +111,8 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Entry("a resource that is none of a server", "x", `{pod: {resources: {limits: {nvidia.com/gpu: 1}}}}`, "spec.pod.resources.limits", "limits are cpu, memory and ephemeral-storage"),
 		Entry("a negative request", "x", `{pod: {resources: {requests: {cpu: -1}}}}`, "spec.pod.resources.requests", "and not negative"),
 		Entry("a negative limit", "x", `{pod: {resources: {limits: {memory: -1Gi}}}}`, "spec.pod.resources.limits", "and not negative"),
+		Entry("a limit of a byte", "x", `{pod: {resources: {limits: {memory: 1}}}}`, "spec.pod.resources.limits", "must be at least 64Mi"),
+		Entry("a limit of the syncer that no process runs in", "x", `{workloads: {resources: {limits: {memory: 63Mi}}}}`, "spec.workloads.resources.limits", "must be at least 64Mi"),
 		Entry("a configuration of nothing", "x", `{authentication: {configuration: {}}}`, "spec.authentication.configuration", "name one source: inline, configMapName or secretName"),
 		Entry("a configuration without a source", "x", `{authorization: {}}`, "spec.authorization.configuration", "Required"),
 		Entry("a configuration of two sources", "x", `{audit: {policy: {configMapName: a, secretName: b}}}`, "spec.audit.policy", "name one source"),
@@ -147,6 +149,7 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Entry("a proxy with a password", "x", `{pod: {proxy: {url: "http://u:p@proxy:3128"}}}`, "spec.pod.proxy.url", "without credentials"),
 		Entry("a proxy without a port", "x", `{pod: {proxy: {url: "http://proxy"}}}`, "spec.pod.proxy.url", "must be http://HOST:PORT"),
 		Entry("an address in place of a network", "x", `{tenantWebhooks: {deniedCIDRs: ["10.0.0.1"]}}`, "spec.tenantWebhooks.deniedCIDRs", "must be a network"),
+		Entry("an address with the length of its network", "x", `{tenantWebhooks: {deniedCIDRs: ["10.0.0.1/8"]}}`, "spec.tenantWebhooks.deniedCIDRs", "without bits of an address"),
 		Entry("a name in place of a network", "x", `{tenantWebhooks: {allowedCIDRs: [localhost]}}`, "spec.tenantWebhooks.allowedCIDRs", "must be a network"),
 		Entry("another isolation", "x", `{workloads: {networkIsolation: {mode: None}}}`, "spec.workloads.networkIsolation.mode", "Unsupported value"),
 		Entry("an address in place of the host's networks", "x", `{workloads: {networkIsolation: {clusterCIDRs: ["10.0.0.1"]}}}`, "spec.workloads.networkIsolation.clusterCIDRs", "must be a network"),
@@ -177,6 +180,7 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Entry("pods that run on the host", "x", `{workloads: {}}`),
 		Entry("pods that run, with all fields", "x", workloadsSpec),
 		Entry("resources", "x", `{pod: {resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 1024Mi}}}}`),
+		Entry("networks of IPv6", "x", `{tenantWebhooks: {deniedCIDRs: ["FD00:0::/8", "::/0", "10.0.0.1/32"]}}`),
 	)
 
 	It("takes all of a configuration", func(ctx SpecContext) {
