@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +36,7 @@ func balanced(ports bool) func(*core.Service) {
 // exhaust has the tenant have asked for as many load balancers as it may at once.
 func (w *world) exhaust() {
 	for range balancersAtOnce {
-		if err := w.balancers.allow("acme", service(balanced(false)), nil); err != nil {
+		if err := w.limits.allow("acme", service(balanced(false)), nil, &corev1.Service{}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -210,17 +212,60 @@ func TestLoadBalancersWait(t *testing.T) {
 		"none":            {tenant: "acme", now: plain},
 		"none, as before": {tenant: "acme", now: plain, before: plain},
 	} {
-		if err := w.balancers.allow(tc.tenant, tc.now, tc.before); apierrors.IsTooManyRequests(err) != tc.waits {
+		if err := w.limits.allow(tc.tenant, tc.now, tc.before, &corev1.Service{}); apierrors.IsTooManyRequests(err) != tc.waits {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	w.balancers.of["idle"] = rate.NewLimiter(rate.Every(balancerInterval), balancersAtOnce)
-	if err := w.balancers.allow("initech", of, nil); err != nil {
+	w.limits.balancers.of["idle"] = rate.NewLimiter(rate.Every(balancerInterval), balancersAtOnce)
+	if err := w.limits.allow("initech", of, nil, &corev1.Service{}); err != nil {
 		t.Error(err)
 	}
-	if _, known := w.balancers.of["idle"]; known || w.balancers.of["acme"] == nil {
-		t.Errorf("known are %v", slices.Collect(maps.Keys(w.balancers.of)))
+	if _, known := w.limits.balancers.of["idle"]; known || w.limits.balancers.of["acme"] == nil {
+		t.Errorf("known are %v", slices.Collect(maps.Keys(w.limits.balancers.of)))
 	}
+}
+
+// TestWritesWait checks that a tenant waits whose Services are many bytes on the host, for its own alone, and that it is forgotten.
+func TestWritesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, before := newWorld(t), service(nil)
+		if err := w.create(before, nil); err != nil {
+			t.Fatal(err)
+		}
+		of := func(n tenant.Name) error { return w.limits.allow(n, service(nil), nil, &corev1.Service{}) }
+		written := 1
+		for ; written < 1000 && of("acme") == nil; written++ {
+		}
+		if atOnce := writtenAtOnce / writesOfService / leastBytes; written != atOnce {
+			t.Errorf("%d small ones at once, want %d", written, atOnce)
+		}
+		for name, err := range map[string]error{
+			"made":    w.create(service(func(s *core.Service) { s.Name = "api" }), nil),
+			"changed": w.update(service(func(s *core.Service) { *s = *before.DeepCopy(); asNodePort(s) }), before, nil, nil, &metav1.UpdateOptions{}),
+		} {
+			if seconds, _ := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || seconds != 1 {
+				t.Errorf("one that is %s: %v", name, err)
+			}
+		}
+		if err := of("globex"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if err := of("acme"); err != nil {
+			t.Error("a second later:", err)
+		}
+		time.Sleep(time.Minute)
+		large := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": strings.Repeat("a", writtenAtOnce)}}}
+		if err := w.limits.allow("initech", service(nil), nil, large); err != nil {
+			t.Error("a large one:", err)
+		}
+		if err := w.limits.allow("initech", service(nil), nil, large); err == nil {
+			t.Error("two large ones at once")
+		}
+		if known := slices.Collect(maps.Keys(w.limits.written.of)); len(known) != 1 {
+			t.Errorf("known are %v", known)
+		}
+	})
 }
 
 // TestPolicySaysSo checks that the policy of the host says what servers know it by.

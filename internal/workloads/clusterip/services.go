@@ -50,8 +50,8 @@ type services struct {
 	config Config
 	host   coreclient.ServicesGetter
 	// patience is how long a creation waits for what is to come, or to go, on the host.
-	patience  time.Duration
-	balancers balancers
+	patience time.Duration
+	limits   limits
 	// granting has the hooks that take what the host has chosen.
 	granting *registry.Store
 	// get reads a Service of the request's space.
@@ -80,10 +80,11 @@ func (s *services) createOnHost(ctx context.Context, n tenant.Name, t *transacti
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if err := s.balancers.allow(n, service, nil); err != nil {
+	host := wanted(home)
+	if err := s.limits.allow(n, service, nil, host); err != nil {
 		return err
 	}
-	onHost, lost, err := s.place(ctx, home, wanted(home))
+	onHost, lost, err := s.place(ctx, home, host)
 	if err == nil || lost {
 		uid := service.UID
 		t.onFailure(home, service.Name, func(ctx context.Context) error { return s.remove(ctx, home, service.Name, uid, lost) })
@@ -240,10 +241,10 @@ func (s *services) changeOnHost(ctx context.Context, n tenant.Name, t *transacti
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if err := s.balancers.allow(n, service, before); err != nil {
+	host := wanted(home)
+	if err := s.limits.allow(n, service, before, host); err != nil {
 		return err
 	}
-	host := wanted(home)
 	host.Annotations[names.ChangeAnnotation] = time.Now().UTC().Format(time.RFC3339Nano)
 	for range conflicts {
 		var onHost *corev1.Service
