@@ -25,7 +25,7 @@ import (
 const (
 	// CertificateRules is another one whenever hosts get something else of certificates, so that those that are there are looked at
 	// again.
-	CertificateRules = 1
+	CertificateRules = 2
 	// maxChain and maxKey are how long a chain of certificates, and a key, may be on a host, in bytes of PEM.
 	maxChain = 64 << 10
 	maxKey   = 16 << 10
@@ -72,7 +72,7 @@ func (r Rules) chain(text []byte) ([]byte, error) {
 		if len(chain) > 0 && isRoot(certificate) {
 			continue // who trusts it has it, and old ones are signed as nobody may sign any more
 		}
-		if err := checkLoads(certificate); err != nil {
+		if err := errors.Join(checkEncoding(block.Bytes), checkLoads(certificate)); err != nil {
 			return nil, err
 		}
 		if len(chain) == 0 {
@@ -144,6 +144,9 @@ func (r Rules) checkNames(certificate *x509.Certificate) error {
 		if common, ok := attribute.Value.(string); ok && attribute.Type.Equal(oidCommonName) && isHostName(common) {
 			all = append(all, common)
 		}
+	}
+	if len(all) == 0 {
+		return errors.New("its certificate is for no host name")
 	}
 	for _, name := range all {
 		if !v1alpha1.HasHostName(r.HostNames, plainName(name)) {

@@ -48,7 +48,7 @@ func certificate(t *testing.T, key crypto.Signer, change func(*x509.Certificate)
 // issued returns a certificate of a key that another one signs, in PEM.
 func issued(t *testing.T, key crypto.PublicKey, by crypto.Signer) []byte {
 	t.Helper()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "An authority"}, AuthorityKeyId: []byte("a")}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "An authority"}, AuthorityKeyId: []byte("a"), DNSNames: []string{"shop.acme.example.com"}}
 	written, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "Root"}}, key, by)
 	if err != nil {
 		t.Fatal(err)
@@ -110,6 +110,7 @@ func TestCertificate(t *testing.T) {
 		"another's before a NUL":   {of: common("shop.globex.example.com\x00.acme.example.com"), want: "shop.globex.example.com"},
 		"another's before a space": {of: common("shop.globex.example.com "), want: "shop.globex.example.com"},
 		"another's behind a dash":  {of: common("-shop.globex.example.com"), want: "shop.globex.example.com"},
+		"one for nothing":    {of: named(), want: "for no host name"},
 		"an address":               {of: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} }, want: "an IP address"},
 		"none":                     {change: func(data map[string][]byte) { delete(data, "tls.crt") }, want: "tls.crt has no certificate"},
 		"no key":                   {change: func(data map[string][]byte) { delete(data, "tls.key") }, want: "tls.key has no private key"},
