@@ -3,6 +3,7 @@ package spaceclient
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +50,11 @@ var Mapper = func() meta.RESTMapper {
 	return m
 }()
 
-// Spaces makes clients of spaces. They share their connections, and have no limit but that of the
+// requestTimeout is how long a request may take, with the times for which an answer has its client wait (Retry-After): a server that
+// answers at all does it within a minute. A worker of a controller waits for it.
+const requestTimeout = time.Minute
+
+// Spaces makes clients of spaces, which do not watch. They share their connections, and have no limit but that of the
 // server's priority and fairness.
 type Spaces struct {
 	config     *rest.Config
@@ -61,7 +66,7 @@ type Spaces struct {
 // fields that are written.
 func New(config *rest.Config, fieldOwner string) (*Spaces, error) {
 	s := &Spaces{config: rest.CopyConfig(config), fieldOwner: fieldOwner}
-	s.config.QPS = -1
+	s.config.QPS, s.config.Timeout = -1, requestTimeout
 	var err error
 	if s.http, err = rest.HTTPClientFor(s.config); err != nil {
 		return nil, fmt.Errorf("creating the clients of %s: %w", fieldOwner, err)

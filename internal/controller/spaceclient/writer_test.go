@@ -140,7 +140,7 @@ func TestApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := (*got)[0]
-	if first.Path != bindingPath || first.Query != "fieldManager=tester&force=true" || first.Body["kind"] != "RoleBinding" {
+	if first.Path != bindingPath || first.Query != "fieldManager=tester&force=true&timeout=1m0s" || first.Body["kind"] != "RoleBinding" {
 		t.Errorf("got %+v", first)
 	}
 }
@@ -198,7 +198,7 @@ func TestPatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []sent{{
-		Method: http.MethodPatch, Path: "/tenants/acme/apis/tenantry.io/v1alpha1/users/u/status", Query: "fieldManager=tester", Type: merge,
+		Method: http.MethodPatch, Path: "/tenants/acme/apis/tenantry.io/v1alpha1/users/u/status", Query: "fieldManager=tester&timeout=1m0s", Type: merge,
 		Body: map[string]any{"x": "y"},
 	}}
 	if diff := cmp.Diff(want, *got); diff != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 
@@ -178,6 +179,17 @@ func (p *onDemandPlugin) forget(n tenant.Name, failed *instance) {
 	}
 }
 
+// maxRetryAfter is after how many seconds, at most, a webhook of a space has clients try again: they wait for so long, some of them for
+// years, and whoever uses a space need not trust its webhooks.
+const maxRetryAfter = 30
+
+func boundRetryAfter(err error) error {
+	if status, is := errors.AsType[*apierrors.StatusError](err); is && status.ErrStatus.Details != nil {
+		status.ErrStatus.Details.RetryAfterSeconds = min(status.ErrStatus.Details.RetryAfterSeconds, maxRetryAfter)
+	}
+	return err
+}
+
 func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if _, ok := p.system.(admission.MutationInterface); !ok {
 		return nil
@@ -198,7 +210,7 @@ func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 	if err := boundEvaluations(ctx, p.name, shown, func(a admission.Attributes) error { return mutate(ctx, i, a, bounded) }); bounded.err != nil {
 		return admission.NewForbidden(shown, bounded.err)
 	} else if err != nil {
-		return err
+		return boundRetryAfter(err)
 	}
 	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
@@ -218,5 +230,5 @@ func (p *onDemandPlugin) Validate(ctx context.Context, a admission.Attributes, o
 	if i == p.system {
 		return validate(ctx, i, shown, o)
 	}
-	return boundEvaluations(ctx, p.name, shown, func(a admission.Attributes) error { return validate(ctx, i, a, o) })
+	return boundRetryAfter(boundEvaluations(ctx, p.name, shown, func(a admission.Attributes) error { return validate(ctx, i, a, o) }))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -66,7 +68,9 @@ func newHook(t *testing.T) *hook {
 		})
 		h.mu.Unlock()
 		review.Response = &admissionv1.AdmissionResponse{
-			UID: review.Request.UID, Result: &metav1.Status{Message: "not " + req.URL.Path},
+			UID: review.Request.UID, Result: &metav1.Status{
+				Message: "not " + req.URL.Path, Code: http.StatusTooManyRequests, Details: &metav1.StatusDetails{RetryAfterSeconds: math.MaxInt32},
+			},
 		}
 		if err := json.NewEncoder(w).Encode(review); err != nil {
 			t.Errorf("answering the review: %v", err)
@@ -140,6 +144,10 @@ func TestWebhooks(t *testing.T) {
 				}
 				if (err != nil) != (n == owner) {
 					t.Errorf("in space %q: got error %v", n, err)
+				}
+				wait, _ := apierrors.SuggestsClientDelay(err)
+				if n == owner && wait != map[bool]int{true: maxRetryAfter, false: math.MaxInt32}[n.IsSpace()] {
+					t.Errorf("in space %q: clients wait for %d s", n, wait)
 				}
 				if diff := cmp.Diff(want, h.seen()); diff != "" {
 					t.Errorf("calls from space %q: %s", n, diff)
