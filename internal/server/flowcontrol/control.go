@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 	fcrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -36,6 +37,8 @@ type Control struct {
 	work     *fcrequest.WorkEstimatorConfig
 	queues   fairQueues
 	activity activity
+	// arriving are the requests of a flow whose bodies are awaited.
+	arriving keyed.Map[string, struct{}]
 }
 
 // Config configures Control.
@@ -71,12 +74,16 @@ func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, not
 }
 
 func (c *Control) handle(ctx context.Context, digest upstream.RequestDigest, note note, queueNote fairqueuing.QueueNoteFn, execute func()) {
-	if sentFrom(ctx).body.arrive() {
+	n := chargedTenant(ctx)
+	switch long, ok := c.arrive(ctx, flowUser(n, write, digest.User).GetName()); {
+	case !ok:
+		note(refusedSchema, refusedLevel, digest.User.GetName())
+		return
+	case long:
 		var end context.CancelFunc
 		ctx, end = anew(ctx)
 		defer end()
 	}
-	n := chargedTenant(ctx)
 	seats := c.readSeats(ctx, digest.RequestInfo)
 	class := classify(digest.RequestInfo, seats)
 	digest.User = flowUser(n, class, digest.User)
@@ -132,6 +139,21 @@ func (c *Control) handle(ctx context.Context, digest upstream.RequestDigest, not
 		return
 	}
 	handle(execute)
+}
+
+// arrive waits for the body of a request if that is small, and reports whether it took long. It does not wait with more than maxQueued
+// others of a flow, for each of them takes memory: those of a tenant, of a user of the system, or of all who are not known.
+func (c *Control) arrive(ctx context.Context, flow string) (long, ok bool) {
+	body := sentFrom(ctx).body
+	if !body.isSmall() {
+		return false, true
+	}
+	_, others, leave := c.arriving.Use(flow, func() struct{} { return struct{}{} })
+	defer leave()
+	if others > maxQueued {
+		return false, false
+	}
+	return body.arrive(), true
 }
 
 // demand returns what a request needs of a queue with a capacity. While a tenant is alone,

@@ -78,6 +78,14 @@ func (c counts) In(n tenant.Name, resource string) (storage.Stats, bool) {
 // c, and returns how it was executed.
 func serve(t *testing.T, c *Control, authenticated tenant.Name, r *http.Request, handler http.HandlerFunc) {
 	t.Helper()
+	if !serves(t, c, authenticated, r, handler) {
+		t.Error("request was not executed")
+	}
+}
+
+// serves serves a request like serve, and reports whether it was executed.
+func serves(t *testing.T, c *Control, authenticated tenant.Name, r *http.Request, handler http.HandlerFunc) (executed bool) {
+	t.Helper()
 	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	target, err := tenant.ParsePath(r.URL.Path, r.URL.EscapedPath())
 	if err != nil {
@@ -90,7 +98,6 @@ func serve(t *testing.T, c *Control, authenticated tenant.Name, r *http.Request,
 	}
 	u := userOf(authenticated, "jane")
 	ctx := contextOf(&tenant.Request{Requested: target.Scope, Authenticated: authenticated}, u)
-	executed := false
 	WithSent(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		digest := upstream.RequestDigest{RequestInfo: info, User: u}
@@ -104,9 +111,7 @@ func serve(t *testing.T, c *Control, authenticated tenant.Name, r *http.Request,
 			handler(w, r)
 		})
 	}), time.Minute).ServeHTTP(httptest.NewRecorder(), r.WithContext(request.WithRequestInfo(ctx, info)))
-	if !executed {
-		t.Error("request was not executed")
-	}
+	return executed
 }
 
 func nothing(http.ResponseWriter, *http.Request) {}

@@ -20,10 +20,11 @@ import (
 
 // WithLimits refuses requests beyond the limits of their tenant with 429. It runs after
 // authorization: forbidden requests cost little and do not count. System users have no
-// limits.
+// limits. The connections of authorized requests are their users' from then on.
 func WithLimits(handler http.Handler, limits *Limits, longRunning request.LongRunningRequestCheck, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
+		recognize(ctx)
 		n := chargedTenant(ctx)
 		if !n.IsSpace() {
 			handler.ServeHTTP(w, req)

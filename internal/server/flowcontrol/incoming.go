@@ -126,12 +126,11 @@ func (b *incoming) forsake() {
 	}
 }
 
-// arrive waits for a small body, so that nobody's seats do, and reports whether that took long. Larger ones would take
-// memory without a bound.
+// isSmall reports whether there is a body of which all may be in memory before the request has seats.
+func (b *incoming) isSmall() bool { return b != nil && 0 <= b.size && b.size < largeBody }
+
+// arrive waits for a small body, so that nobody's seats do, and reports whether that took long.
 func (b *incoming) arrive() (long bool) {
-	if b == nil || b.size < 0 || b.size >= largeBody {
-		return false
-	}
 	began := time.Now()
 	b.kept.Grow(int(min(b.size, usualBody)) + bytes.MinRead)
 	_, err := b.kept.ReadFrom(reader(b.receive))

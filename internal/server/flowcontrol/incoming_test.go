@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/until"
 )
 
@@ -224,6 +225,40 @@ func TestBodiesComeBeforeSeats(t *testing.T) {
 					t.Errorf("%d bytes are read, want 10", read)
 				}
 			})
+		})
+	}
+}
+
+// TestFewBodiesAreAwaited checks that only so many bodies of a tenant, or of all who are not known, are waited for before they have seats.
+func TestFewBodiesAreAwaited(t *testing.T) {
+	for _, n := range []tenant.Name{"acme", ""} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _ := newControl()
+			send := func(n tenant.Name, body io.Reader) bool {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/namespaces/default/pods", body)
+				if err != nil {
+					t.Error(err)
+					return false
+				}
+				req.ContentLength = 2
+				return serves(t, c, n, req, nothing)
+			}
+			late, writer := io.Pipe()
+			for range maxQueued {
+				go send(n, late)
+			}
+			synctest.Wait()
+			if send(n, strings.NewReader("{}")) {
+				t.Errorf("of %q, more than %d bodies are waited for", n, maxQueued)
+			}
+			if !send("globex", strings.NewReader("{}")) {
+				t.Errorf("bodies of others than %q are not waited for", n)
+			}
+			_ = writer.Close()
+			synctest.Wait()
+			if !send(n, strings.NewReader("{}")) || c.arriving.Len() > 0 {
+				t.Errorf("%d flows have bodies to come", c.arriving.Len())
+			}
 		})
 	}
 }

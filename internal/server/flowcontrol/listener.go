@@ -5,8 +5,13 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
 )
@@ -15,12 +20,13 @@ import (
 // some at once, zero for usualConnections. net/http passes on no connections, but their addresses.
 //
 // Nobody knows whose a new connection is, and it may be silent. So when there are as many as there may be, the next one of an
-// address that has few takes the place of one of the address that has the most.
+// address that has few takes the place of one of the address that has the most: of those without a user, unless more than three
+// quarters of all have one.
 func WithConnections(l net.Listener, most int) net.Listener {
 	if most == 0 {
 		most = usualConnections()
 	}
-	return &listener{Listener: l, most: most, from: map[netip.Prefix]map[*connection]struct{}{}}
+	return &listener{Listener: l, most: most, strangers: crowd{from: map[netip.Prefix]map[*connection]struct{}{}}, users: crowd{from: map[netip.Prefix]map[*connection]struct{}{}}}
 }
 
 // usualConnections is half of the files that the process may have, for etcd and webhooks need some, too, or what is
@@ -37,9 +43,38 @@ type listener struct {
 	net.Listener
 	most int
 
-	mu   sync.Mutex
-	open int
+	mu sync.Mutex
+	// users are the connections of which a user has had a request authorized, strangers all others. Those of this process are neither.
+	users, strangers crowd
+}
+
+// crowd are connections by where they come from.
+type crowd struct {
+	size int
 	from map[netip.Prefix]map[*connection]struct{}
+}
+
+// fullest are the connections of the network that has the most.
+func (c *crowd) fullest() (fullest map[*connection]struct{}) {
+	for _, others := range c.from {
+		if len(others) > len(fullest) {
+			fullest = others
+		}
+	}
+	return fullest
+}
+
+func (c *crowd) enter(one *connection) {
+	c.size++
+	keyed.Set(c.from, one.from, one, struct{}{})
+}
+
+func (c *crowd) leave(one *connection) (was bool) {
+	if _, was = c.from[one.from][one]; was {
+		c.size--
+		keyed.Delete(c.from, one.from, one)
+	}
+	return was
 }
 
 // Accept implements net.Listener.
@@ -78,45 +113,62 @@ func network(conn net.Conn) netip.Prefix {
 func (l *listener) enter(c *connection) (closed *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open >= l.most {
-		var fullest map[*connection]struct{}
-		for _, others := range l.from {
-			if len(others) > len(fullest) {
-				fullest = others
-			}
+	if l.users.size+l.strangers.size >= l.most {
+		among := &l.strangers
+		if l.users.size > l.most*3/4 {
+			among = &l.users
 		}
-		if len(l.from[c.from])+1 >= len(fullest) {
+		fullest := among.fullest()
+		if len(among.from[c.from])+1 >= len(fullest) {
 			return c
 		}
 		for closed = range fullest {
 			break
 		}
-		l.leave(closed)
+		among.leave(closed)
 	}
-	l.open++
-	keyed.Set(l.from, c.from, c, struct{}{})
+	l.strangers.enter(c)
 	return closed
 }
 
-// leave is called with the lock.
+// leave no longer counts a connection.
 func (l *listener) leave(c *connection) {
-	if _, ok := l.from[c.from][c]; ok {
-		l.open--
-		keyed.Delete(l.from, c.from, c)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.strangers.leave(c) {
+		l.users.leave(c)
+	}
+}
+
+// recognize notes that the connection of a request is a user's. That of this process to itself has its place whatever others do: its
+// own informers have no other way.
+func recognize(ctx context.Context) {
+	local, ok := ctx.Value(http.LocalAddrContextKey).(address)
+	if !ok || local.of.recognized.Load() {
+		return
+	}
+	u, ok := request.UserFrom(ctx)
+	if !ok || slices.Contains(u.GetGroups(), user.AllUnauthenticated) || local.of.recognized.Swap(true) {
+		return
+	}
+	l := local.of.listener
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.strangers.leave(local.of) && u.GetName() != user.APIServerUser {
+		l.users.enter(local.of)
 	}
 }
 
 type connection struct {
 	net.Conn
-	listener *listener
-	from     netip.Prefix
+	listener   *listener
+	from       netip.Prefix
+	recognized atomic.Bool
 }
 
 // Close implements net.Conn.
 func (c *connection) Close() error {
-	c.listener.mu.Lock()
 	c.listener.leave(c)
-	c.listener.mu.Unlock()
 	return c.Conn.Close()
 }
 
@@ -126,7 +178,7 @@ func (c *connection) LocalAddr() net.Addr { return address{c.Conn.LocalAddr(), c
 // address is the local address of a connection.
 type address struct {
 	net.Addr
-	of net.Conn
+	of *connection
 }
 
 // disconnect closes the connection of a request.

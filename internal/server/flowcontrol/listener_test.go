@@ -1,11 +1,60 @@
 package flowcontrol
 
 import (
+	"context"
+	"fmt"
+	"maps"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
+
+// TestUsersKeepTheirConnections checks that strangers end no connection of a user while these are three quarters of all at most, and
+// none of this process, which is not counted.
+func TestUsersKeepTheirConnections(t *testing.T) {
+	const office, elsewhere = "10.0.0.1", "10.0.1."
+	l := WithConnections(accepts{}, 4).(*listener)
+	// enter returns the connection that is ended for a new one with requests of a user.
+	enter := func(from string, u *user.DefaultInfo) *connection {
+		dialed := newDialed(from)
+		c := &connection{Conn: dialed, listener: l, from: network(dialed)}
+		closed := l.enter(c)
+		for range 2 {
+			recognize(request.WithUser(context.WithValue(t.Context(), http.LocalAddrContextKey, address{of: c}), u))
+		}
+		return closed
+	}
+	process := &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+	jane := &user.DefaultInfo{Name: "jane", Groups: []string{user.AllAuthenticated}}
+	for i := range 3 {
+		for _, u := range []*user.DefaultInfo{process, jane} {
+			if closed := enter(office, u); closed != nil {
+				t.Fatalf("of %d of %q, %v is ended", i, u.Name, closed.from)
+			}
+		}
+	}
+	for i := range 5 {
+		closed := enter(fmt.Sprint(elsewhere, i), anonymous)
+		if ended := closed != nil; ended != (i > 0) || ended && closed.from.Addr().String() == office {
+			t.Fatalf("for stranger %d, %v is ended", i, closed)
+		}
+	}
+	if l.users.size != 3 || l.strangers.size != 1 {
+		t.Errorf("%d connections of users, %d of strangers", l.users.size, l.strangers.size)
+	}
+	l.strangers.leave(slices.Collect(maps.Keys(l.strangers.fullest()))[0])
+	if closed := enter(office, jane); closed != nil {
+		t.Errorf("for a fourth one, %v is ended", closed)
+	}
+	if closed := enter(elsewhere+"1", anonymous); closed == nil || closed.from.Addr().String() != office {
+		t.Errorf("of users who have all, %v is ended", closed)
+	}
+}
 
 // TestConnections checks whose connections are closed when there are as many as there may be: three.
 func TestConnections(t *testing.T) {

@@ -25,7 +25,7 @@ const (
 	// level, and levelTime for how long it may have them. The tenants of a server share them, whatever the machine.
 	levelPatience, levelTime = overdueAfter, 2 * time.Second
 
-	// maxQueued is how many requests of a tenant and class may wait.
+	// maxQueued is how many requests of a tenant and class may wait, and of how many of a flow the bodies are awaited.
 	maxQueued = 200
 	// overdueAfter is the time after which a write is likely to wait for etcd or for its
 	// client, so that another one may begin. But it may be running, too: so only a few
