@@ -110,7 +110,7 @@ func TestCertificate(t *testing.T) {
 		"another's before a NUL":   {of: common("shop.globex.example.com\x00.acme.example.com"), want: "shop.globex.example.com"},
 		"another's before a space": {of: common("shop.globex.example.com "), want: "shop.globex.example.com"},
 		"another's behind a dash":  {of: common("-shop.globex.example.com"), want: "shop.globex.example.com"},
-		"one for nothing":    {of: named(), want: "for no host name"},
+		"one for nothing":          {of: named(), want: "for no host name"},
 		"an address":               {of: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} }, want: "an IP address"},
 		"none":                     {change: func(data map[string][]byte) { delete(data, "tls.crt") }, want: "tls.crt has no certificate"},
 		"no key":                   {change: func(data map[string][]byte) { delete(data, "tls.key") }, want: "tls.key has no private key"},

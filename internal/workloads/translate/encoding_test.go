@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
 	"slices"
@@ -116,7 +117,7 @@ func TestCertificateEncodings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			key := ecKey(t, elliptic.P256())
-			written, _ := pem.Decode(certificate(t, key, nil))
+			written, _ := pem.Decode(certificate(t, key, func(c *x509.Certificate) { c.Subject = pkix.Name{CommonName: "shop.acme.example.com"} }))
 			signed := elementsIn(t, elementsIn(t, written.Bytes)[0])
 			if tc.change != nil {
 				signed = tc.change(signed)
