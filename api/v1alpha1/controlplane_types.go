@@ -362,7 +362,6 @@ type ControlPlaneResources struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=3
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'] && !string(self[k]).startsWith('-'))",message="limits are cpu, memory and ephemeral-storage, and not negative"
-	// +kubebuilder:validation:XValidation:rule="!('memory' in self) || string(self.memory).matches('[eE][-+]?[0-9.]{3}') || quantity(string(self.memory)).compareTo(quantity('64Mi')) >= 0",message="a limit of memory must be at least 64Mi: no process of Tenantry runs in less"
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 }
 

@@ -111,8 +111,6 @@ var _ = Describe("The definition of ControlPlanes", func() {
 		Entry("a resource that is none of a server", "x", `{pod: {resources: {limits: {nvidia.com/gpu: 1}}}}`, "spec.pod.resources.limits", "limits are cpu, memory and ephemeral-storage"),
 		Entry("a negative request", "x", `{pod: {resources: {requests: {cpu: -1}}}}`, "spec.pod.resources.requests", "and not negative"),
 		Entry("a negative limit", "x", `{pod: {resources: {limits: {memory: -1Gi}}}}`, "spec.pod.resources.limits", "and not negative"),
-		Entry("a limit of a byte", "x", `{pod: {resources: {limits: {memory: 1}}}}`, "spec.pod.resources.limits", "must be at least 64Mi"),
-		Entry("a limit of the syncer that no process runs in", "x", `{workloads: {resources: {limits: {memory: 63Mi}}}}`, "spec.workloads.resources.limits", "must be at least 64Mi"),
 		Entry("a configuration of nothing", "x", `{authentication: {configuration: {}}}`, "spec.authentication.configuration", "name one source: inline, configMapName or secretName"),
 		Entry("a configuration without a source", "x", `{authorization: {}}`, "spec.authorization.configuration", "Required"),
 		Entry("a configuration of two sources", "x", `{audit: {policy: {configMapName: a, secretName: b}}}`, "spec.audit.policy", "name one source"),
