@@ -85,6 +85,8 @@ var accessTable = []mutant{
 		"internal/spaces/rbac/scope.go", `found && strings.TrimSpace(expression) == ""`, `found && false && expression == ""`},
 	{"objects of the system space that are called like a tenant's", by("internal/search/rights", "TestNamesOfTheSystemSpace"),
 		"internal/tenant/flat.go", `n == System && !strings.Contains(name, FlatSeparator)`, `n == System`},
+	{"tokens that do not say when they were issued are of no later tenant", by("internal/server/authentication", "TestSince$"),
+		"internal/server/authentication/issued.go", `if claims == nil || issued.IsZero() && strings`, `if claims == nil || issued.IsZero() || strings`},
 	{"clients send few certificates", by("internal/server/authentication/certificate", "TestCheckChain"),
 		"internal/server/authentication/certificate/chain.go", `n > maxChain`, `n > 100*maxChain`},
 	{"keys of certificates of clients", by("internal/server/authentication/certificate", "TestCheckChain"),

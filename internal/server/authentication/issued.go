@@ -3,9 +3,11 @@ package authentication
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
@@ -40,6 +42,10 @@ func (i issuing) check(ctx context.Context, u user.Info, issued time.Time) error
 	if err != nil {
 		return err
 	}
+	if issued.IsZero() && !since.IsZero() {
+		return identity.Refuse("that of %q does not say when it was issued (iat), and tenant %q was made again at %s: have its issuer say it",
+			u.GetName(), n, since.UTC().Format(time.RFC3339))
+	}
 	if issued.Before(since) {
 		return identity.Refuse("those of %q were issued at %s, before tenant %q was made again at %s; issue new ones",
 			u.GetName(), issued.UTC().Format(time.RFC3339), n, since.UTC().Format(time.RFC3339))
@@ -63,17 +69,20 @@ func (i issuing) certificates(delegate authenticator.Request) authenticator.Requ
 }
 
 // tokens wraps an authenticator of tokens. JSON web tokens have the time when they were
-// issued; other tokens are left to their issuer.
+// issued, or may be of any; other tokens are left to their issuer, and those of Secrets to these.
 func (i issuing) tokens(delegate authenticator.Token) authenticator.Token {
 	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 		response, ok, err := delegate.AuthenticateToken(ctx, token)
 		if err != nil || !ok {
 			return response, ok, err
 		}
-		if issued := webtoken.Parse(token).Time("iat"); !issued.IsZero() {
-			if err := i.check(ctx, response.User, issued); err != nil {
-				return nil, false, err
-			}
+		claims := webtoken.Parse(token)
+		issued := claims.Time("iat")
+		if claims == nil || issued.IsZero() && strings.HasPrefix(response.User.GetName(), serviceaccount.ServiceAccountUsernamePrefix) {
+			return response, true, nil
+		}
+		if err := i.check(ctx, response.User, issued); err != nil {
+			return nil, false, err
 		}
 		return response, true, nil
 	})
