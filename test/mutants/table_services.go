@@ -190,6 +190,12 @@ var servicesTable = []mutant{
 		"internal/workloads/clusterip/limits.go", `if wait := l.balancers.take(`, `if wait := l.written.take(`},
 	{"servers ask for load balancers one after the other", by("internal/workloads/clusterip", "TestRefused"),
 		"internal/workloads/clusterip/services.go", `	if err := s.limits.allow(n, service, nil, host); err != nil {`, `	if err := s.limits.allow(n, service, nil, host); false {`},
+	{"the host is asked once to create what it has already", by("internal/workloads/clusterip", "TestPredecessorStays"),
+		"internal/workloads/clusterip/services.go", `		if there {
+			if placed`, `		if false {
+			if placed`},
+	{"the host is asked ever more seldom", by("internal/workloads/clusterip", "TestPredecessorStays"),
+		"internal/workloads/clusterip/services.go", `gap*3/2`, `gap`},
 	{"servers write so many bytes of Services of a tenant", by("internal/workloads/clusterip", "TestWritesWait"),
 		"internal/workloads/clusterip/limits.go", `	if wait := l.written.take(n, bytes, `, `	if wait := l.written.take(n, min(bytes, 0), `},
 	{"servers write so many bytes of changed Services of a tenant", by("internal/workloads/clusterip", "TestWritesWait"),

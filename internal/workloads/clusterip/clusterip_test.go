@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -542,6 +543,22 @@ func TestNamespaceComes(t *testing.T) {
 	}
 }
 
+// TestPredecessorStays checks that the host is asked once to create what it has already, and seldom whether it has.
+func TestPredecessorStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.patience = defaultPatience
+		w.add(translate.Rules{}.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "before"}}, home))
+		if err := w.create(service(nil), nil); !apierrors.IsServiceUnavailable(err) {
+			t.Fatal(err)
+		}
+		asked := w.did()
+		if creations := len(asked) - len(slices.DeleteFunc(slices.Clone(asked), func(verb string) bool { return verb == "create" })); creations != 1 || len(asked) > 12 {
+			t.Errorf("%d creations among %v", creations, asked)
+		}
+	})
+}
+
 // TestPredecessorGoes checks that a Service waits for the end of the one that there was before.
 func TestPredecessorGoes(t *testing.T) {
 	w := newWorld(t)
@@ -554,7 +571,7 @@ func TestPredecessorGoes(t *testing.T) {
 	if err := w.create(service(nil), nil); err != nil {
 		t.Fatal(err)
 	}
-	w.expect("create", "get", "create")
+	w.expect("create", "get", "get", "create")
 }
 
 // TestLostAnswer checks that a Service that the host has made already is taken.

@@ -37,7 +37,8 @@ const (
 	requestTimeout = 5 * time.Second
 	// defaultPatience is how long a creation waits for its namespace on the host, or for the end of its predecessor there.
 	defaultPatience = 2 * time.Second
-	// pause is the time between two attempts.
+	// pause is the time between the first two attempts. Each one after that is half as long again, for the host makes and takes away
+	// addresses for each.
 	pause = 50 * time.Millisecond
 	// retryAfter is after how many seconds a client tries again.
 	retryAfter = 2
@@ -168,8 +169,13 @@ func (s *services) validate(ctx context.Context, probe, before *core.Service) (f
 // lost is whether the host may have made it nevertheless.
 func (s *services) place(request context.Context, home names.Namespace, wanted *corev1.Service) (placed *corev1.Service, lost bool, err error) {
 	var waits error
-	asked := false
-	err = wait.PollUntilContextTimeout(request, pause, s.patience, true, func(ctx context.Context) (bool, error) {
+	asked, there := false, false
+	err = s.patiently(request, func(ctx context.Context) (bool, error) {
+		if there {
+			if placed, there, err = s.existing(ctx, home, wanted); there || err != nil {
+				return placed != nil, err
+			}
+		}
 		// Not ctx: a Create that has been sent may still succeed, so it has the time of one request.
 		created, err := s.host.Services(wanted.Namespace).Create(request, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 		lost = isLost(err)
@@ -178,7 +184,7 @@ func (s *services) place(request context.Context, home names.Namespace, wanted *
 			placed = created
 			return true, nil
 		case apierrors.IsAlreadyExists(err):
-			placed, err = s.existing(ctx, home, wanted)
+			placed, there, err = s.existing(ctx, home, wanted)
 			waits = unavailable("the Service of this name that there was before is still on the host cluster")
 			return placed != nil, err
 		case isNoPlace(err):
@@ -205,23 +211,36 @@ func (s *services) place(request context.Context, home names.Namespace, wanted *
 	}
 }
 
-// existing returns the Service that the host has in the place of a new one if it is this one, of which an answer was
-// lost, and nil if it is a predecessor.
-func (s *services) existing(ctx context.Context, home names.Namespace, wanted *corev1.Service) (*corev1.Service, error) {
-	there, err := s.host.Services(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
+// patiently tries again until it is done, or has failed, or the patience is at its end.
+func (s *services) patiently(ctx context.Context, try wait.ConditionWithContextFunc) error {
+	next, gap := time.Time{}, pause
+	return wait.PollUntilContextTimeout(ctx, pause, s.patience, true, func(ctx context.Context) (bool, error) {
+		now := time.Now()
+		if now.Before(next) {
+			return false, nil
+		}
+		next, gap = now.Add(gap), gap*3/2
+		return try(ctx)
+	})
+}
+
+// existing reports whether the host has a Service in the place of a new one. It returns that if it is this one, of which an answer was
+// lost, and none if it is a predecessor.
+func (s *services) existing(ctx context.Context, home names.Namespace, wanted *corev1.Service) (placed *corev1.Service, there bool, err error) {
+	found, err := s.host.Services(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return nil, false, nil
 	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err() // the wait is over, and the host has been reached before
+		return nil, true, ctx.Err() // the wait is over, and the host has been reached before
 	case err != nil:
-		return nil, refusal(ctx, home, wanted.Name, err)
-	case !home.Has(there, wanted.Name):
-		return nil, forbidden(wanted.Name, "the host cluster has another Service in its place; whoever administers the host is to remove it")
-	case there.Annotations[names.UIDAnnotation] != wanted.Annotations[names.UIDAnnotation]:
-		return nil, nil
+		return nil, true, refusal(ctx, home, wanted.Name, err)
+	case !home.Has(found, wanted.Name):
+		return nil, true, forbidden(wanted.Name, "the host cluster has another Service in its place; whoever administers the host is to remove it")
+	case found.Annotations[names.UIDAnnotation] != wanted.Annotations[names.UIDAnnotation]:
+		return nil, true, nil
 	default:
-		return there, nil
+		return found, true, nil
 	}
 }
 
