@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"k8s.io/klog/v2"
 )
 
 // Path is that of a state directory.
@@ -68,18 +70,20 @@ func Acquire(path string) (*Dir, error) {
 	return &Dir{Path: Path(absolute), lock: lock}, nil
 }
 
-// closeToOthers makes what keys and secrets are in readable by nobody else, as it was made: a copy that was restored may not be.
+// closeToOthers makes what keys and secrets are in readable by nobody else, as it was made: a copy that was restored may not be. It says so
+// in the log, for who has read them has them.
 func (p Path) closeToOthers() error {
-	for _, path := range []string{p.PKI(), p.Etcd(), p.Search()} {
+	for _, path := range []string{p.PKI(), p.Etcd(), p.Search(), p.AdminKubeconfig()} {
 		info, err := os.Stat(path)
 		if errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().Perm()&0o077 == 0 {
 			continue
 		}
 		if err == nil {
-			err = os.Chmod(path, 0o700)
+			klog.InfoS("Others could read keys and secrets; they cannot any longer, and whoever may have read them has them", "path", path)
+			err = os.Chmod(path, info.Mode().Perm()&0o700)
 		}
 		if err != nil {
-			return fmt.Errorf("others may read %s, which has keys and secrets: make it that of the user who runs tenantry, with mode 0700: %w", path, cause(err))
+			return fmt.Errorf("others may read %s, which has keys and secrets: make it that of the user who runs tenantry, and of nobody else: %w", path, cause(err))
 		}
 	}
 	return nil

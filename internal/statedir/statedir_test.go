@@ -61,14 +61,17 @@ func TestAcquireCloses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(path.AdminKubeconfig(), nil, 0o644); err != nil { //nolint:gosec // as it was restored
+		t.Fatal(err)
+	}
 	dir, err := Acquire(string(path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dir.Release()
-	for _, dir := range []string{path.PKI(), path.Etcd()} {
-		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-			t.Errorf("%s has mode %v, %v", dir, info.Mode(), err)
+	for path, mode := range map[string]os.FileMode{path.PKI(): 0o700, path.Etcd(): 0o700, path.AdminKubeconfig(): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s has mode %v, %v", path, info.Mode(), err)
 		}
 	}
 }
