@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestConnections checks whose connections are closed when there are as many as there may be: three.
@@ -63,10 +65,8 @@ func TestConnections(t *testing.T) {
 					counts[""]++
 				}
 			}
-			for address, want := range tc.open {
-				if counts[address] != want {
-					t.Errorf("%q has %d connections, want %d", address, counts[address], want)
-				}
+			if diff := cmp.Diff(tc.open, counts); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

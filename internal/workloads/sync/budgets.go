@@ -48,7 +48,7 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	}
 	err = put(ctx, client, "budget", there, wanted, slimBudget)
 	if isRefused(err) {
-		err = errors.Join(err, s.tellRefused(ctx, budget, "the host cluster does not take it: "+err.Error()))
+		err = errors.Join(err, s.tellRefused(ctx, budget, notTaken(err, home)))
 	}
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -88,8 +87,8 @@ func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 		return err
 	}
 	_, err = s.ensureNamespace(ctx, home, t)
-	if errors.As(err, new(errManyNamespaces)) || errors.As(err, new(errNamespace)) {
-		return errors.Join(s.tellRefused(ctx, claim, s.wayOut(err.Error())), err) // tried again, because no event of this claim says that one has gone, or come
+	if errors.As(err, new(errNamespace)) {
+		return errors.Join(s.tellRefused(ctx, claim, err.Error()), err) // tried again, because no event of this claim says that one has gone, or come
 	}
 	if err != nil {
 		return err
@@ -141,7 +140,7 @@ func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolume
 		}
 		return err
 	case isRefused(err):
-		return errors.Join(s.tellRefused(ctx, claim, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)), err)
+		return errors.Join(s.tellRefused(ctx, claim, notTaken(err, home)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's claim: %w", err)
 	}

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // missingDebuggers returns the indexes of the ephemeral containers that the host's pod is still to get, and what says which
@@ -58,8 +57,7 @@ func (s *syncer) addDebuggers(ctx context.Context, pod, host, wanted *corev1.Pod
 		case why != "":
 			refused[name] = why
 		case isRefused(err):
-			of, _, _ := sourceOf(host)
-			refused[name] = "the host cluster does not take it: " + translate.Text(err.Error(), pod, of)
+			refused[name] = podNotTaken(err, pod, host)
 		case err != nil:
 			return fmt.Errorf("adding the ephemeral container %q on the host: %w", name, err)
 		}

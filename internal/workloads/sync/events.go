@@ -76,7 +76,7 @@ func (s *syncer) setCondition(status *corev1.PodStatus, pod *corev1.Pod, conditi
 
 // tellRefused says in the space, by an event, that an object of it, or a change, is not on the host, and why.
 func (s *syncer) tellRefused(ctx context.Context, obj runtime.Object, why string) error {
-	return s.recordEvent(ctx, obj, reasonRefused, why)
+	return s.recordEvent(ctx, obj, reasonRefused, s.wayOut(why))
 }
 
 // recordEvent makes an event about an object in its space. The same one is made once an hour at most. A tenant that has been told of

@@ -111,7 +111,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 // store, keeps its turn: no more pods ask again than may be created at once.
 func (s *syncer) createOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant, bytes int) error {
 	hostUID, err := s.ensureNamespace(ctx, home, t)
-	if errors.As(err, new(errManyNamespaces)) || errors.As(err, new(errNamespace)) {
+	if errors.As(err, new(errNamespace)) {
 		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone, or come
 	}
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 		}
 	case isRefused(err):
 		s.backOff(pod, writeCreation, creationOf(pod, wanted), nil)
-		return errors.Join(s.refuse(ctx, pod, "the host cluster does not take it: "+translate.Text(err.Error(), pod, home.Namespace)), err)
+		return errors.Join(s.refuse(ctx, pod, podNotTaken(err, pod, wanted)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's pod: %w", err)
 	}

@@ -78,8 +78,7 @@ func (s *syncer) update(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 	}
 	err := s.patchHost(ctx, host, wanted, patchOf(wanted, host))
 	if isRefused(err) {
-		of, _, _ := sourceOf(host)
-		return s.finishWrite(ctx, pod, writeUpdate, what, map[string]string{ofChange: "the host cluster does not take it: " + translate.Text(err.Error(), pod, of)})
+		return s.finishWrite(ctx, pod, writeUpdate, what, map[string]string{ofChange: podNotTaken(err, pod, host)})
 	}
 	if err != nil {
 		return fmt.Errorf("changing the host's pod: %w", err)
