@@ -41,7 +41,6 @@ func newSocketFixture(t *testing.T) *socketFixture {
 	f := &socketFixture{fixture: newFixture(t)}
 	f.service.watches.pause = time.Millisecond
 	f.service.sockets.renewal = 10 * time.Millisecond
-	f.session.changed, f.session.rightsChanged = f.service.watches.changed, f.service.watches.rightsChanged
 	searches := f.service.WithSearch(http.NotFoundHandler())
 	authenticated := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		f.asked.Add(1)
@@ -220,7 +219,7 @@ func TestWatchEvents(t *testing.T) {
 	write := func(row index.Row, key string, rows ...index.Row) {
 		revision++
 		f.apply(revision, index.Write{Key: key, Rows: append([]index.Row{}, rows...)})
-		f.session.changed(spacesOf(row))
+		f.session.watches.changed(spacesOf(row))
 	}
 	row := index.Row{Space: "acme", Resource: secrets, Namespace: "a", Name: "new", Kind: "Secret", Details: index.Details{UID: "u"}}
 	other := row
@@ -242,7 +241,7 @@ func TestWatchEvents(t *testing.T) {
 		}
 	}
 	f.bind(false, revision)
-	f.session.changed(spacesOf(index.Row{Space: index.Shared}))
+	f.session.watches.changed(spacesOf(index.Row{Space: index.Shared}))
 	if diff := cmp.Diff([]string{"DELETE", "s", ""}, f.event(conn)); diff != "" {
 		t.Error(diff)
 	}
