@@ -205,7 +205,7 @@ var networkTable = []mutant{
 	{"what may be in another's name counts as nobody's", by("internal/workloads/dns", "TestIPv6"),
 		"internal/workloads/dns/limits.go", `	if s.trusts(address, tcp) {`, `	if s.trusts(address, tcp) || true {`},
 	{"upstreams are asked so much for a tenant", by("internal/workloads/dns", "TestUpstreamBudget"),
-		"internal/workloads/dns/forward.go", `	if !f.budget.allow(of) {`, `	if false {`},
+		"internal/workloads/dns/forward.go", `	if f.budget.Take(time.Now(), of, 1) > 0 {`, `	if false {`},
 	{"an upstream that does not know is not asked again", by("internal/workloads/dns", "TestUpstreamBudget"),
 		"internal/workloads/dns/forward.go", `last, failed[upstream] = answer, true`, `last, failed[upstream] = answer, false`},
 	{"a tenant has a share of upstreams", by("internal/workloads/dns", "TestTurns"),

@@ -17,6 +17,7 @@ import (
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
 	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -35,12 +36,12 @@ const (
 
 // told are the events that the syncer itself has told of late: one small write of a tenant may have hundreds of objects looked at.
 type told struct {
-	perMinute
+	limits *ratelimit.Limits[tenant.Name]
 	events *utilcache.LRUExpireCache
 }
 
 func newTold(c clock.PassiveClock) *told {
-	return &told{perMinute: perMinute{clock: c}, events: utilcache.NewLRUExpireCacheWithClock(toldEvents, c)}
+	return &told{limits: newEventLimits(), events: utilcache.NewLRUExpireCacheWithClock(toldEvents, c)}
 }
 
 // refuse says in the space why a pod is not on the host. It is not an error of the syncer: another look
@@ -89,7 +90,7 @@ func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, me
 	message = shortened(message)
 	name := "tn-" + names.Digest(string(about.UID), reason, message)
 	key := about.Namespace + "/" + name
-	if _, is := s.told.events.Get(key); is || !s.told.allow(tenant.Flat(about.Namespace).Space()) {
+	if _, is := s.told.events.Get(key); is || s.told.limits.Take(s.clock.Now(), tenant.Flat(about.Namespace).Space(), 1) > 0 {
 		return nil
 	}
 	now := metav1.NewTime(s.clock.Now().Truncate(time.Second))
