@@ -35,7 +35,8 @@ var networkTable = []mutant{
 	{"strangers' packets say nothing of a host", by("internal/workloads/canary", "TestSources"),
 		"internal/workloads/canary/sources.go", `	case word != r.word: // a stranger's`, `	case false && word != r.word:`},
 	{"of the API's address one port is reached", by("internal/workloads/network", "TestGuards"),
-		"internal/workloads/network/guard.go", `Port: new(intstr.FromInt32(int32(r.API.Port())))}},`, `}},`},
+		"internal/workloads/network/guard.go", `		Ports: ports(corev1.ProtocolTCP, int32(r.API.Port())),
+`, ``},
 	{"the API is where the host's namespace of a space says", by("internal/workloads/dns", "TestNoAPI"),
 		"internal/workloads/dns/host.go", `complete && n.Host() == o.Name {`, `complete {`},
 	{"marks that others give their namespaces open no policy", by("internal/workloads/network", "TestOwn"),
@@ -136,11 +137,9 @@ var networkTable = []mutant{
 	{"what serves Ingresses comes where the outside comes", by("internal/workloads/network", "TestThrough"),
 		"internal/workloads/network/policy.go", `		if len(rule.From) == 0 || slices.ContainsFunc(rule.From, isEverybody) {`, `		if true {`},
 	{"DNS knows no pod that is over", by("internal/workloads/dns", "TestWho"),
-		"internal/workloads/dns/host.go", `	return !over && !withoutNetwork`, `	_ = over
-	return !withoutNetwork`},
+		"internal/workloads/dns/host.go", `!podv1.IsPodTerminal(pod) && `, `(true || !podv1.IsPodTerminal(pod)) && `},
 	{"DNS knows no pod whose network is gone", by("internal/workloads/dns", "TestWho"),
-		"internal/workloads/dns/host.go", `	return !over && !withoutNetwork`, `	_ = withoutNetwork
-	return !over`},
+		"internal/workloads/dns/host.go", ` && !withoutNetwork`, ` && (true || !withoutNetwork)`},
 	{"DNS knows no pod by the address of its node", by("internal/workloads/dns", "TestWho"),
 		"internal/workloads/dns/host.go", ` && !pod.Spec.HostNetwork`, ``},
 	{"DNS does not guess between two pods", by("internal/workloads/dns", "TestWho|TestMoves"),

@@ -117,7 +117,8 @@ var servicesTable = []mutant{
 	{"tenants choose no endpoints", by("internal/workloads/translate", "TestCheckService"),
 		"internal/workloads/translate/service.go", `	if len(spec.Selector) == 0 &&`, `	if false &&`},
 	{"the host's components do not obey tenants", by("internal/workloads/translate", "TestService$"),
-		"internal/workloads/translate/service.go", `Annotations: home.MarksOf(service.Name, service.UID),`, `Annotations: service.Annotations,`},
+		"internal/workloads/translate/service.go", `	for _, key := range serviceLabels {`, `	host.Annotations = service.Annotations
+	for _, key := range serviceLabels {`},
 	{"a Service in the making is left alone", by("internal/workloads/sync", "TestServices"),
 		"internal/workloads/sync/services.go", `host.CreationTimestamp.Time); left > 0 {`, `host.CreationTimestamp.Time); false {`},
 	{"a Service that a server changes is left alone", by("internal/workloads/sync", "TestServices"),
@@ -126,10 +127,10 @@ var servicesTable = []mutant{
 		"internal/workloads/sync/services.go", `	if errs := rules.CheckService(service); len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
 	}
-	if _,`, `	if errs := rules.CheckService(service); false && len(errs) > 0 {
+	_, err = s.ensure`, `	if errs := rules.CheckService(service); false && len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
 	}
-	if _,`},
+	_, err = s.ensure`},
 	{"Ingresses name hosts", by("internal/workloads/translate", "TestCheckIngress"),
 		"internal/workloads/translate/ingress.go", `	case host == "":
 		return field.ErrorList{`, `	case host == "":
