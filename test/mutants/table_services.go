@@ -5,12 +5,12 @@ var servicesTable = []mutant{
 	{"the addresses of a predecessor are not shown", by("internal/workloads/sync", "TestIngresses$"),
 		"internal/workloads/sync/ingresses.go", `	if there != nil && uidOf(there) == ingress.UID {`, `	if there != nil {`},
 	{"Services that are made wait", by("internal/workloads/sync", "TestPacedSmall"),
-		"internal/workloads/sync/services.go", `	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
+		"internal/workloads/sync/services.go", `	if s.postponeSmall(i, wanted, len(wanted.Spec.Ports), writesOfService) {
 		return nil
 	}
 	client`, `	client`},
 	{"Services that change wait", by("internal/workloads/sync", "TestPacedSmall"),
-		"internal/workloads/sync/services.go", `	if !forgets && s.awaits(`, `	if false && s.awaits(`},
+		"internal/workloads/sync/services.go", `	if !forgets && s.postponeSmall(`, `	if false && s.postponeSmall(`},
 	{"a Service counts as often as it is stored", by("internal/workloads/sync", "TestServicesCount"),
 		"internal/workloads/sync/services.go", `len(wanted.Spec.Ports), writesOfService) {
 		return nil
@@ -39,7 +39,7 @@ var servicesTable = []mutant{
 	{"the address goes when the load balancer has been taken away", by("internal/workloads/sync", "TestForgetsBalancer"),
 		"internal/workloads/sync/services.go", `	return marked || left <= 0, left <= 0`, `	return marked && left <= 0 || left <= 0, left <= 0`},
 	{"the address that others wait for goes at once", by("internal/workloads/sync", "TestForgetsBalancer"),
-		"internal/workloads/sync/services.go", `	if !forgets && s.awaits(`, `	if s.awaits(`},
+		"internal/workloads/sync/services.go", `	if !forgets && s.postponeSmall(`, `	if s.postponeSmall(`},
 	{"an address that is written late goes as well", by("internal/workloads/sync", "TestForgetsBalancer"),
 		"internal/workloads/sync/services.go", `	left := s.making.left(key)
 	if left > 0 {

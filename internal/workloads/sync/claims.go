@@ -24,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// syncClaim makes the host's PersistentVolumeClaim what the space's asks for, and the space's what the host's says. A claim has
-// one on the host for as long as it has names.ClaimFinalizer, and a bit less.
+// syncClaim makes the host's PersistentVolumeClaim what the space's asks for, and the space's what the host's says. The
+// host's claim exists only while the space's has names.ClaimFinalizer.
 func (s *syncer) syncClaim(ctx context.Context, i item) error {
 	claim, err := orNil(s.claims.PersistentVolumeClaims(i.namespace.String()).Get(i.name))
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *syncer) missingSource(claim *corev1.PersistentVolumeClaim) (string, err
 
 func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, home names.Namespace) error {
 	wanted := translate.Claim(claim, home)
-	if s.awaits(itemOf(claimItem, claim), wanted, len(wanted.Spec.Resources.Requests)+len(wanted.Spec.Resources.Limits), writesOfClaim) {
+	if s.postponeSmall(itemOf(claimItem, claim), wanted, len(wanted.Spec.Resources.Requests)+len(wanted.Spec.Resources.Limits), writesOfClaim) {
 		return nil
 	}
 	client := s.host.CoreV1().PersistentVolumeClaims(wanted.Namespace)
@@ -256,7 +256,7 @@ func (s *syncer) followClaim(ctx context.Context, claim, host *corev1.Persistent
 // growClaim has the host make a volume larger. None becomes smaller: a quota would count less than there is.
 func (s *syncer) growClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim) error {
 	wanted, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], host.Spec.Resources.Requests[corev1.ResourceStorage]
-	if wanted.Cmp(has) <= 0 || s.awaitsResize(itemOf(claimItem, claim), writesOfClaim*host.Size()) {
+	if wanted.Cmp(has) <= 0 || s.postponeResize(itemOf(claimItem, claim), writesOfClaim*host.Size()) {
 		return nil
 	}
 	return s.patchHostClaim(ctx, claim, host, wanted.String())

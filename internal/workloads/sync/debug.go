@@ -41,7 +41,7 @@ func (s *syncer) addDebuggers(ctx context.Context, pod, host, wanted *corev1.Pod
 		s.backoffs.drop(itemWrite{itemOf(podItem, pod), writeDebuggers})
 		return nil
 	}
-	if s.isBackedOff(pod, writeDebuggers, what) || s.waits(pod, writeDebuggers, wanted, len(missing)) {
+	if s.postponeRetry(pod, writeDebuggers, what) || s.postponePod(pod, writeDebuggers, wanted, len(missing)) {
 		return nil
 	}
 	refused := map[string]string{}

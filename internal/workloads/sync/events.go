@@ -34,7 +34,7 @@ const (
 	messageLen = 1024
 )
 
-// told are the events that the syncer itself has told of late: one small write of a tenant may have hundreds of objects looked at.
+// told remembers the syncer's own events, so that one small write of a tenant does not make hundreds of equal ones.
 type told struct {
 	limits *ratelimit.Limits[tenant.Name]
 	events *utilcache.LRUExpireCache

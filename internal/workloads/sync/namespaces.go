@@ -69,7 +69,7 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 		if err := s.allowNamespace(home.Tenant); err != nil {
 			return "", err
 		}
-		if s.awaits(i, wanted, 0, writesOfNamespace) {
+		if s.postponeSmall(i, wanted, 0, writesOfNamespace) {
 			return "", errNamespace("the tenant has written more to the host cluster than its rate allows; its namespace is made when its turn comes")
 		}
 		if found, err = s.createNamespace(ctx, wanted); err != nil {
@@ -256,7 +256,7 @@ func (s *syncer) markNamespace(ctx context.Context, i item, found, wanted *corev
 	}
 	ours := maps.Clone(labels)
 	maps.DeleteFunc(ours, func(key string, _ any) bool { return strings.HasPrefix(key, network.LabelPrefix) })
-	if len(ours) < len(labels) && s.awaits(i, wanted, 0, 1) {
+	if len(ours) < len(labels) && s.postponeSmall(i, wanted, 0, 1) {
 		labels = ours // what keeps its pods within bounds does not wait
 	}
 	if len(labels) > 0 {

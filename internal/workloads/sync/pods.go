@@ -87,7 +87,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if why := tooLarge(wanted, 0); why != "" {
 		return s.refuse(ctx, pod, why)
 	}
-	if s.isBackedOff(pod, writeCreation, creationOf(pod, wanted)) {
+	if s.postponeRetry(pod, writeCreation, creationOf(pod, wanted)) {
 		return nil
 	}
 	if err := s.surplus.allow(home.Tenant); err != nil {
@@ -254,7 +254,7 @@ func (s *syncer) putStatus(ctx context.Context, pod, host, wanted *corev1.Pod) e
 	if wanted != nil {
 		s.reportRefusals(&now, pod, host, wanted)
 	}
-	if equality.Semantic.DeepEqual(pod.Status, now) || s.isBackedOff(pod, writeStatus, because) || s.awaitTurn(pod, host) {
+	if equality.Semantic.DeepEqual(pod.Status, now) || s.postponeRetry(pod, writeStatus, because) || s.postponeStatus(pod, host) {
 		return nil
 	}
 	if err := s.patchStatus(ctx, pod, now, because); err != nil {
@@ -266,7 +266,7 @@ func (s *syncer) putStatus(ctx context.Context, pod, host, wanted *corev1.Pod) e
 // patchStatus writes the status of a pod in its space. If it does not become what was written, it is not written again
 // at once, unless because of something else.
 func (s *syncer) patchStatus(ctx context.Context, pod *corev1.Pod, wanted corev1.PodStatus, because string) error {
-	if s.isBackedOff(pod, writeStatus, because) {
+	if s.postponeRetry(pod, writeStatus, because) {
 		return nil
 	}
 	now, _, unchanged, err := utilpod.PatchPodStatus(ctx, s.spaces, pod.Namespace, pod.Name, pod.UID, pod.Status, wanted)

@@ -26,6 +26,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
@@ -69,7 +70,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	s := &syncer{
 		clock: w.clock, clients: clients{installation: "i", spaces: w.space, host: w.onHost, hostMetadata: metadatafake.NewSimpleMetadataClient(scheme)},
 		tenants: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.Tenant{}, 0, nil), settings: settings{maxNamespaces: 3},
-		pacing: newPacing(w.clock, 4), notes: newNotes(w.clock), guards: newGuards(w.clock, 2, "restart"), askRanges: make(chan struct{}, 1),
+		pacing: newPacing(w.clock, 4), notes: newNotes(w.clock), guards: newGuards(w.clock, 2, "restart"), askRanges: signal.NewFlag(),
 	}
 	var err error
 	if s.caches, err = newCaches(informers.NewSharedInformerFactory(w.space, 0)); err != nil {

@@ -46,7 +46,7 @@ func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 		return nil
 	}
 	i := itemOf(podItem, pod)
-	if s.isBackedOff(pod, writeResources, what) || s.awaitsResize(i, writesOfResize*s.storedSize(pod, wanted)) {
+	if s.postponeRetry(pod, writeResources, what) || s.postponeResize(i, writesOfResize*s.storedSize(pod, wanted)) {
 		return nil
 	}
 	if has != "" {

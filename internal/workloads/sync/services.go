@@ -78,7 +78,7 @@ func (s *syncer) placeService(ctx context.Context, i item, service *corev1.Servi
 		return err
 	}
 	wanted := rules.Service(service, home)
-	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
+	if s.postponeSmall(i, wanted, len(wanted.Spec.Ports), writesOfService) {
 		return nil
 	}
 	client := s.host.CoreV1().Services(wanted.Namespace)
@@ -123,7 +123,7 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 			return nil
 		}
 	}
-	if !forgets && s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) { // others wait for the address
+	if !forgets && s.postponeSmall(i, wanted, len(wanted.Spec.Ports), writesOfService) { // others wait for the address
 		return nil
 	}
 	s.making.forget(string(host.UID))
@@ -144,8 +144,8 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 	return s.updateService(ctx, service, wanted, of)
 }
 
-// forgetsBalancer reports whether a host's Service is to lose what is left on it of a load balancer that it had, and whether that ends
-// with it: components that have read the Service before write it after that, too.
+// forgetsBalancer reports whether leftovers of a former load balancer are to be removed from a host's Service, and whether for the last
+// time: components that have read it earlier may write them again.
 func (s *syncer) forgetsBalancer(i item, host *corev1.Service) (forgets, ends bool) {
 	key := string(host.UID) + ofBalancer
 	lost, marked := translate.LostBalancer(host)
@@ -193,7 +193,8 @@ func (s *syncer) removeService(ctx context.Context, i item, host *corev1.Service
 
 // isRefused reports whether the host does not take an object, and will not when it is asked again.
 func isRefused(err error) bool {
-	return errors.As(err, new(errTooLarge)) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	return errors.As(err, new(errTooLarge)) || apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||
+		apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 const refusedByHost = "the host cluster does not take it: "

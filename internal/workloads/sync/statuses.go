@@ -47,8 +47,8 @@ func (s *statuses) forget(i item) {
 	s.each.Forget(i)
 }
 
-// awaitTurn reports whether the status of a pod is to wait. If so, the pod is looked at when its turn comes.
-func (s *syncer) awaitTurn(pod, host *corev1.Pod) bool {
+// postponeStatus reports whether the status of a pod is to wait. If so, the pod is looked at when its turn comes.
+func (s *syncer) postponeStatus(pod, host *corev1.Pod) bool {
 	i := itemOf(podItem, pod)
 	return s.queue.after(i, s.statuses.wait(i, pod, host))
 }

@@ -30,6 +30,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/process/probes"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -59,7 +60,7 @@ type syncer struct {
 	// leads is whether this is the one that works.
 	leads atomic.Bool
 	// askRanges has the host asked for its ranges once more.
-	askRanges chan struct{}
+	askRanges signal.Flag
 	rangesMu  sync.RWMutex
 	ranges    network.Ranges
 	// reported are the ranges without seenNetworks, which are inside because pods of spaces have addresses there: at most
@@ -139,7 +140,7 @@ type pacing struct {
 	room       *room
 	scheduling *scheduling
 	// updates is that of changed pods, creating that of pods that are made, copying that of copies, small that of what is small,
-	// resizes that of resizes, and routing that of Ingresses.
+	// resizes that of resizes, and routing that of Ingresses, their certificates and load balancers.
 	updates, creating, copying, small, resizes, routing *writeBudget
 	statuses                                            *statuses
 }
@@ -256,7 +257,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		hostNodes: newHostNodes(c.host), dns: newDNSService(c.host, o.DNSService),
 		pacing: newPacing(now, cmp.Or(o.Workers, DefaultWorkers)), notes: newNotes(now),
 		guards:    newGuards(now, o.OrphanLimit, wayOut(c.owner, "if it is right nevertheless, restart with a larger --orphan-limit")),
-		askRanges: make(chan struct{}, 1),
+		askRanges: signal.NewFlag(),
 	}, nil
 }
 

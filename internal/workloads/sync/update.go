@@ -70,7 +70,7 @@ func (s *syncer) update(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 		return nil
 	}
 	what := string(host.UID) + wanted.Annotations[hashAnnotation]
-	if s.isBackedOff(pod, writeUpdate, what) || s.waits(pod, writeUpdate, wanted, 1) {
+	if s.postponeRetry(pod, writeUpdate, what) || s.postponePod(pod, writeUpdate, wanted, 1) {
 		return nil
 	}
 	if errs := translate.CheckLabels(&pod.ObjectMeta); len(errs) > 0 {
