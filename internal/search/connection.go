@@ -30,7 +30,7 @@ type connection struct {
 
 	out chan message
 	// room is that of its tenant, and held what it holds of that of all tenants.
-	room *room
+	room *socketRoom
 	held *holder
 	// expelled ends when it is to end because all hold too much.
 	expelled context.Context
