@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,6 +11,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/tenantry/tenantry/internal/process"
+	"github.com/tenantry/tenantry/internal/process/probes"
 	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/server"
 	"github.com/tenantry/tenantry/internal/standalone"
@@ -120,18 +118,9 @@ func (s *searchService) run(ctx context.Context) error {
 
 // serveMetrics serves the metrics of the process until stop is called.
 func serveMetrics(address string) (stop func(), err error) {
-	if address == "0" || address == "" {
-		return func() {}, nil
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--metrics-bind-address: %w", err)
-	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", legacyregistry.Handler())
-	metrics := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = metrics.Serve(listener) }() // until it is closed
-	return func() { _ = metrics.Close() }, nil
+	return probes.Listen("--metrics-bind-address", address, mux)
 }
 
 const searchObjectsHelp = "How many objects of a tenant are in the index of searches at most, 0 for any number. Of others it has the keys; searches that would show them are answered with 507."

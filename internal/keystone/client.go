@@ -242,16 +242,21 @@ func (c *Client) Validate(ctx context.Context, token Secret) (*Token, error) {
 		MoreHeaders:  map[string]string{"X-Subject-Token": string(token)},
 		JSONResponse: &answer,
 	})
+	return answered(doing, answer.Token, err, isNotValid)
+}
+
+// answered returns the token of an answer, or what is wrong with that: ErrNotValid if Keystone refuses.
+func answered(doing string, token *Token, err error, refuses func(error) bool) (*Token, error) {
 	switch {
-	case isNotValid(err):
+	case refuses(err):
 		return nil, ErrNotValid
 	case err != nil:
 		return nil, failure(doing, err)
-	case answer.Token == nil:
+	case token == nil:
 		return nil, failure(doing, errAnswer)
 	}
-	if err := answer.Token.validate(); err != nil {
+	if err := token.validate(); err != nil {
 		return nil, &Error{Doing: doing, Cause: err}
 	}
-	return answer.Token, nil
+	return token, nil
 }

@@ -59,18 +59,7 @@ func (c *Client) logIn(ctx context.Context, domainID, name string, password Secr
 		}},
 		JSONResponse: &answer,
 	})
-	switch {
-	case isWrongPassword(err):
-		return nil, ErrNotValid
-	case err != nil:
-		return nil, failure(loggingIn, err)
-	case answer.Token == nil:
-		return nil, failure(loggingIn, errAnswer)
-	}
-	if err := answer.Token.validate(); err != nil {
-		return nil, &Error{Doing: loggingIn, Cause: err}
-	}
-	return answer.Token, nil
+	return answered(loggingIn, answer.Token, err, isWrongPassword)
 }
 
 // isWrongPassword reports whether Keystone itself refuses a user: what stands in front of it

@@ -149,10 +149,10 @@ func (l *spacedLister) take(space tenant.Name, took time.Duration) error {
 func (l *spacedLister) List(selector labels.Selector) ([]*rbacv1.ClusterRole, error) {
 	space, bound := selector.RequiresExactMatch(spaceLabel)
 	if !bound {
-		return l.indexed(aggregatingBySpace, l.current)
+		return objects.Indexed[*rbacv1.ClusterRole](l.indexer, aggregatingBySpace, l.current.String())
 	}
 	uid, _ := selector.RequiresExactMatch(roleLabel)
-	roles, err := l.indexed(aggregatingBySpace, tenant.Name(space))
+	roles, err := objects.Indexed[*rbacv1.ClusterRole](l.indexer, aggregatingBySpace, space)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ var errAggregation = errors.New("too much is aggregated")
 // aggregated returns the rules that a role aggregates, each once.
 func (l *spacedLister) aggregated(role *rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
 	space := tenant.Flat(role.Name).Space()
-	roles, err := l.indexed(bySpace, space)
+	roles, err := objects.Indexed[*rbacv1.ClusterRole](l.indexer, bySpace, space.String())
 	if err != nil {
 		return nil, err
 	}
@@ -273,17 +273,4 @@ func selectedBy(role *rbacv1.ClusterRole, roles []*rbacv1.ClusterRole) (selected
 		selected, roles = append(selected, by...), others
 	}
 	return selected, nil
-}
-
-// indexed returns the ClusterRoles that an index has of a space.
-func (l *spacedLister) indexed(index string, space tenant.Name) ([]*rbacv1.ClusterRole, error) {
-	objects, err := l.indexer.ByIndex(index, string(space))
-	if err != nil {
-		return nil, fmt.Errorf("listing the ClusterRoles of space %q: %w", space, err)
-	}
-	roles := make([]*rbacv1.ClusterRole, len(objects))
-	for i, obj := range objects {
-		roles[i] = obj.(*rbacv1.ClusterRole)
-	}
-	return roles, nil
 }

@@ -26,8 +26,7 @@ import (
 // tells of one space only, and a namespace must not go before all that is in it.
 type customResources struct {
 	definitions cache.SharedIndexInformer
-	// ofSpaces are those that no system space has, as addNamespaced has last found them: that may have another
-	// resource of the name, which cannot be deleted.
+	// ofSpaces are the resources that tenants' spaces define and the system space does not serve, as addNamespaced last found them.
 	ofSpaces atomic.Pointer[sets.Set[schema.GroupVersionResource]]
 }
 

@@ -81,27 +81,27 @@ func (p *parked) add(key string, was any) {
 }
 
 // failParked is for controllers that do something for what is not there.
-func (t *debts) failParked() sharing {
-	return sharing{most: int(max(1, t.parallel/2)), countQueued: true, retries: true}
+func (d *debts) failParked() sharing {
+	return sharing{most: int(max(1, d.parallel/2)), countQueued: true, retries: true}
 }
 
 // hideParked is for controllers that have nothing to do for what is not there.
-func (t *debts) hideParked() sharing {
-	s := t.failParked()
+func (d *debts) hideParked() sharing {
+	s := d.failParked()
 	s.hidesParked = true
 	return s
 }
 
 // showParked is for controllers that get all objects, and whose events wait.
-func (t *debts) showParked() sharing {
-	s := t.failParked()
-	s.showsParked, s.most = true, max(1, min(releasedAtOnce, t.workers/2))
+func (d *debts) showParked() sharing {
+	s := d.failParked()
+	s.showsParked, s.most = true, max(1, min(releasedAtOnce, d.workers/2))
 	return s
 }
 
-func (t *debts) informer(of cache.SharedIndexInformer, s sharing) *fairInformer {
+func (d *debts) informer(of cache.SharedIndexInformer, s sharing) *fairInformer {
 	i := &fairInformer{
-		debts: t, handling: newDebts(1), sharing: s,
+		debts: d, handling: newDebts(1), sharing: s,
 		parked: map[tenant.Name]*parked{}, given: map[tenant.Name]map[string]given{}, failed: map[string]*failure{}, nextRetries: map[tenant.Name]time.Time{},
 	}
 	i.SharedIndexInformer = wrapping{of, i.wrapHandler}

@@ -18,8 +18,8 @@ import (
 )
 
 // services returns those of which Endpoints or EndpointSlices are made.
-func (t *debts) services(informer coreinformers.ServiceInformer) offered[corelisters.ServiceLister] {
-	services := t.informer(smallServices(informer).informer, t.failParked())
+func (d *debts) services(informer coreinformers.ServiceInformer) offered[corelisters.ServiceLister] {
+	services := d.informer(smallServices(informer).informer, d.failParked())
 	return offered[corelisters.ServiceLister]{services, fairServices{corelisters.NewServiceLister(services.GetIndexer()), services}}
 }
 
@@ -49,8 +49,8 @@ func (l servicesIn) List(selector labels.Selector) (found []*corev1.Service, err
 
 // budgets returns PodDisruptionBudgets, for each of which the controller asks for the scale of all
 // that controls a pod.
-func (t *debts) budgets(from offered[policylisters.PodDisruptionBudgetLister]) offered[policylisters.PodDisruptionBudgetLister] {
-	budgets := t.informer(from.informer, t.hideParked())
+func (d *debts) budgets(from offered[policylisters.PodDisruptionBudgetLister]) offered[policylisters.PodDisruptionBudgetLister] {
+	budgets := d.informer(from.informer, d.hideParked())
 	lister := fairBudgets{from.lister, budgets, policylisters.NewPodDisruptionBudgetLister(budgets.GetIndexer())}
 	return offered[policylisters.PodDisruptionBudgetLister]{budgets, lister}
 }
@@ -77,18 +77,18 @@ func (l fairBudgets) PodDisruptionBudgets(namespace string) policylisters.PodDis
 
 // namespaces returns Namespaces, of which the controller asks for everything in one that is deleted, again
 // and again while something has a finalizer.
-func (t *debts) namespaces(informer coreinformers.NamespaceInformer) offered[corelisters.NamespaceLister] {
-	s := t.hideParked()
+func (d *debts) namespaces(informer coreinformers.NamespaceInformer) offered[corelisters.NamespaceLister] {
+	s := d.hideParked()
 	// The controller waits for seconds before it takes one that it hears of.
 	s.most, s.countQueued = deletionWorkers/2, false
-	return offeredFairly(t.informer(informer.Informer(), s), corelisters.NewNamespaceLister)
+	return offeredFairly(d.informer(informer.Informer(), s), corelisters.NewNamespaceLister)
 }
 
 // rootConfigMaps returns ConfigMaps of which a worker takes one for its namespace, which may be there or not, and the
 // namespaces of which the controller hears when it is their turn. An absent ConfigMap would be created.
-func (t *debts) rootConfigMaps(configMaps coreinformers.ConfigMapInformer, informer coreinformers.NamespaceInformer) (
+func (d *debts) rootConfigMaps(configMaps coreinformers.ConfigMapInformer, informer coreinformers.NamespaceInformer) (
 	offered[corelisters.ConfigMapLister], offered[corelisters.NamespaceLister]) {
-	namespaces := offeredFairly(t.informer(informer.Informer(), t.failParked()), corelisters.NewNamespaceLister)
+	namespaces := offeredFairly(d.informer(informer.Informer(), d.failParked()), corelisters.NewNamespaceLister)
 	return offered[corelisters.ConfigMapLister]{configMaps.Informer(), takingConfigMaps{configMaps.Lister(), namespaces.lister}}, namespaces
 }
 
@@ -119,8 +119,8 @@ func (l takingConfigMapsIn) Get(name string) (*corev1.ConfigMap, error) {
 // pods returns pods, of which a controller lists those that a selector matches: of thousands of selectors of one item, and
 // can do without (ReplicaSets), or in a queue whose items are tried again after errors (Jobs that have gone). Lists
 // of a tenant that owes much are errors.
-func (t *debts) pods(informer coreinformers.PodInformer) offered[corelisters.PodLister] {
-	return offered[corelisters.PodLister]{exempting(informer.Informer()), limitedPods{informer.Lister(), t}}
+func (d *debts) pods(informer coreinformers.PodInformer) offered[corelisters.PodLister] {
+	return offered[corelisters.PodLister]{exempting(informer.Informer()), limitedPods{informer.Lister(), d}}
 }
 
 type limitedPods struct {
@@ -154,10 +154,10 @@ func (m limitedPodsIn) List(selector labels.Selector) ([]*corev1.Pod, error) {
 
 // autoscalers returns HorizontalPodAutoscalers, for each of which the controller asks for all of its
 // metrics.
-func (t *debts) autoscalers(informer autoscalinginformers.HorizontalPodAutoscalerInformer) offered[autoscalinglisters.HorizontalPodAutoscalerLister] {
-	s := t.failParked()
+func (d *debts) autoscalers(informer autoscalinginformers.HorizontalPodAutoscalerInformer) offered[autoscalinglisters.HorizontalPodAutoscalerLister] {
+	s := d.failParked()
 	s.retries = false // all come again after the same time, failures or not
-	return offeredFairly(t.informer(informer.Informer(), s), autoscalinglisters.NewHorizontalPodAutoscalerLister)
+	return offeredFairly(d.informer(informer.Informer(), s), autoscalinglisters.NewHorizontalPodAutoscalerLister)
 }
 
 // offeredIfInTurn is for a controller that has nothing to do for what is not there.

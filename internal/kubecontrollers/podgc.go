@@ -16,6 +16,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -86,7 +87,7 @@ func (c *podGC) collectIn(ctx context.Context, pods []*corev1.Pod) {
 }
 
 func isUnscheduled(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	return pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" && !podv1.IsPodTerminal(pod)
 }
 
 func (c *podGC) fail(ctx context.Context, pod *corev1.Pod) error {

@@ -8,6 +8,7 @@ import (
 
 // Work of a type check is counted in bytes of expressions, of which some hundred thousand
 // are compiled in a second.
+
 // policyWork returns how much upstream compiles to check the types of a policy: for each
 // kind that it names, and each expression, all variables again.
 func policyWork(policy *admissionregistrationv1.ValidatingAdmissionPolicy) int {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -37,7 +38,7 @@ func newServiceAccountToken(ctx context.Context, e *environment) (runner, error)
 	if err != nil {
 		return nil, err
 	}
-	old := &oldTokens{tokens: tokens, secrets: core.Secrets(), client: e.client.CoreV1(), changed: make(chan struct{}, 1)}
+	old := &oldTokens{tokens: tokens, secrets: core.Secrets(), client: e.client.CoreV1(), changed: signal.NewFlag()}
 	return runFunc(func(ctx context.Context, workers int) {
 		defer tokens.Listen(old)()
 		var looking sync.WaitGroup
@@ -53,16 +54,11 @@ type oldTokens struct {
 	tokens  *authentication.LegacyTokens
 	secrets coreinformers.SecretInformer
 	client  coreclient.SecretsGetter
-	changed chan struct{}
+	changed signal.Flag
 }
 
 // Enqueue implements serviceaccount.Listener.
-func (o *oldTokens) Enqueue() {
-	select {
-	case o.changed <- struct{}{}:
-	default: // it will look anyway
-	}
-}
+func (o *oldTokens) Enqueue() { o.changed.Raise() }
 
 // run looks when it begins, because keys may have changed before, and when they change.
 func (o *oldTokens) run(ctx context.Context) {

@@ -30,7 +30,7 @@ type connection struct {
 
 	out chan message
 	// room is that of its tenant, and held what it holds of that of all tenants.
-	room *room
+	room *socketRoom
 	held *holder
 	// expelled ends when it is to end because all hold too much.
 	expelled context.Context
@@ -59,18 +59,16 @@ func newConnection(handler http.Handler, req *http.Request) *connection {
 }
 
 // serve has the handler serve a request of the connection's user.
-func (c *connection) serve(ctx context.Context, op *operation) (answer *buffered) {
-	answer = &buffered{header: http.Header{}, status: http.StatusOK}
+func (c *connection) serve(ctx context.Context, op *operation) (answer *reply) {
 	fresh := *tenant.RequestFrom(c.request.Context()) // it notes what is decided about one request
 	ctx = withOperation(tenant.WithRequest(ctx, &fresh), op)
 	defer func() {
 		if cause := recover(); cause != nil { // as the server of a connection would do
 			klog.ErrorS(nil, "Search: a request by web socket has ended in a panic", "cause", cause)
-			answer.status = http.StatusInternalServerError
+			answer = &reply{status: http.StatusInternalServerError}
 		}
 	}()
-	c.handler.ServeHTTP(answer, c.request.Clone(ctx))
-	return answer
+	return replyOf(c.handler, c.request.Clone(ctx))
 }
 
 // begin waits for the first message. It returns false if the connection has been closed.

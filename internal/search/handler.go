@@ -101,23 +101,17 @@ func (s *Service) serve(req *http.Request) (json.RawMessage, error) {
 		return nil, err
 	}
 	var answer json.RawMessage
-	if s.remote != nil {
-		err = s.inTurn(req.Context(), a, kindOf(asked.query), func(ctx context.Context) error {
-			found, err := s.answerRemotely(ctx, req.URL.RawQuery, a)
-			if err == nil {
-				answer, err = encoded(found)
-			}
-			return err
-		})
-		return answer, err
-	}
-	err = s.read(req.Context(), a, kindOf(asked.query), func(ctx context.Context, v *view) error {
-		found, err := v.answer(ctx, asked)
+	encode := func(found *Answer, err error) error {
 		if err == nil {
 			answer, err = encoded(found)
 		}
 		return err
-	})
+	}
+	if s.remote != nil {
+		err = s.inTurn(req.Context(), a, kindOf(asked.query), func(ctx context.Context) error { return encode(s.answerRemotely(ctx, req.URL.RawQuery, a)) })
+	} else {
+		err = s.read(req.Context(), a, kindOf(asked.query), func(ctx context.Context, v *view) error { return encode(v.answer(ctx, asked)) })
+	}
 	return answer, err
 }
 

@@ -15,7 +15,8 @@ const (
 )
 
 // held is what the connections of all tenants hold in memory: what their subscriptions know, and what waits to be written. Each tenant
-// has a bound of its own, and they have this one together. Who holds little is not refused for who holds much.
+// has a bound of its own, and they have this one together. A tenant
+// that holds little is not refused because of one that holds much.
 type held struct {
 	// most is how many bytes these are, zero any number.
 	most int64
@@ -36,7 +37,7 @@ type holder struct {
 }
 
 // tooMuch is what a client is told that is refused, or whose connection is ended.
-const tooMuch = "all searches by web socket hold too much, and the tenant the most of it; subscribe to less"
+const tooMuch = "all web sockets hold more memory than this server gives them, and this tenant's the most; subscribe to less"
 
 // enter counts a connection until it leaves. It returns nil if there is no room, and no tenant holds more than this one.
 func (h *held) enter(n tenant.Name, expel func()) *holder {

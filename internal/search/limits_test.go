@@ -16,7 +16,7 @@ import (
 
 // TestEnded ends requests while they search: one whose tenant is suspended is told to try again, and then why it may not.
 func TestEnded(t *testing.T) {
-	s := New(Config{})
+	s := newService(t, Config{})
 	suspended := errors.New("the tenant is suspended")
 	for name, tc := range map[string]struct{ cause, want error }{
 		"by its tenant": {suspended, unavailable("the tenant is suspended; try again")},

@@ -71,13 +71,13 @@ func kindOf(q query.Query) string {
 // ServeMetrics shows the metrics of the service among those of the process.
 func (s *Service) ServeMetrics() {
 	register()
-	shown.Show(collector{s})
+	shownMetrics.Show(collector{s})
 }
 
 var register = sync.OnceFunc(func() { legacyregistry.MustRegister(lag, rebuilds, refused, limited, durations) })
 
-// shown is the place of what is computed when metrics are read: one process may have several services, one after the other.
-var shown bounds.Replaceable
+// shownMetrics is the place of what is computed when metrics are read: one process may have several services, one after the other.
+var shownMetrics bounds.Replaceable
 
 // collector computes what is asked of the database when metrics are read.
 type collector struct{ *Service }

@@ -1,7 +1,7 @@
 package search
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -11,46 +11,39 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/util/responsewriter"
 
 	"github.com/tenantry/tenantry/internal/search/graphql"
 )
 
-// buffered is an answer that no client reads as such.
-type buffered struct {
-	header http.Header
+// reply is an answer that no client reads as such. There are only errors in it.
+type reply struct {
 	status int
-	body   bytes.Buffer
+	header http.Header
+	body   []byte
 }
 
-// maxBuffered is how many bytes of an answer are kept. There are only errors in it.
-const maxBuffered = 64 << 10
-
-// Header implements http.ResponseWriter.
-func (b *buffered) Header() http.Header { return b.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (b *buffered) WriteHeader(status int) { b.status = status }
-
-// Write implements http.ResponseWriter.
-func (b *buffered) Write(p []byte) (int, error) {
-	b.body.Write(p[:min(len(p), maxBuffered-b.body.Len())])
-	return len(p), nil
+// replyOf has a handler serve a request.
+func replyOf(handler http.Handler, req *http.Request) *reply {
+	w := responsewriter.NewInMemoryResponseWriter()
+	handler.ServeHTTP(w, req)
+	return &reply{cmp.Or(w.RespCode(), http.StatusOK), w.Header(), w.Data()}
 }
 
-func (b *buffered) copyTo(w http.ResponseWriter) {
-	maps.Copy(w.Header(), b.header)
-	w.WriteHeader(b.status)
-	_, _ = w.Write(b.body.Bytes())
+func (r *reply) copyTo(w http.ResponseWriter) {
+	maps.Copy(w.Header(), r.header)
+	w.WriteHeader(r.status)
+	_, _ = w.Write(r.body)
 }
 
 // refuses reports whether it says that the user may not ask. Others say nothing about that.
-func (b *buffered) refuses() bool {
-	return b.status == http.StatusUnauthorized || b.status == http.StatusForbidden || b.status == http.StatusNotFound
+func (r *reply) refuses() bool {
+	return r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status == http.StatusNotFound
 }
 
 // retryAfter returns after what time one may ask again, zero if it does not say so.
-func (b *buffered) retryAfter() time.Duration {
-	seconds, err := strconv.Atoi(b.header.Get("Retry-After"))
+func (r *reply) retryAfter() time.Duration {
+	seconds, err := strconv.Atoi(r.header.Get("Retry-After"))
 	if err != nil {
 		return 0
 	}
@@ -61,17 +54,17 @@ func (b *buffered) retryAfter() time.Duration {
 const maxRetryAfter = time.Minute
 
 // message returns what the answer says in text.
-func (b *buffered) message() string {
+func (r *reply) message() string {
 	var status struct {
 		Message string `json:"message"`
 	}
-	if json.Unmarshal(b.body.Bytes(), &status) == nil && status.Message != "" {
+	if json.Unmarshal(r.body, &status) == nil && status.Message != "" {
 		return status.Message
 	}
-	if strings.HasPrefix(b.header.Get("Content-Type"), "text/plain") {
-		return strings.TrimSpace(b.body.String())
+	if strings.HasPrefix(r.header.Get("Content-Type"), "text/plain") {
+		return strings.TrimSpace(string(r.body))
 	}
-	return http.StatusText(b.status)
+	return http.StatusText(r.status)
 }
 
 // operation is a request by a web socket. It travels in the context of the request, where no client puts it.

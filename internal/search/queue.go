@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -52,7 +53,7 @@ type queue struct {
 	// idle is a revision behind which no lane that has gone has had a change.
 	idle int64
 	// filled and emptied tell that there is something in the queue, and room in it.
-	filled, emptied chan struct{}
+	filled, emptied signal.Flag
 }
 
 // lane has the changes of one space, in their order.
@@ -81,7 +82,7 @@ type job struct {
 }
 
 func newQueue() *queue {
-	return &queue{lanes: map[tenant.Name]*lane{}, filled: make(chan struct{}, 1), emptied: make(chan struct{}, 1)}
+	return &queue{lanes: map[tenant.Name]*lane{}, filled: signal.NewFlag(), emptied: signal.NewFlag()}
 }
 
 // laneOf returns the lane of a change. What all spaces see has one of its own, and is never behind anything else: how other objects are
@@ -183,14 +184,7 @@ func (q *queue) room(ctx context.Context) error {
 }
 
 // wake has the writer look for what there is to do.
-func (q *queue) wake() { signal(q.filled) }
-
-func signal(to chan struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
-	}
-}
+func (q *queue) wake() { q.filled.Raise() }
 
 // take returns the lanes whose turn it is, with what is to be written of each.
 func (q *queue) take() []*lane {
@@ -221,7 +215,7 @@ func (q *queue) take() []*lane {
 			l.jobs, l.shed = nil, nil
 		}
 	}
-	signal(q.emptied)
+	q.emptied.Raise()
 	return turn
 }
 

@@ -91,17 +91,17 @@ type remote struct {
 	client  *http.Client
 }
 
-// NewRemote returns a search that another process does, see Handler.
-func NewRemote(config Config) (*Service, error) {
-	options := config.Remote
+// remoteOf returns the service that options name, nil if there is none.
+func remoteOf(options RemoteOptions) (*remote, error) {
+	if !options.Enabled() {
+		return nil, nil //nolint:nilnil // this process searches
+	}
 	client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: options.CAFile, CertFile: options.CertFile, KeyFile: options.KeyFile}})
 	if err != nil {
 		return nil, fmt.Errorf("reading the credentials for the search service: %w", err)
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	s := New(config)
-	s.remote = &remote{servers: options.Servers, client: client}
-	return s, nil
+	return &remote{servers: options.Servers, client: client}, nil
 }
 
 // answerRemotely has the service answer, and asks the server's authorizer about every object of its answer.

@@ -75,7 +75,7 @@ func TestWhoAsks(t *testing.T) {
 
 // TestWhoMayAsk has requests that are not a server's, or do not say who asks.
 func TestWhoMayAsk(t *testing.T) {
-	s := New(Config{Serializer: serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()})
+	s := newService(t, Config{Serializer: serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()})
 	ask := func(servers authenticator.Request, header string) int {
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, Path, http.NoBody)
 		if header != "" {
@@ -127,7 +127,7 @@ func newRemote(t *testing.T, answer http.Handler, decide authorizer.AuthorizerFu
 			t.Fatal(err)
 		}
 	}
-	s, err := NewRemote(Config{
+	s, err := New(Config{
 		Options: Options{Remote: RemoteOptions{Servers: append(more, server.URL), CAFile: ca, CertFile: cert, KeyFile: key}},
 		Listable: func() ([]rights.Resource, error) {
 			return []rights.Resource{{Stored: secrets, Served: []schema.GroupResource{secrets}}}, nil

@@ -18,7 +18,7 @@ const (
 )
 
 // look asks who the user of the connection is, and whether the user may still ask.
-func (c *connection) look(ctx context.Context) *buffered {
+func (c *connection) look(ctx context.Context) *reply {
 	op := &operation{}
 	answer := c.serve(ctx, op)
 	if answer.status == http.StatusOK && (op.who == nil || c.who != nil && !c.who.equals(op.who)) {

@@ -90,18 +90,23 @@ type Service struct {
 	// current is what answers are made of, nil while that is not complete.
 	current atomic.Pointer[session]
 	turns   turns
+	// remote is what searches, nil if it is this process.
 	remote  *remote
 	sockets sockets
 	watches watches
 }
 
-// New returns a service that answers nothing before Run.
-func New(config Config) *Service {
+// New returns a service that answers nothing before Run, unless another process searches, see Handler.
+func New(config Config) (*Service, error) {
 	config.Limits = config.Limits.orDefaults()
-	return &Service{
-		config: config, holder: index.NewHolder(), turns: newTurns(config.Limits),
-		sockets: sockets{renewal: renewEvery, ended: make(chan struct{}), held: held{most: config.Limits.SocketBytes}}, watches: watches{pause: watchPause},
+	elsewhere, err := remoteOf(config.Remote)
+	if err != nil {
+		return nil, err
 	}
+	return &Service{
+		config: config, holder: index.NewHolder(), turns: newTurns(config.Limits), remote: elsewhere,
+		sockets: sockets{renewal: renewEvery, ended: make(chan struct{}), held: held{most: config.Limits.SocketBytes}}, watches: watches{pause: watchPause},
+	}, nil
 }
 
 // How long after an index that has failed the next one is made: ever longer, because building one is work.
@@ -222,19 +227,18 @@ func (s *Service) begin(ctx context.Context, stream *storage.Stream, keep bool, 
 			}
 		}
 	}
-	current := newSession(stream, rights.NewState(config), database, &s.config.Options, leads)
-	current.changed, current.rightsChanged = s.watches.changed, s.watches.rightsChanged
-	current.identity, current.fail = identity, fail
-	if compares && leads {
-		current.compared = &index.Keys{}
+	base, compared := index.Progress{}, (*index.Keys)(nil)
+	switch {
+	case since > 0:
+		base = p
+		klog.InfoS("Search: the index is as it was left", "revision", since)
+	case compares && leads:
+		compared = &index.Keys{}
 		klog.InfoS("Search: the index is compared with what there is, because nobody knows all that has become of that since", "revision", p.All())
 	}
-	if since > 0 {
-		current.since, current.base, current.noted = since, p, p
-		current.mark.decode(p.Mark)
-		klog.InfoS("Search: the index is as it was left", "revision", since)
-	}
-	return current, nil
+	return newSession(parts{
+		stream: stream, rights: rights.NewState(config), index: database, options: &s.config.Options, watches: &s.watches, identity: identity, fail: fail, since: since,
+	}, leads, base, compared), nil
 }
 
 // runOnce has an index follow all changes until something fails, one that was left if it is kept and there is one.

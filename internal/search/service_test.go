@@ -49,6 +49,16 @@ type fixture struct {
 	revision atomic.Int64
 }
 
+// newService returns a service that searches itself.
+func newService(t testing.TB, config Config) *Service {
+	t.Helper()
+	s, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{TB: t, authorize: func() (authorizer.Decision, error) { return authorizer.DecisionAllow, nil }}
@@ -63,13 +73,13 @@ func newFixture(t testing.TB) *fixture {
 	}
 	t.Cleanup(func() { _ = database.Close() })
 	lead(t, database)
-	f.session = newSession(&stored{}, state, database, &Options{}, true)
-	f.session.Listed(10, 10)
-	f.session.revisions.read = func(context.Context) (int64, error) { return f.revision.Load(), nil }
-	f.service = New(Config{Serializer: scheme.Codecs, Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	f.service = newService(t, Config{Serializer: scheme.Codecs, Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 		decision, err := f.authorize()
 		return decision, "", err
 	})})
+	f.session = newSession(parts{stream: &stored{}, rights: state, index: database, options: &Options{}, watches: &f.service.watches}, true, index.Progress{}, nil)
+	f.session.Listed(10, 10)
+	f.session.revisions.read = func(context.Context) (int64, error) { return f.revision.Load(), nil }
 	f.service.current.Store(f.session)
 	f.tell(tenantregistry.Resource, storage.Place{Space: tenant.System, Name: "acme"}, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, 1)
 	f.tell(schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}, storage.Place{Space: "acme", Namespace: "a", Name: "r"},

@@ -21,19 +21,10 @@ import (
 
 // session is one index with the rights of the same stream, from its beginning until something fails.
 type session struct {
-	stream      source
-	rights      *rights.State
-	index       *index.Index
-	annotations []string
+	parts
 	// properties reads objects. The goroutine that writes the index has it.
 	properties *properties.Reader
 	columns    columns
-	// changed is told in which spaces rows have changed, and rightsChanged where rights have.
-	changed       func(spaces sets.Set[tenant.Name])
-	rightsChanged func(in tenant.Scope)
-	// identity says of what the index is, and fail ends the session.
-	identity string
-	fail     func(error)
 	// told is how far the rights are, and what is in the queue.
 	told reached
 	// moved counts what may let somebody go on who waits for the index, and moves says how often that was.
@@ -56,9 +47,23 @@ type session struct {
 	// listed is the revision since which the stream has told of all changes, zero before it has begun, and knew that as of which it has told
 	// of what decides rights.
 	listed, knew int64
-	// since is the revision since which an index is continued, zero if it is made anew. base is how far that is.
+	// base is how far an index is that is continued.
+	base index.Progress
+}
+
+// parts are what a session is made of.
+type parts struct {
+	stream  source
+	rights  *rights.State
+	index   *index.Index
+	options *Options
+	// watches are told in which spaces rows have changed, and where rights have.
+	watches *watches
+	// identity says of what the index is, and fail ends the session.
+	identity string
+	fail     func(error)
+	// since is the revision since which the index is continued, zero if it is made anew.
 	since int64
-	base  index.Progress
 }
 
 // source is where objects are from.
@@ -69,13 +74,14 @@ type source interface {
 	Revision(ctx context.Context) (int64, error)
 }
 
-func newSession(stream source, state *rights.State, database *index.Index, options *Options, leads bool) *session {
+// newSession returns a session that writes the index if it leads. base is how far the index is, and compared not nil if that is to be compared
+// with what there is.
+func newSession(of parts, leads bool, base index.Progress, compared *index.Keys) *session {
 	s := &session{
-		stream: stream, rights: state, index: database, annotations: options.Annotations, leads: leads, queue: newQueue(),
-		properties: properties.NewReader(options.Properties...),
-		changed:    func(sets.Set[tenant.Name]) {}, rightsChanged: func(tenant.Scope) {},
+		parts: of, leads: leads, base: base, noted: base, compared: compared, queue: newQueue(),
+		properties: properties.NewReader(of.options.Properties...), revisions: revisions{read: of.stream.Revision},
 	}
-	s.revisions.read = stream.Revision
+	s.mark.decode(base.Mark)
 	return s
 }
 
@@ -122,7 +128,7 @@ func (s *session) tell(ctx context.Context, change *storage.StoredChange) (runti
 		s.columns.define(change.Place, object)
 	}
 	in, err := s.rights.Tell(change.Resource, change.Place, object, change.Revision)
-	s.rightsChanged(in)
+	s.watches.rightsChanged(in)
 	return object, err
 }
 
@@ -301,7 +307,7 @@ func (s *session) writesOf(ctx context.Context, j *job) ([]index.Write, error) {
 // row returns the row of an object, and what could not be read of it. Without a name there is none.
 func (s *session) row(place storage.Place, resource schema.GroupResource, object runtime.Object) (index.Row, error) {
 	found, propertiesErr := s.properties.Of(resource, object, s.columns.of(place.Space, resource))
-	row, err := index.NewRow(place.Space, resource, object, s.annotations, found)
+	row, err := index.NewRow(place.Space, resource, object, s.options.Annotations, found)
 	if err != nil {
 		return index.Row{}, err
 	}

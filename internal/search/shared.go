@@ -87,7 +87,7 @@ func (s *session) sharedWrite(change *storage.StoredChange, object runtime.Objec
 		return []index.Write{write}, err
 	}
 	found, propertiesErr := s.properties.Of(change.Resource, object, nil)
-	row, err := index.NewRow(index.Shared, change.Resource, object, s.annotations, found)
+	row, err := index.NewRow(index.Shared, change.Resource, object, s.options.Annotations, found)
 	if err != nil {
 		return []index.Write{write}, err
 	}

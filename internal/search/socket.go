@@ -88,7 +88,7 @@ type sockets struct {
 	// ended is closed when the server ends.
 	ended chan struct{}
 	// open are the connections of each tenant, and what they have room for.
-	open keyed.Map[tenant.Name, *room]
+	open keyed.Map[tenant.Name, *socketRoom]
 	// held is what those of all tenants hold.
 	held held
 }
@@ -99,7 +99,7 @@ var parsing = sync.OnceValue(func() *semaphore.Weighted { return semaphore.NewWe
 func parsers() int64 { return int64(max(1, runtime.GOMAXPROCS(0)/2)) }
 
 // parse reads what a message asks for. The server gives it a seat later. It returns an error if ctx ends before its turn.
-func (r *room) parse(ctx context.Context, body []byte) (operation *graphql.Operation, errs graphql.Errors, err error) {
+func (r *socketRoom) parse(ctx context.Context, body []byte) (operation *graphql.Operation, errs graphql.Errors, err error) {
 	for _, turn := range []*semaphore.Weighted{r.parsing, parsing()} {
 		if err := turn.Acquire(ctx, 1); err != nil {
 			return nil, nil, err
@@ -110,8 +110,8 @@ func (r *room) parse(ctx context.Context, body []byte) (operation *graphql.Opera
 	return operation, errs, nil
 }
 
-// room is what all connections of a tenant have together.
-type room struct {
+// socketRoom is what all connections of a tenant have together.
+type socketRoom struct {
 	// answers and others are how many bytes wait to be written to clients, who may not read: of answers to queries, for which there is room
 	// before they are made, and of everything else.
 	answers, others *semaphore.Weighted
@@ -121,8 +121,8 @@ type room struct {
 	parsing *semaphore.Weighted
 }
 
-func newRoom() *room {
-	return &room{
+func newSocketRoom() *socketRoom {
+	return &socketRoom{
 		answers: semaphore.NewWeighted(2 * maxAnswer), others: semaphore.NewWeighted(maxAnswer), messages: rate.NewLimiter(messagesPerSecond, messageBurst),
 		parsing: semaphore.NewWeighted(1),
 	}
@@ -206,8 +206,8 @@ func (s *sockets) admit(c *connection) (leave func(), refused string) {
 }
 
 // enter counts a connection of a tenant until leave is called, which is nil if there are too many.
-func (s *sockets) enter(n tenant.Name) (own *room, leave func()) {
-	own, connections, leave := s.open.Use(n, newRoom)
+func (s *sockets) enter(n tenant.Name) (own *socketRoom, leave func()) {
+	own, connections, leave := s.open.Use(n, newSocketRoom)
 	if connections > maxConnections {
 		leave()
 		return nil, nil

@@ -41,7 +41,6 @@ func newSocketFixture(t *testing.T) *socketFixture {
 	f := &socketFixture{fixture: newFixture(t)}
 	f.service.watches.pause = time.Millisecond
 	f.service.sockets.renewal = 10 * time.Millisecond
-	f.session.changed, f.session.rightsChanged = f.service.watches.changed, f.service.watches.rightsChanged
 	searches := f.service.WithSearch(http.NotFoundHandler())
 	authenticated := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		f.asked.Add(1)
@@ -220,7 +219,7 @@ func TestWatchEvents(t *testing.T) {
 	write := func(row index.Row, key string, rows ...index.Row) {
 		revision++
 		f.apply(revision, index.Write{Key: key, Rows: append([]index.Row{}, rows...)})
-		f.session.changed(spacesOf(row))
+		f.session.watches.changed(spacesOf(row))
 	}
 	row := index.Row{Space: "acme", Resource: secrets, Namespace: "a", Name: "new", Kind: "Secret", Details: index.Details{UID: "u"}}
 	other := row
@@ -242,7 +241,7 @@ func TestWatchEvents(t *testing.T) {
 		}
 	}
 	f.bind(false, revision)
-	f.session.changed(spacesOf(index.Row{Space: index.Shared}))
+	f.session.watches.changed(spacesOf(index.Row{Space: index.Shared}))
 	if diff := cmp.Diff([]string{"DELETE", "s", ""}, f.event(conn)); diff != "" {
 		t.Error(diff)
 	}
@@ -320,7 +319,7 @@ func TestLateClients(t *testing.T) {
 			}
 		}),
 		request: httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody),
-		out:     make(chan message, 2), operations: map[string]context.CancelFunc{}, patience: time.Millisecond, room: newRoom(), held: (&held{}).enter("acme", nil),
+		out:     make(chan message, 2), operations: map[string]context.CancelFunc{}, patience: time.Millisecond, room: newSocketRoom(), held: (&held{}).enter("acme", nil),
 	}
 	c.operate(t.Context(), message{ID: "1", Payload: json.RawMessage(`{}`)})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -440,7 +439,7 @@ func TestConnectionsHoldTogether(t *testing.T) {
 
 // TestRoom has clients of a tenant that do not read: what waits for them is bounded in bytes, whatever they ask for.
 func TestRoom(t *testing.T) {
-	own, ended := newRoom(), httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody)
+	own, ended := newSocketRoom(), httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody)
 	answered, all := 0, []*connection{}
 	held := &held{}
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
@@ -547,7 +546,7 @@ func TestBusyServers(t *testing.T) {
 // TestMessageRate has a tenant that sends more messages than are read: the others wait where they come from.
 func TestMessageRate(t *testing.T) {
 	f := newSocketFixture(t)
-	room, _, leave := f.service.sockets.open.Use("acme", newRoom)
+	room, _, leave := f.service.sockets.open.Use("acme", newSocketRoom)
 	defer leave()
 	const burst = 5
 	room.messages = rate.NewLimiter(rate.Every(time.Hour), burst)
@@ -563,7 +562,7 @@ func TestMessageRate(t *testing.T) {
 	for room.messages.Tokens() >= 0 && t.Context().Err() == nil { // until it waits
 		time.Sleep(time.Millisecond)
 	}
-	other, _, leaveOther := f.service.sockets.open.Use("globex", newRoom)
+	other, _, leaveOther := f.service.sockets.open.Use("globex", newSocketRoom)
 	defer leaveOther()
 	if other.messages.Tokens() < messageBurst {
 		t.Error("they are counted of another tenant")
@@ -575,7 +574,7 @@ func TestParsing(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	body := []byte(`{"query":"{ messages { id } }"}`)
-	busy, other := newRoom(), newRoom()
+	busy, other := newSocketRoom(), newSocketRoom()
 	busy.parsing.TryAcquire(1)
 	if _, _, err := busy.parse(gone, body); err == nil {
 		t.Error("two messages of a tenant are parsed at a time")
@@ -605,7 +604,7 @@ func TestSeats(t *testing.T) {
 		c := &connection{
 			handler: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { got, handled = lasts(req, nil), true }),
 			request: httptest.NewRequestWithContext(tenant.WithRequest(t.Context(), &tenant.Request{}), http.MethodGet, GraphQLPath, http.NoBody),
-			out:     make(chan message, 2), operations: map[string]context.CancelFunc{}, patience: time.Second, room: newRoom(), held: (&held{}).enter("acme", nil),
+			out:     make(chan message, 2), operations: map[string]context.CancelFunc{}, patience: time.Second, room: newSocketRoom(), held: (&held{}).enter("acme", nil),
 		}
 		if body == "" {
 			c.look(t.Context())

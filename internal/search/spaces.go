@@ -140,8 +140,7 @@ func lookInto(handler http.Handler, req *http.Request, asked *tenant.Request, n 
 	ctx := tenant.WithRequest(withVisit(withOperation(req.Context(), nil), look), &tenant.Request{Requested: n.Scope(), Impersonated: asked.Impersonated})
 	into := req.Clone(ctx)
 	into.Body, into.ContentLength = http.NoBody, 0
-	answer := &buffered{header: http.Header{}, status: http.StatusOK}
-	handler.ServeHTTP(answer, into)
+	answer := replyOf(handler, into)
 	if answer.status == http.StatusOK && look.found != nil {
 		return look.found, nil
 	}

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/search/graphql"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/query"
@@ -355,7 +356,8 @@ type watches struct {
 
 type watched struct {
 	space, userTenant tenant.Name
-	signal            chan struct{}
+	// signal has it looked again.
+	signal signal.Flag
 	// knows is whether it knows what there is.
 	knows atomic.Bool
 }
@@ -364,7 +366,7 @@ var errTooManyWatches = graphql.Refuse(errors.New("the tenant has too many subsc
 
 // begin returns what is signalled when something may have changed, from now on, until it is released.
 func (w *watches) begin(a *asker) (own *watched, release func(), err error) {
-	own = &watched{space: a.space, userTenant: a.userTenant, signal: make(chan struct{}, 1)}
+	own = &watched{space: a.space, userTenant: a.userTenant, signal: signal.NewFlag()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	of := 0
@@ -396,7 +398,7 @@ func (w *watches) changed(spaces sets.Set[tenant.Name]) {
 	defer w.mu.Unlock()
 	for watched := range w.all {
 		if spaces.Has(index.Shared) || spaces.Has(watched.space) {
-			watched.tell()
+			watched.signal.Raise()
 		}
 	}
 }
@@ -410,15 +412,7 @@ func (w *watches) rightsChanged(in tenant.Scope) {
 	defer w.mu.Unlock()
 	for watched := range w.all {
 		if in == tenant.Everything || in == watched.space.Scope() || in == watched.userTenant.Scope() {
-			watched.tell()
+			watched.signal.Raise()
 		}
-	}
-}
-
-// tell has it looked again, once for all that has changed since.
-func (w *watched) tell() {
-	select {
-	case w.signal <- struct{}{}:
-	default:
 	}
 }

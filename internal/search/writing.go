@@ -111,7 +111,7 @@ func (s *session) writeTurn(ctx context.Context, turn []*lane) error {
 	s.queue.done(turn, w.share(time.Since(began)), w.weights)
 	s.move()
 	concerned := w.spaces.Union(spaces)
-	s.changed(concerned)
+	s.watches.changed(concerned)
 	return s.refill(ctx, concerned.UnsortedList()...)
 }
 

@@ -18,11 +18,15 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// early is a session of a process that does not write, whose stream has not begun.
+func early() *session {
+	return newSession(parts{stream: &stored{}, rights: rights.NewState(rights.Config{}), options: &Options{}, watches: &watches{}, identity: "this"}, false, index.Progress{}, nil)
+}
+
 // standby is a session of a process that does not write, whose stream began at revision 10.
 func standby(t *testing.T) *session {
 	t.Helper()
-	s := newSession(&stored{}, rights.NewState(rights.Config{}), nil, &Options{}, false)
-	s.identity = "this"
+	s := early()
 	changed(t, s, 3, 9) // what there was
 	s.Listed(10, 10)
 	s.Reached(10)
@@ -68,9 +72,7 @@ func TestTakeover(t *testing.T) {
 			t.Errorf("%s: %d writes, %v", name, len(w.writes), err)
 		}
 	}
-	early := newSession(&stored{}, rights.NewState(rights.Config{}), nil, &Options{}, false)
-	early.identity = "this"
-	if err := early.takeOver(index.Progress{Identity: "this", Complete: true, Revision: 12}); !errors.Is(err, errTakeover) {
+	if err := early().takeOver(index.Progress{Identity: "this", Complete: true, Revision: 12}); !errors.Is(err, errTakeover) {
 		t.Errorf("before the stream has begun: %v", err)
 	}
 }
@@ -122,8 +124,15 @@ func TestWoken(t *testing.T) {
 	f := newFixture(t)
 	source := &placed{space: "acme"}
 	f.session.stream = source
-	var woken sets.Set[tenant.Name]
-	f.session.changed = func(spaces sets.Set[tenant.Name]) { woken = spaces }
+	watching := map[tenant.Name]*watched{}
+	for _, n := range []tenant.Name{"acme", "globex", "initech"} {
+		own, release, err := f.session.watches.begin(&asker{userTenant: n, space: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		watching[n] = own
+	}
 	write := func(deleted bool, names ...string) {
 		t.Helper()
 		turn := &lane{name: "acme"}
@@ -136,6 +145,14 @@ func TestWoken(t *testing.T) {
 	}
 	told := func(when string, want ...tenant.Name) {
 		t.Helper()
+		woken := sets.New[tenant.Name]()
+		for n, own := range watching {
+			select {
+			case <-own.signal:
+				woken.Insert(n)
+			default:
+			}
+		}
 		if !woken.Equal(sets.New(want...)) {
 			t.Errorf("%s: %q are told, not %q", when, sets.List(woken), want)
 		}

@@ -39,12 +39,11 @@ func (a *assembly) newSearch(core http.Handler) (*search.Service, error) {
 	if a.opts.searchOnly { // the server that asks has the authorizer
 		config.Authorizer = nil
 	}
-	if config.Remote.Enabled() {
-		return search.NewRemote(config)
+	service, err := search.New(config)
+	if err == nil && !config.Remote.Enabled() {
+		service.ServeMetrics()
 	}
-	service := search.New(config)
-	service.ServeMetrics()
-	return service, nil
+	return service, err
 }
 
 // storedAs are the resources whose objects are stored as those of another one.

@@ -54,7 +54,7 @@ var controllersTable = []mutant{
 	{"the ClusterRoles that change default ones are counted", by("internal/spaces/rbac", "TestManyRulesAreNotAggregated"),
 		"internal/spaces/rbac/defaults.go", `weight := float64(len(own))`, `weight := 0.0`},
 	{"ClusterRoles that aggregate nothing are not looked at when another one changes", by("internal/kubecontrollers", "TestAggregationWakesWithoutLookingAtAll"),
-		"internal/kubecontrollers/aggregation.go", `return l.indexed(aggregatingBySpace, l.current)`, `return l.indexed(bySpace, l.current)`},
+		"internal/kubecontrollers/aggregation.go", `(l.indexer, aggregatingBySpace, l.current.String())`, `(l.indexer, bySpace, l.current.String())`},
 	{"what ClusterRoles aggregate is bounded", by("internal/kubecontrollers", "TestAggregationIsShort"),
 		"internal/kubecontrollers/aggregation.go", `len(rules) > maxAggregatedRules || comparisons(rules) > maxRoleWork`, `len(rules) > maxAggregatedRules && comparisons(rules) > maxRoleWork`},
 	{"types of policies are checked where that is quick", by("internal/kubecontrollers", "TestPoliciesAreShort"),

@@ -5,12 +5,12 @@ var servicesTable = []mutant{
 	{"the addresses of a predecessor are not shown", by("internal/workloads/sync", "TestIngresses$"),
 		"internal/workloads/sync/ingresses.go", `	if there != nil && uidOf(there) == ingress.UID {`, `	if there != nil {`},
 	{"Services that are made wait", by("internal/workloads/sync", "TestPacedSmall"),
-		"internal/workloads/sync/services.go", `	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
+		"internal/workloads/sync/services.go", `	if s.postponeSmall(i, wanted, len(wanted.Spec.Ports), writesOfService) {
 		return nil
 	}
 	client`, `	client`},
 	{"Services that change wait", by("internal/workloads/sync", "TestPacedSmall"),
-		"internal/workloads/sync/services.go", `	if !forgets && s.awaits(`, `	if false && s.awaits(`},
+		"internal/workloads/sync/services.go", `	if !forgets && s.postponeSmall(`, `	if false && s.postponeSmall(`},
 	{"a Service counts as often as it is stored", by("internal/workloads/sync", "TestServicesCount"),
 		"internal/workloads/sync/services.go", `len(wanted.Spec.Ports), writesOfService) {
 		return nil
@@ -39,7 +39,7 @@ var servicesTable = []mutant{
 	{"the address goes when the load balancer has been taken away", by("internal/workloads/sync", "TestForgetsBalancer"),
 		"internal/workloads/sync/services.go", `	return marked || left <= 0, left <= 0`, `	return marked && left <= 0 || left <= 0, left <= 0`},
 	{"the address that others wait for goes at once", by("internal/workloads/sync", "TestForgetsBalancer"),
-		"internal/workloads/sync/services.go", `	if !forgets && s.awaits(`, `	if s.awaits(`},
+		"internal/workloads/sync/services.go", `	if !forgets && s.postponeSmall(`, `	if s.postponeSmall(`},
 	{"an address that is written late goes as well", by("internal/workloads/sync", "TestForgetsBalancer"),
 		"internal/workloads/sync/services.go", `	left := s.making.left(key)
 	if left > 0 {
@@ -125,7 +125,8 @@ var servicesTable = []mutant{
 	{"tenants choose no endpoints", by("internal/workloads/translate", "TestCheckService"),
 		"internal/workloads/translate/service.go", `	if len(spec.Selector) == 0 &&`, `	if false &&`},
 	{"the host's components do not obey tenants", by("internal/workloads/translate", "TestService$"),
-		"internal/workloads/translate/service.go", `Annotations: home.MarksOf(service.Name, service.UID),`, `Annotations: service.Annotations,`},
+		"internal/workloads/translate/service.go", `	for _, key := range serviceLabels {`, `	host.Annotations = service.Annotations
+	for _, key := range serviceLabels {`},
 	{"a Service in the making is left alone", by("internal/workloads/sync", "TestServices"),
 		"internal/workloads/sync/services.go", `host.CreationTimestamp.Time); left > 0 {`, `host.CreationTimestamp.Time); false {`},
 	{"a Service that a server changes is left alone", by("internal/workloads/sync", "TestServices"),
@@ -134,10 +135,10 @@ var servicesTable = []mutant{
 		"internal/workloads/sync/services.go", `	if errs := rules.CheckService(service); len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
 	}
-	if _,`, `	if errs := rules.CheckService(service); false && len(errs) > 0 {
+	_, err = s.ensure`, `	if errs := rules.CheckService(service); false && len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
 	}
-	if _,`},
+	_, err = s.ensure`},
 	{"Ingresses name hosts", by("internal/workloads/translate", "TestCheckIngress"),
 		"internal/workloads/translate/ingress.go", `	case host == "":
 		return field.ErrorList{`, `	case host == "":

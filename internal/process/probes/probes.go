@@ -1,4 +1,4 @@
-// Package probes answers the probes of a kubelet: /healthz and /readyz.
+// Package probes answers the probes of a kubelet, /healthz and /readyz, and what else is asked of a process by plain HTTP.
 package probes
 
 import (
@@ -11,13 +11,6 @@ import (
 // Serve answers at an address until stop is called. An empty address, or 0, is none. ready says why the process is not ready,
 // nil if it is.
 func Serve(address string, ready func() error) (stop func(), err error) {
-	if address == "" || address == "0" {
-		return func() {}, nil
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--health-probe-bind-address: %w", err)
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -25,7 +18,19 @@ func Serve(address string, ready func() error) (stop func(), err error) {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	return Listen("--health-probe-bind-address", address, mux)
+}
+
+// Listen serves at the address that a flag has until stop is called. An empty address, or 0, is none.
+func Listen(flag, address string, handler http.Handler) (stop func(), err error) {
+	if address == "" || address == "0" {
+		return func() {}, nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }() // until it is closed
 	return func() { _ = server.Close() }, nil
 }

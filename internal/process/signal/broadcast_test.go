@@ -5,9 +5,12 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
-func TestBroadcast(t *testing.T) {
+func TestBroadcast(t *testing.T) { synctest.Test(t, testBroadcast) }
+
+func testBroadcast(t *testing.T) {
 	var b Broadcast
 	b.Tell() // nobody waits
 	if b.Awaited() {
@@ -18,7 +21,9 @@ func TestBroadcast(t *testing.T) {
 	for want := range int32(2) {
 		go func() { waited <- b.Await(t.Context(), func() bool { return is.Load() > want }) }()
 	}
-	for !b.Awaited() {
+	synctest.Wait() // until both wait
+	if !b.Awaited() {
+		t.Error("nobody waits")
 	}
 	first, second := b.Next(), b.Next()
 	is.Store(2)

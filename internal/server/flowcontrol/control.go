@@ -112,22 +112,7 @@ func (c *Control) handle(ctx context.Context, digest upstream.RequestDigest, not
 		schema, level = fs.Name, pl.Name
 		note(fs, pl, flow)
 	}
-	estimate := func() fcrequest.WorkEstimate {
-		work := fcrequest.WorkEstimate{InitialSeats: c.work.MinimumSeats}
-		switch most := c.GetMaxSeats(level); {
-		case class == write:
-			work = c.estimate(ctx, schema, level, c.GetMaxSeats)
-		case most == 0:
-			work.InitialSeats = max(seats, work.InitialSeats)
-		default:
-			work.InitialSeats = max(min(seats, most), work.InitialSeats)
-		}
-		metrics.ObserveWorkEstimatedSeats(level, schema, work.MaxSeats())
-		httplog.AddKeyValue(ctx, "apf_iseats", work.InitialSeats)
-		httplog.AddKeyValue(ctx, "apf_fseats", work.FinalSeats)
-		httplog.AddKeyValue(ctx, "apf_additionalLatency", work.AdditionalLatency)
-		return work
-	}
+	estimate := func() fcrequest.WorkEstimate { return c.workOf(ctx, class, seats, schema, level) }
 	handle := func(execute func()) { c.Interface.Handle(ctx, digest, classified, estimate, queueNote, execute) }
 	if seat := sentFrom(ctx).seat; seat != nil && n.IsSpace() && (mayLast(class, seats) || isStream(digest.RequestInfo)) {
 		seat.hold(handle, func() {
@@ -154,6 +139,24 @@ func (c *Control) arrive(ctx context.Context, flow string) (long, ok bool) {
 		return false, false
 	}
 	return body.arrive(), true
+}
+
+// workOf returns how many seats of its priority level a request has, for how long, and notes that. A read has seats of its own.
+func (c *Control) workOf(ctx context.Context, class class, seats uint64, schema, level string) fcrequest.WorkEstimate {
+	work := fcrequest.WorkEstimate{InitialSeats: c.work.MinimumSeats}
+	switch most := c.GetMaxSeats(level); {
+	case class == write:
+		work = c.estimate(ctx, schema, level, c.GetMaxSeats)
+	case most == 0:
+		work.InitialSeats = max(seats, work.InitialSeats)
+	default:
+		work.InitialSeats = max(min(seats, most), work.InitialSeats)
+	}
+	metrics.ObserveWorkEstimatedSeats(level, schema, work.MaxSeats())
+	httplog.AddKeyValue(ctx, "apf_iseats", work.InitialSeats)
+	httplog.AddKeyValue(ctx, "apf_fseats", work.FinalSeats)
+	httplog.AddKeyValue(ctx, "apf_additionalLatency", work.AdditionalLatency)
+	return work
 }
 
 // demand returns what a request needs of a queue with a capacity. While a tenant is alone,
@@ -286,7 +289,7 @@ func WithSent(handler http.Handler, timeout time.Duration) http.Handler {
 		if req.Body != nil && req.ContentLength != 0 {
 			sent.body = newIncoming(w, req, timeout)
 			defer sent.body.forsake()
-			w = responsewriter.WrapForHTTP1Or2(&timely{ResponseWriter: w, body: sent.body})
+			w = responsewriter.WrapForHTTP1Or2(&lateBodyWriter{ResponseWriter: w, body: sent.body})
 		}
 		req = req.WithContext(context.WithValue(req.Context(), sentKey{}, sent))
 		if sent.body != nil {

@@ -90,38 +90,38 @@ func (s *levelSeat) answer(w http.ResponseWriter) http.ResponseWriter {
 	if !ok {
 		return w // no server's
 	}
-	a := answered{ResponseWriter: w, CloseNotifierFlusher: inner, seat: s}
+	a := seatedWriter{ResponseWriter: w, CloseNotifierFlusher: inner, seat: s}
 	if hijacker, ok := w.(http.Hijacker); ok {
-		return hijacked{answered: a, hijacker: hijacker}
+		return hijacked{seatedWriter: a, hijacker: hijacker}
 	}
 	return a
 }
 
-// answered is the answer to a request that has seats.
-type answered struct {
+// seatedWriter is the answer to a request that has seats.
+type seatedWriter struct {
 	http.ResponseWriter
 	responsewriter.CloseNotifierFlusher
 	seat *levelSeat
 }
 
 // Unwrap implements responsewriter.UserProvidedDecorator.
-func (a answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a seatedWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // Write implements http.ResponseWriter.
-func (a answered) Write(p []byte) (int, error) {
+func (a seatedWriter) Write(p []byte) (int, error) {
 	defer a.seat.waiting()()
 	return a.ResponseWriter.Write(p)
 }
 
 // Flush implements http.Flusher.
-func (a answered) Flush() {
+func (a seatedWriter) Flush() {
 	defer a.seat.waiting()()
 	a.CloseNotifierFlusher.Flush()
 }
 
 // hijacked is an answer whose connection may be taken over, as by a watch by web socket.
 type hijacked struct {
-	answered
+	seatedWriter
 	hijacker http.Hijacker
 }
 

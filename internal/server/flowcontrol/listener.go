@@ -19,9 +19,8 @@ import (
 // WithConnections returns a listener whose connections can be closed for one of their requests, of which there are at most
 // some at once, zero for usualConnections. net/http passes on no connections, but their addresses.
 //
-// Nobody knows whose a new connection is, and it may be silent. So when there are as many as there may be, the next one of an
-// address that has few takes the place of one of the address that has the most: of those without a user, unless more than three
-// quarters of all have one.
+// A new connection has no user yet. At the limit, one from an address with few connections replaces one of the address with the most: of
+// those without a user, unless more than three quarters of all have one.
 func WithConnections(l net.Listener, most int) net.Listener {
 	if most == 0 {
 		most = usualConnections()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
@@ -112,10 +113,8 @@ func TestConnections(t *testing.T) {
 					counts[""]++
 				}
 			}
-			for address, want := range tc.open {
-				if counts[address] != want {
-					t.Errorf("%q has %d connections, want %d", address, counts[address], want)
-				}
+			if diff := cmp.Diff(tc.open, counts); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

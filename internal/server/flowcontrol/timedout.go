@@ -55,24 +55,24 @@ func WithUnended(handler http.Handler, longRunning request.LongRunningRequestChe
 		unended, cancel := context.WithTimeout(context.WithoutCancel(ctx), mostUnended)
 		defer cancel()
 		if work := workFrom(ctx); work != nil {
-			w = responsewriter.WrapForHTTP1Or2(&answer{ResponseWriter: w, work: work})
+			w = responsewriter.WrapForHTTP1Or2(&timeoutRecorder{ResponseWriter: w, work: work})
 		}
 		handler.ServeHTTP(w, req.WithContext(unended))
 	})
 }
 
-// answer notes whether a write is answered before its end: upstream's status is then 504. The
+// timeoutRecorder notes whether a write is answered before its end: upstream's status is then 504. The
 // same status of a write that has ended does no harm.
-type answer struct {
+type timeoutRecorder struct {
 	http.ResponseWriter
 	work *work
 }
 
 // Unwrap implements responsewriter.UserProvidedDecorator.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *timeoutRecorder) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *answer) WriteHeader(status int) {
+func (a *timeoutRecorder) WriteHeader(status int) {
 	if status == http.StatusGatewayTimeout {
 		a.work.unended.Store(true)
 	}

@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/tenantry/tenantry/internal/process/signal"
 )
 
 var (
@@ -44,7 +46,7 @@ func NewHistories(most int64) *Histories {
 
 // newHistory makes the history of a watch cache.
 func (a *Histories) newHistory(etcd *etcdKeys, filler runtime.Object, window time.Duration) *history {
-	h := &history{etcdKeys: etcd, all: a, filler: filler, past: newPast(window), dropSignal: make(chan struct{}, 1), closing: make(chan struct{})}
+	h := &history{etcdKeys: etcd, all: a, filler: filler, past: newPast(window), dropSignal: signal.NewFlag(), closing: make(chan struct{})}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.caches[h] = struct{}{}
@@ -68,10 +70,7 @@ func (a *Histories) keeps(h *history, bytes int64) {
 // requestDrop has a history drop what it keeps.
 func (a *Histories) requestDrop(h *history) {
 	a.set(h, h.bytes, true)
-	select {
-	case h.dropSignal <- struct{}{}:
-	default: // it has not yet read that it was asked before
-	}
+	h.dropSignal.Raise()
 }
 
 // dropped notes what a history keeps that was asked to drop it.

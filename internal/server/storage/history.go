@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/process/signal"
 )
 
 // Upstream's watch cache keeps what objects were, for clients that resume a watch: at least
@@ -49,7 +50,7 @@ type history struct {
 	// filler is the object of the events that displace others.
 	filler runtime.Object
 	// dropSignal tells that the history is to be dropped.
-	dropSignal chan struct{}
+	dropSignal signal.Flag
 	// droppedTo is the resource version of the last event that was dropped.
 	droppedTo atomic.Uint64
 

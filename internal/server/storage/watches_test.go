@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	upstream "k8s.io/apiserver/pkg/util/flowcontrol"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -170,17 +171,12 @@ func TestWritesAreNotOfferedToOtherSpaces(t *testing.T) {
 	}
 }
 
-// signal is what upstream's fairness waits for.
-type signal chan struct{}
+// seatFlag is what upstream's fairness waits for.
+type seatFlag struct{ signal.Flag }
 
-func (s signal) Signal() {
-	select {
-	case s <- struct{}{}:
-	default: // again
-	}
-}
+func (f seatFlag) Signal() { f.Raise() }
 
-func (s signal) Wait() { <-s }
+func (f seatFlag) Wait() { <-f.Flag }
 
 // TestWatchesHaveASeatAtFirst checks that a watch which begins with what there is keeps its seat until that has been written, as a
 // list does, however few objects there are.
@@ -204,7 +200,7 @@ func TestWatchesHaveASeatAtFirst(t *testing.T) {
 			"one of a name": {spaces[0], 1, []func(*storage.ListOptions){named(fmt.Sprintf("x%v-7", cached))}},
 		} {
 			t.Run(fmt.Sprintf("%s, cached=%v", name, cached), func(t *testing.T) {
-				begun := make(signal, 1)
+				begun := seatFlag{signal.NewFlag()}
 				var written WrittenEvents
 				ctx := WithWritten(upstream.WithInitializationSignal(s.in(t, tc.space.Scope(), "foo"), begun), &written)
 				opts := listOptions(tc.change...)
@@ -224,7 +220,7 @@ func TestWatchesHaveASeatAtFirst(t *testing.T) {
 					for range 1000 {
 						goruntime.Gosched() // to whatever may give the seat back
 					}
-					if len(begun) > 0 {
+					if len(begun.Flag) > 0 {
 						t.Fatalf("the seat is free when %d of %d events have been written", i, tc.events)
 					}
 					written.Wrote()

@@ -10,12 +10,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/miekg/dns"
 	"golang.org/x/time/rate"
-	utilcache "k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 )
 
 const (
@@ -29,8 +29,6 @@ const (
 	attempts = 3
 	// maxQueued is how many questions of all tenants wait for their turn.
 	maxQueued = 4096
-	// maxBudgets is of how many tenants that have asked upstreams within some seconds it is known how much.
-	maxBudgets = 4096
 )
 
 var (
@@ -44,7 +42,7 @@ type forwarder struct {
 	// upstreams are addresses with ports.
 	upstreams []string
 	turns     *turns[tenantID]
-	budget    *upstreamBudget
+	budget    *ratelimit.Limits[tenantID]
 	answers   *answers
 	// isInside reports whether no upstream is to know of a name.
 	isInside func(name string) bool
@@ -149,7 +147,7 @@ func (f *forwarder) exchange(ctx context.Context, of tenantID, m *dns.Msg, upstr
 }
 
 func (f *forwarder) exchangeBy(ctx context.Context, of tenantID, network string, m *dns.Msg, upstream string) (*dns.Msg, error) {
-	if !f.budget.allow(of) {
+	if f.budget.Take(time.Now(), of, 1) > 0 {
 		return nil, errBusy
 	}
 	ctx, cancel := context.WithTimeout(ctx, upstreamTimeout)
@@ -160,37 +158,10 @@ func (f *forwarder) exchangeBy(ctx context.Context, of tenantID, network string,
 	return answer, err
 }
 
-// upstreamBudget bounds what upstreams are asked for each tenant, each attempt counted: they take so much of a node, and drop
-// what is beyond that, of everybody. Who has not asked for a while is forgotten.
-type upstreamBudget struct {
-	perSecond rate.Limit
-	burst     int
-	// refill is after how long there is nothing to know of who has asked.
-	refill time.Duration
-
-	mu sync.Mutex
-	of *utilcache.LRUExpireCache
-}
-
-// newUpstreamBudget returns the bounds for so much a second, after a burst of two and a half times as much.
-func newUpstreamBudget(perSecond int) *upstreamBudget {
-	burst := perSecond*5/2 + 1
-	return &upstreamBudget{
-		perSecond: rate.Limit(perSecond), burst: burst, refill: time.Duration(burst) * time.Second / time.Duration(perSecond),
-		of: utilcache.NewLRUExpireCache(maxBudgets),
-	}
-}
-
-// allow counts one more question to an upstream, and reports whether it may be asked.
-func (b *upstreamBudget) allow(of tenantID) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	found, ok := b.of.Get(of)
-	if !ok {
-		found = rate.NewLimiter(b.perSecond, b.burst)
-	}
-	b.of.Add(of, found, b.refill)
-	return found.(*rate.Limiter).Allow()
+// newBudget returns what upstreams are asked for each tenant, each attempt counted, so much a second after two and a half times as much: they take
+// so much of a node, and drop what is beyond that, of everybody.
+func newBudget(perSecond int) *ratelimit.Limits[tenantID] {
+	return &ratelimit.Limits[tenantID]{PerSecond: rate.Limit(perSecond), AtOnce: perSecond*5/2 + 1}
 }
 
 // upstreamsOf returns the upstreams that somebody names, or those of a file such as /etc/resolv.conf if nobody does. Of

@@ -331,38 +331,13 @@ func TestUpstreamBudget(t *testing.T) {
 	w.expect(ofGlobex, "example.com.", "A", "60 IN A 192.0.2.1")
 	w.expect(ofAcme, "web.shop.svc.cluster.local.", "A", "NXDOMAIN")
 
-	f := &forwarder{upstreams: []string{silent}, budget: newUpstreamBudget(1)}
-	f.budget.burst = 2
+	f := &forwarder{upstreams: []string{silent}, budget: newBudget(1)}
+	f.budget.AtOnce = 2
 	for range 2 {
 		if _, err := f.askAll(t.Context(), idAt(shop), asking("example.com.", dns.TypeA), false); !errors.Is(err, errBusy) {
 			t.Errorf("attempts are not counted: %v", err)
 		}
 	}
-}
-
-// TestUpstreamBudgetForgets checks that nothing is known of a tenant that has not asked for a while, and that it may ask as much as
-// any other then.
-func TestUpstreamBudgetForgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newUpstreamBudget(2)
-		allowed := 0
-		for range 100 {
-			if s.allow(idAt(shop)) {
-				allowed++
-			}
-		}
-		if allowed != s.burst || !s.allow(idAt(others)) {
-			t.Errorf("%d are allowed at once, want %d", allowed, s.burst)
-		}
-		time.Sleep(time.Second)
-		if first, second, third := s.allow(idAt(shop)), s.allow(idAt(shop)), s.allow(idAt(shop)); !first || !second || third {
-			t.Error("there are not two in a second")
-		}
-		time.Sleep(2 * s.refill)
-		if _, ok := s.of.Get(idAt(shop)); ok || !s.allow(idAt(shop)) {
-			t.Error("it is remembered")
-		}
-	})
 }
 
 func TestRates(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/process/signal"
@@ -144,11 +145,10 @@ func metaOf(o metav1.Object) metav1.ObjectMeta {
 // isLive reports whether the addresses of a pod are its own. The kubelet says of a pod whose network is gone that it is
 // over, or that it is not ready to start containers, before others have its address.
 func isLive(pod *corev1.Pod) bool {
-	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	withoutNetwork := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse
 	})
-	return !over && !withoutNetwork && !pod.Spec.HostNetwork
+	return !podv1.IsPodTerminal(pod) && !withoutNetwork && !pod.Spec.HostNetwork
 }
 
 func podAddresses(obj any) ([]string, error) {

@@ -142,7 +142,7 @@ func (o *Options) newServer(host *directory) (*server, error) {
 		s.domains = append(s.domains, o.HostDomain+".")
 	}
 	s.forward = &forwarder{
-		upstreams: upstreams, turns: newTurns[tenantID](o.MaxForwarded, max(1, o.MaxForwarded/4), maxQueued), budget: newUpstreamBudget(o.TenantForwardRate), answers: newAnswers(), isInside: s.isInside,
+		upstreams: upstreams, turns: newTurns[tenantID](o.MaxForwarded, max(1, o.MaxForwarded/4), maxQueued), budget: newBudget(o.TenantForwardRate), answers: newAnswers(), isInside: s.isInside,
 	}
 	return s, nil
 }

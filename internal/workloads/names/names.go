@@ -29,8 +29,8 @@ const (
 	InstallationLabel = Prefix + "installation"
 	// TenantUIDLabel is on namespaces.
 	TenantUIDLabel = Prefix + "tenant-uid"
-	// LoadBalancersLabel is on namespaces of tenants that may have load balancers, or have one of when they might. By the policy of config/workloads, there
-	// are none elsewhere.
+	// LoadBalancersLabel is on namespaces of tenants that may have load balancers, or that still have one from before. By the policy of
+	// config/workloads, there are none elsewhere.
 	LoadBalancersLabel = Prefix + "load-balancers"
 )
 
@@ -161,6 +161,14 @@ func (n Namespace) MarksOf(name string, uid types.UID) map[string]string {
 	marks := n.Marks()
 	marks[NameAnnotation], marks[UIDAnnotation] = name, string(uid)
 	return marks
+}
+
+// Meta returns the metadata of the host's object of a name for one of a namespace. Labels and annotations of a space tell nothing to what
+// runs on the host.
+func (n Namespace) Meta(onHost string, of metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: onHost, Namespace: n.Host(), Labels: map[string]string{InstallationLabel: n.Installation}, Annotations: n.MarksOf(of.GetName(), of.GetUID()),
+	}
 }
 
 // Of reads the namespace from the labels and annotations of a host's object, and reports whether

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -80,16 +79,10 @@ func selects(label string) metav1.LabelSelector {
 
 // dns returns the rule of DNS.
 func (r Reachable) dns() networkingv1.NetworkPolicyEgressRule {
-	dns := networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{{
+	return networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{{
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: r.Namespace}},
 		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{names.ComponentLabel: dnsComponent}},
-	}}}
-	for _, protocol := range []corev1.Protocol{corev1.ProtocolUDP, corev1.ProtocolTCP} {
-		for _, port := range dnsPorts {
-			dns.Ports = append(dns.Ports, networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: new(intstr.FromInt32(port))})
-		}
-	}
-	return dns
+	}}, Ports: slices.Concat(ports(corev1.ProtocolUDP, dnsPorts...), ports(corev1.ProtocolTCP, dnsPorts...))}
 }
 
 // api returns the rules of the API: for hosts that compare the address of a Service, and for those that compare what is behind it. The
@@ -101,7 +94,7 @@ func (r Reachable) api() []networkingv1.NetworkPolicyEgressRule {
 	addr := r.API.Addr()
 	rules := []networkingv1.NetworkPolicyEgressRule{{
 		To:    []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: netip.PrefixFrom(addr, addr.BitLen()).String()}}},
-		Ports: []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(int32(r.API.Port())))}},
+		Ports: ports(corev1.ProtocolTCP, int32(r.API.Port())),
 	}}
 	if servers := r.Owner.Servers(); servers != nil {
 		rules = append(rules, networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{{

@@ -28,11 +28,8 @@ const (
 // why there can be none. through are peers through which the outside comes: who lets in all of it lets in them.
 func Policy(policy *networkingv1.NetworkPolicy, home names.Namespace, ranges Ranges, through ...networkingv1.NetworkPolicyPeer) (*networkingv1.NetworkPolicy, error) {
 	host := &networkingv1.NetworkPolicy{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: names.Copy(policy.Name), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
-			Annotations: home.MarksOf(policy.Name, policy.UID),
-		},
-		Spec: networkingv1.NetworkPolicySpec{PodSelector: *PodSelector(&policy.Spec.PodSelector), PolicyTypes: typesOf(policy)},
+		ObjectMeta: home.Meta(names.Copy(policy.Name), policy),
+		Spec:       networkingv1.NetworkPolicySpec{PodSelector: *PodSelector(&policy.Spec.PodSelector), PolicyTypes: typesOf(policy)},
 	}
 	for _, rule := range policy.Spec.Ingress {
 		from := peers(rule.From, home, ranges)

@@ -51,7 +51,7 @@ func newBackoffs(c clock.PassiveClock) *backoffs {
 	return &backoffs{clock: c, held: map[itemWrite]backoff{}}
 }
 
-// put has a write wait, and returns for how long.
+// put delays a write, and returns by how much.
 func (b *backoffs) put(w itemWrite, what string, refused map[string]string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,8 +104,8 @@ func (s *syncer) backOff(pod *corev1.Pod, w write, what string, refused map[stri
 	s.queue.AddAfter(i, s.backoffs.put(itemWrite{i, w}, what, refused))
 }
 
-// isBackedOff reports whether a write about a pod waits. If so, the pod is looked at after that.
-func (s *syncer) isBackedOff(pod *corev1.Pod, w write, what string) bool {
+// postponeRetry reports whether a write about a pod waits. If so, the pod is looked at after that.
+func (s *syncer) postponeRetry(pod *corev1.Pod, w write, what string) bool {
 	i := itemOf(podItem, pod)
 	return s.queue.after(i, s.backoffs.left(itemWrite{i, w}, what))
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -17,7 +16,7 @@ import (
 // maxBudgets is how many budgets of a namespace of a space are on the host at most.
 const maxBudgets = 200
 
-// syncBudget makes the host's budget for one of a space what that asks for, so that who drains a node of the host asks it.
+// syncBudget creates or updates the host's PodDisruptionBudget for one of a space, so that draining a node of the host respects it.
 func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	home, ready, err := s.readyHome(i.namespace)
 	if err != nil || !ready {
@@ -43,12 +42,12 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 		return s.tellRefused(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
 	}
 	wanted := hostBudget(budget, home)
-	if (there == nil || !isAsPut(there, wanted, slimBudget)) && s.awaits(i, wanted, 0, 1) {
+	if (there == nil || !isAsPut(there, wanted, slimBudget)) && s.postponeSmall(i, wanted, 0, 1) {
 		return nil
 	}
 	err = put(ctx, client, "budget", there, wanted, slimBudget)
 	if isRefused(err) {
-		err = errors.Join(err, s.tellRefused(ctx, budget, "the host cluster does not take it: "+err.Error()))
+		err = errors.Join(err, s.tellRefused(ctx, budget, notTaken(err, home)))
 	}
 	return err
 }
@@ -57,10 +56,7 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 // from which to count.
 func hostBudget(budget *policyv1.PodDisruptionBudget, home names.Namespace) *policyv1.PodDisruptionBudget {
 	host := &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: names.Copy(budget.Name), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
-			Annotations: home.MarksOf(budget.Name, budget.UID),
-		},
+		ObjectMeta: home.Meta(names.Copy(budget.Name), budget),
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable: new(intstr.FromInt32(budget.Status.DesiredHealthy)), UnhealthyPodEvictionPolicy: budget.Spec.UnhealthyPodEvictionPolicy,
 		},

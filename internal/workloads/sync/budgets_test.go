@@ -1,16 +1,20 @@
 package sync
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -128,6 +132,24 @@ func TestManyBudgets(t *testing.T) {
 		t.Error(err)
 	}
 	w.expect(nil, []string{"create poddisruptionbudgets"})
+}
+
+// TestBudgetRefusedByHost checks that the space is told, in its own names.
+func TestBudgetRefusedByHost(t *testing.T) {
+	w := newWorld(t, hostSpace(), spaceBudget(3, nil))
+	w.onHost.PrependReactor("create", "poddisruptionbudgets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(policyv1.Resource("poddisruptionbudgets"), "tn-web", errors.New("exceeded quota of "+home.Host()))
+	})
+	if err := w.syncBudget(t.Context(), item{budgetItem, "acme", "acme|shop", "web"}); err == nil {
+		t.Error("it is not tried again")
+	}
+	events, err := w.space.CoreV1().Events("acme|shop").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(events.Items) != 1 {
+		t.Fatalf("got %v, %v", events, err)
+	}
+	if told := events.Items[0].Message; !strings.Contains(told, "the host cluster does not take it") || strings.Contains(told, home.Host()) {
+		t.Errorf("the space is told %s", told)
+	}
 }
 
 // TestBudgetEvents checks that what changes of a budget with every pod is not looked at.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// syncClaim makes the host's PersistentVolumeClaim what the space's asks for, and the space's what the host's says. A claim has
-// one on the host for as long as it has names.ClaimFinalizer, and a bit less.
+// syncClaim makes the host's PersistentVolumeClaim what the space's asks for, and the space's what the host's says. The
+// host's claim exists only while the space's has names.ClaimFinalizer.
 func (s *syncer) syncClaim(ctx context.Context, i item) error {
 	claim, err := orNil(s.claims.PersistentVolumeClaims(i.namespace.String()).Get(i.name))
 	if err != nil {
@@ -88,8 +87,8 @@ func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 		return err
 	}
 	_, err = s.ensureNamespace(ctx, home, t)
-	if errors.As(err, new(errManyNamespaces)) || errors.As(err, new(errNamespace)) {
-		return errors.Join(s.tellRefused(ctx, claim, s.wayOut(err.Error())), err) // tried again, because no event of this claim says that one has gone, or come
+	if errors.As(err, new(errNamespace)) {
+		return errors.Join(s.tellRefused(ctx, claim, err.Error()), err) // tried again, because no event of this claim says that one has gone, or come
 	}
 	if err != nil {
 		return err
@@ -128,7 +127,7 @@ func (s *syncer) missingSource(claim *corev1.PersistentVolumeClaim) (string, err
 
 func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, home names.Namespace) error {
 	wanted := translate.Claim(claim, home)
-	if s.awaits(itemOf(claimItem, claim), wanted, len(wanted.Spec.Resources.Requests)+len(wanted.Spec.Resources.Limits), writesOfClaim) {
+	if s.postponeSmall(itemOf(claimItem, claim), wanted, len(wanted.Spec.Resources.Requests)+len(wanted.Spec.Resources.Limits), writesOfClaim) {
 		return nil
 	}
 	client := s.host.CoreV1().PersistentVolumeClaims(wanted.Namespace)
@@ -141,7 +140,7 @@ func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolume
 		}
 		return err
 	case isRefused(err):
-		return errors.Join(s.tellRefused(ctx, claim, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)), err)
+		return errors.Join(s.tellRefused(ctx, claim, notTaken(err, home)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's claim: %w", err)
 	}
@@ -257,7 +256,7 @@ func (s *syncer) followClaim(ctx context.Context, claim, host *corev1.Persistent
 // growClaim has the host make a volume larger. None becomes smaller: a quota would count less than there is.
 func (s *syncer) growClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim) error {
 	wanted, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], host.Spec.Resources.Requests[corev1.ResourceStorage]
-	if wanted.Cmp(has) <= 0 || s.awaitsResize(itemOf(claimItem, claim), writesOfClaim*host.Size()) {
+	if wanted.Cmp(has) <= 0 || s.postponeResize(itemOf(claimItem, claim), writesOfClaim*host.Size()) {
 		return nil
 	}
 	return s.patchHostClaim(ctx, claim, host, wanted.String())

@@ -337,10 +337,7 @@ func (s *syncer) writeCopy(ctx context.Context, home names.Namespace, in *copies
 			return wait, nil
 		}
 	}
-	meta := metav1.ObjectMeta{
-		Name: ref.copyName(), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
-		Annotations: home.MarksOf(ref.name, source.of.GetUID()),
-	}
+	meta := home.Meta(ref.copyName(), source.of)
 	meta.Annotations[versionAnnotation], meta.Annotations[hashAnnotation] = source.version, hash
 	written, err := s.putCopy(ctx, ref.kind, meta, source, before)
 	if apierrors.IsAlreadyExists(err) {

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // missingDebuggers returns the indexes of the ephemeral containers that the host's pod is still to get, and what says which
@@ -42,7 +41,7 @@ func (s *syncer) addDebuggers(ctx context.Context, pod, host, wanted *corev1.Pod
 		s.backoffs.drop(itemWrite{itemOf(podItem, pod), writeDebuggers})
 		return nil
 	}
-	if s.isBackedOff(pod, writeDebuggers, what) || s.waits(pod, writeDebuggers, wanted, len(missing)) {
+	if s.postponeRetry(pod, writeDebuggers, what) || s.postponePod(pod, writeDebuggers, wanted, len(missing)) {
 		return nil
 	}
 	refused := map[string]string{}
@@ -58,8 +57,7 @@ func (s *syncer) addDebuggers(ctx context.Context, pod, host, wanted *corev1.Pod
 		case why != "":
 			refused[name] = why
 		case isRefused(err):
-			of, _, _ := sourceOf(host)
-			refused[name] = "the host cluster does not take it: " + translate.Text(err.Error(), pod, of)
+			refused[name] = podNotTaken(err, pod, host)
 		case err != nil:
 			return fmt.Errorf("adding the ephemeral container %q on the host: %w", name, err)
 		}

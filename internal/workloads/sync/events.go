@@ -17,6 +17,7 @@ import (
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
 	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -33,14 +34,14 @@ const (
 	messageLen = 1024
 )
 
-// told are the events that the syncer itself has told of late: one small write of a tenant may have hundreds of objects looked at.
+// told remembers the syncer's own events, so that one small write of a tenant does not make hundreds of equal ones.
 type told struct {
-	perMinute
+	limits *ratelimit.Limits[tenant.Name]
 	events *utilcache.LRUExpireCache
 }
 
 func newTold(c clock.PassiveClock) *told {
-	return &told{perMinute: perMinute{clock: c}, events: utilcache.NewLRUExpireCacheWithClock(toldEvents, c)}
+	return &told{limits: newEventLimits(), events: utilcache.NewLRUExpireCacheWithClock(toldEvents, c)}
 }
 
 // refuse says in the space why a pod is not on the host. It is not an error of the syncer: another look
@@ -76,7 +77,7 @@ func (s *syncer) setCondition(status *corev1.PodStatus, pod *corev1.Pod, conditi
 
 // tellRefused says in the space, by an event, that an object of it, or a change, is not on the host, and why.
 func (s *syncer) tellRefused(ctx context.Context, obj runtime.Object, why string) error {
-	return s.recordEvent(ctx, obj, reasonRefused, why)
+	return s.recordEvent(ctx, obj, reasonRefused, s.wayOut(why))
 }
 
 // recordEvent makes an event about an object in its space. The same one is made once an hour at most. A tenant that has been told of
@@ -89,7 +90,7 @@ func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, me
 	message = shortened(message)
 	name := "tn-" + names.Digest(string(about.UID), reason, message)
 	key := about.Namespace + "/" + name
-	if _, is := s.told.events.Get(key); is || !s.told.allow(tenant.Flat(about.Namespace).Space()) {
+	if _, is := s.told.events.Get(key); is || s.told.limits.Take(s.clock.Now(), tenant.Flat(about.Namespace).Space(), 1) > 0 {
 		return nil
 	}
 	now := metav1.NewTime(s.clock.Now().Truncate(time.Second))

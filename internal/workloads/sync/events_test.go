@@ -42,13 +42,13 @@ func TestHostEvents(t *testing.T) {
 		"of another pod of the name": hostEvent("1", "other", ""),
 		"of a pod of the host":       {ObjectMeta: metav1.ObjectMeta{UID: "2"}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "kube-system", Name: "web-0"}},
 	} {
-		if err := w.events.Add(event); err != nil || len(told()) > 0 {
+		if err := (eventStore{w.syncer}).Add(event); err != nil || len(told()) > 0 {
 			t.Errorf("%s: told %v, %v", name, told(), err)
 		}
 	}
 	event := hostEvent("3", "host-p", "0/37 nodes are available: 37 Insufficient cpu.")
 	for range 2 {
-		if err := w.events.Add(event); err != nil {
+		if err := (eventStore{w.syncer}).Add(event); err != nil {
 			t.Fatal(err)
 		}
 		all := told()
@@ -67,10 +67,10 @@ func TestHostEvents(t *testing.T) {
 // TestHostEventsAreLimited checks that no pod of a tenant fills the queue with events.
 func TestHostEventsAreLimited(t *testing.T) {
 	w := newWorld(t)
-	e := newHostEvents(w.clock, nil)
+	limits := newEventLimits()
 	count := func(n tenant.Name) (told int) {
 		for range 2 * eventsPerMinute {
-			if e.allow(n) {
+			if limits.Take(w.clock.Now(), n, 1) == 0 {
 				told++
 			}
 		}
@@ -83,8 +83,8 @@ func TestHostEventsAreLimited(t *testing.T) {
 		t.Errorf("%d of another are told", got)
 	}
 	w.clock.Step(time.Minute + time.Second)
-	if got := count("acme"); got != eventsPerMinute || len(e.counts) != 1 {
-		t.Errorf("a minute later %d are told, and there is something for %d", got, len(e.counts))
+	if got := count("acme"); got != eventsPerMinute {
+		t.Errorf("a minute later %d are told", got)
 	}
 }
 

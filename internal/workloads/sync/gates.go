@@ -21,7 +21,7 @@ func (s *syncer) putGates(ctx context.Context, pod, host *corev1.Pod) error {
 		return err
 	}
 	what := string(host.UID) + string(written)
-	if s.isBackedOff(pod, writeGates, what) || s.waits(pod, writeGates, pod, 1) {
+	if s.postponeRetry(pod, writeGates, what) || s.postponePod(pod, writeGates, pod, 1) {
 		return nil
 	}
 	err = s.patchHost(ctx, host, nil, map[string]any{"status": map[string]any{"conditions": changes}}, "status")

@@ -6,14 +6,15 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
@@ -29,23 +30,25 @@ const (
 // hostEvents are events of the host that are to be told in spaces: what a Reflector has read of them. None is
 // kept once it has been told.
 type hostEvents struct {
-	enqueue func(*corev1.Event)
+	limits *ratelimit.Limits[tenant.Name]
 
 	mu      sync.Mutex
 	pending map[item]*corev1.Event
-	perMinute
 }
 
-var _ cache.ReflectorStore = &hostEvents{}
+func newHostEvents() *hostEvents {
+	return &hostEvents{limits: newEventLimits(), pending: map[item]*corev1.Event{}}
+}
 
-func newHostEvents(c clock.PassiveClock, enqueue func(*corev1.Event)) *hostEvents {
-	return &hostEvents{enqueue: enqueue, pending: map[item]*corev1.Event{}, perMinute: perMinute{clock: c}}
+// newEventLimits returns those of how many events each tenant is told.
+func newEventLimits() *ratelimit.Limits[tenant.Name] {
+	return &ratelimit.Limits[tenant.Name]{PerSecond: rate.Limit(eventsPerMinute) / 60, AtOnce: eventsPerMinute}
 }
 
 // watchEvents watches the host's events of pods until ctx ends.
 func (s *syncer) watchEvents(ctx context.Context) {
 	lw := cache.NewListWatchFromClient(s.host.CoreV1().RESTClient(), "events", metav1.NamespaceAll, fields.OneTermEqualSelector("involvedObject.kind", "Pod"))
-	cache.NewReflector(lw, &corev1.Event{}, s.events, 0).RunWithContext(ctx)
+	cache.NewReflector(lw, &corev1.Event{}, eventStore{s}, 0).RunWithContext(ctx)
 }
 
 // eventSeen has an event looked at if it is about a pod of a space.
@@ -56,7 +59,7 @@ func (s *syncer) eventSeen(event *corev1.Event) {
 		return
 	}
 	n, _, ok := s.hostCaches.ours(host)
-	if !ok || host.UID != about.UID || !s.events.allow(n.Tenant) {
+	if !ok || host.UID != about.UID || s.events.limits.Take(s.clock.Now(), n.Tenant, 1) > 0 {
 		return
 	}
 	i := itemFor(eventItem, n.Flat(), string(event.UID))
@@ -119,27 +122,6 @@ func (s *syncer) putEvent(ctx context.Context, event *corev1.Event) error {
 	return nil
 }
 
-// perMinute bounds how many events each tenant is told in a minute.
-type perMinute struct {
-	clock clock.PassiveClock
-
-	countsMu sync.Mutex
-	// counts are how many each tenant was told since the beginning of a minute.
-	counts map[tenant.Name]int
-	minute time.Time
-}
-
-// allow counts an event of a tenant, and reports whether it is within the limit.
-func (p *perMinute) allow(n tenant.Name) bool {
-	p.countsMu.Lock()
-	defer p.countsMu.Unlock()
-	if now := p.clock.Now(); p.counts == nil || now.Sub(p.minute) > time.Minute {
-		p.minute, p.counts = now, map[tenant.Name]int{}
-	}
-	p.counts[n]++
-	return p.counts[n] <= eventsPerMinute
-}
-
 func (e *hostEvents) put(i item, event *corev1.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -161,28 +143,33 @@ func (e *hostEvents) done(i item, event *corev1.Event) {
 	}
 }
 
+// eventStore is where a Reflector puts the host's events.
+type eventStore struct{ *syncer }
+
+var _ cache.ReflectorStore = eventStore{}
+
 // Add implements cache.ReflectorStore.
-func (e *hostEvents) Add(obj any) error {
-	e.enqueue(obj.(*corev1.Event))
+func (e eventStore) Add(obj any) error {
+	e.eventSeen(obj.(*corev1.Event))
 	return nil
 }
 
 // Update implements cache.ReflectorStore.
-func (e *hostEvents) Update(obj any) error { return e.Add(obj) }
+func (e eventStore) Update(obj any) error { return e.Add(obj) }
 
 // Delete implements cache.ReflectorStore.
-func (e *hostEvents) Delete(any) error { return nil }
+func (e eventStore) Delete(any) error { return nil }
 
 // Replace implements cache.ReflectorStore. Of what was there before, old events have been told already.
-func (e *hostEvents) Replace(all []any, _ string) error {
+func (e eventStore) Replace(all []any, _ string) error {
 	for _, obj := range all {
 		event := obj.(*corev1.Event)
 		if e.clock.Since(event.LastTimestamp.Time) < eventAge {
-			e.enqueue(event)
+			e.eventSeen(event)
 		}
 	}
 	return nil
 }
 
 // Resync implements cache.ReflectorStore.
-func (e *hostEvents) Resync() error { return nil }
+func (e eventStore) Resync() error { return nil }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -119,7 +118,7 @@ func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace,
 	err := put(ctx, s.host.NetworkingV1().Ingresses(home.Host()), "Ingress", there, wanted, slimIngress)
 	switch {
 	case isOfFields(err):
-		err = errors.Join(err, s.tellRefused(ctx, ingress, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)))
+		err = errors.Join(err, s.tellRefused(ctx, ingress, notTaken(err, home)))
 	case isRefused(err) || apierrors.IsBadRequest(err):
 		err = errors.Join(err, s.tellRefused(ctx, ingress, "a policy or webhook of the host cluster refuses it: the log of the syncer tells the platform's administrators why"))
 	}

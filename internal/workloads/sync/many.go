@@ -32,7 +32,7 @@ func (s *syncer) enqueueMany(i item) error {
 	}
 }
 
-// enqueueOfTenant has what there is of a tenant looked at, which may something else now.
+// enqueueOfTenant queues all objects of a tenant whose rules have changed.
 func (s *syncer) enqueueOfTenant(n tenant.Name) error {
 	all, err := s.hostCaches.namespacesOfTenant(n)
 	if err != nil {

@@ -69,8 +69,8 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 		if err := s.allowNamespace(home.Tenant); err != nil {
 			return "", err
 		}
-		if s.awaits(i, wanted, 0, writesOfNamespace) {
-			return "", errNamespace("much has been written on the host cluster for the tenant of late, and its namespace there waits for that")
+		if s.postponeSmall(i, wanted, 0, writesOfNamespace) {
+			return "", errNamespace("the tenant has written more to the host cluster than its rate allows; its namespace is made when its turn comes")
 		}
 		if found, err = s.createNamespace(ctx, wanted); err != nil {
 			return "", namespaceError(err, home)
@@ -140,19 +140,11 @@ func (s *syncer) hasBegun(home names.Namespace) (bool, error) {
 		}), nil
 }
 
-// errManyNamespaces is that a tenant has as many namespaces on the host as it may.
-type errManyNamespaces int
-
-// Error implements error.
-func (e errManyNamespaces) Error() string {
-	return fmt.Sprintf("the tenant has %d namespaces on the host cluster, and may not have more (--max-namespaces-per-tenant): those that have no pod, Service or claim go after an hour", int(e))
-}
-
 // allowNamespace returns nil if a tenant may have one more namespace on the host.
 func (s *syncer) allowNamespace(n tenant.Name) error {
 	all, err := s.hostCaches.namespacesOfTenant(n)
 	if err == nil && len(all) >= s.maxNamespaces {
-		err = errManyNamespaces(s.maxNamespaces)
+		err = errNamespace(fmt.Sprintf("the tenant has %d namespaces on the host cluster, and may not have more (--max-namespaces-per-tenant): those that have no pod, Service or claim go after an hour", s.maxNamespaces))
 	}
 	return err
 }
@@ -264,7 +256,7 @@ func (s *syncer) markNamespace(ctx context.Context, i item, found, wanted *corev
 	}
 	ours := maps.Clone(labels)
 	maps.DeleteFunc(ours, func(key string, _ any) bool { return strings.HasPrefix(key, network.LabelPrefix) })
-	if len(ours) < len(labels) && s.awaits(i, wanted, 0, 1) {
+	if len(ours) < len(labels) && s.postponeSmall(i, wanted, 0, 1) {
 		labels = ours // what keeps its pods within bounds does not wait
 	}
 	if len(labels) > 0 {

@@ -191,7 +191,7 @@ func TestManyNamespaces(t *testing.T) {
 		objects = append(objects, hostNamespace(other, ""))
 	}
 	w := newWorld(t, append(objects, spacePod(nil))...)
-	if err := w.look(); !errors.As(err, new(errManyNamespaces)) {
+	if err := w.look(); !errors.As(err, new(errNamespace)) {
 		t.Errorf("got %v", err)
 	}
 	w.expect([]string{"patch pods/status", "create events"}, nil)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/spaces"
+	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
@@ -119,8 +120,10 @@ var fieldsOfFlags = strings.NewReplacer(
 )
 
 // wayOut returns a message with what its reader can set: the syncer of a ControlPlane has flags from the operator alone.
-func (s *syncer) wayOut(message string) string {
-	if s.owner.ControlPlane == "" {
+func (s *syncer) wayOut(message string) string { return wayOut(s.owner, message) }
+
+func wayOut(owner names.Owner, message string) string {
+	if owner.ControlPlane == "" {
 		return message
 	}
 	return fieldsOfFlags.Replace(message)

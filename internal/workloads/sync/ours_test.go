@@ -55,10 +55,10 @@ func TestPlantedEvents(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: elsewhere.Host(), UID: "1"}, Reason: "Evicted", Count: 1, Message: "log in at attacker.example",
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: elsewhere.Host(), Name: "web-0", UID: "planted-web-0"},
 	}
-	if err := w.events.Add(event); err != nil {
+	if err := (eventStore{w.syncer}).Add(event); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(w.events.counts); n > 0 {
+	if n := w.events.limits.Len(); n > 0 {
 		t.Errorf("it counts for %d tenants", n)
 	}
 	// Its namespace may have been somebody's of ours when it was seen.

@@ -87,7 +87,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 	if why := tooLarge(wanted, 0); why != "" {
 		return s.refuse(ctx, pod, why)
 	}
-	if s.isBackedOff(pod, writeCreation, creationOf(pod, wanted)) {
+	if s.postponeRetry(pod, writeCreation, creationOf(pod, wanted)) {
 		return nil
 	}
 	if err := s.surplus.allow(home.Tenant); err != nil {
@@ -111,7 +111,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
 // store, keeps its turn: no more pods ask again than may be created at once.
 func (s *syncer) createOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant, bytes int) error {
 	hostUID, err := s.ensureNamespace(ctx, home, t)
-	if errors.As(err, new(errManyNamespaces)) || errors.As(err, new(errNamespace)) {
+	if errors.As(err, new(errNamespace)) {
 		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone, or come
 	}
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 		}
 	case isRefused(err):
 		s.backOff(pod, writeCreation, creationOf(pod, wanted), nil)
-		return errors.Join(s.refuse(ctx, pod, "the host cluster does not take it: "+translate.Text(err.Error(), pod, home.Namespace)), err)
+		return errors.Join(s.refuse(ctx, pod, podNotTaken(err, pod, wanted)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's pod: %w", err)
 	}
@@ -254,7 +254,7 @@ func (s *syncer) putStatus(ctx context.Context, pod, host, wanted *corev1.Pod) e
 	if wanted != nil {
 		s.reportRefusals(&now, pod, host, wanted)
 	}
-	if equality.Semantic.DeepEqual(pod.Status, now) || s.isBackedOff(pod, writeStatus, because) || s.awaitTurn(pod, host) {
+	if equality.Semantic.DeepEqual(pod.Status, now) || s.postponeRetry(pod, writeStatus, because) || s.postponeStatus(pod, host) {
 		return nil
 	}
 	if err := s.patchStatus(ctx, pod, now, because); err != nil {
@@ -266,7 +266,7 @@ func (s *syncer) putStatus(ctx context.Context, pod, host, wanted *corev1.Pod) e
 // patchStatus writes the status of a pod in its space. If it does not become what was written, it is not written again
 // at once, unless because of something else.
 func (s *syncer) patchStatus(ctx context.Context, pod *corev1.Pod, wanted corev1.PodStatus, because string) error {
-	if s.isBackedOff(pod, writeStatus, because) {
+	if s.postponeRetry(pod, writeStatus, because) {
 		return nil
 	}
 	now, _, unchanged, err := utilpod.PatchPodStatus(ctx, s.spaces, pod.Namespace, pod.Name, pod.UID, pod.Status, wanted)

@@ -26,6 +26,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
@@ -67,15 +68,15 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		t.Fatal(err)
 	}
 	s := &syncer{
-		installation: "i", clock: w.clock, spaces: w.space, host: w.onHost, hostMetadata: metadatafake.NewSimpleMetadataClient(scheme),
-		tenants:       cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.Tenant{}, 0, nil),
-		maxNamespaces: 3, pacing: newPacing(w.clock, 4), notes: newNotes(w.clock), guards: newGuards(w.clock, 2, "restart"), askRanges: make(chan struct{}, 1),
+		clock: w.clock, clients: clients{installation: "i", spaces: w.space, host: w.onHost, hostMetadata: metadatafake.NewSimpleMetadataClient(scheme)},
+		tenants: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.Tenant{}, 0, nil), settings: settings{maxNamespaces: 3},
+		pacing: newPacing(w.clock, 4), notes: newNotes(w.clock), guards: newGuards(w.clock, 2, "restart"), askRanges: signal.NewFlag(),
 	}
 	var err error
 	if s.caches, err = newCaches(informers.NewSharedInformerFactory(w.space, 0)); err != nil {
 		t.Fatal(err)
 	}
-	s.events, s.dns = newHostEvents(w.clock, s.eventSeen), newDNSService(w.onHost, DefaultDNSService)
+	s.dns = newDNSService(w.onHost, DefaultDNSService)
 	w.cache(s.dns.informer, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: names.Platform, Name: "dns"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.43.0.10"}}})
 	s.ranges, s.reachable = network.NewRanges(nil, nil), network.Reachable{Namespace: names.Platform}
 	s.hostNodes = newHostNodes(w.onHost)

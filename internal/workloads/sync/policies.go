@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -33,7 +32,7 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 	if waits {
 		return nil
 	}
-	if (err == nil || isDenied(err)) && (policy == nil || !s.governed.noteEnqueued(policy)) {
+	if (err == nil || isRefused(err)) && (policy == nil || !s.governed.noteEnqueued(policy)) {
 		s.enqueueIn(podItem, s.podIndexer, i.namespace)
 	}
 	return err
@@ -58,11 +57,6 @@ func isReady(namespace *corev1.Namespace) bool {
 	return namespace.Annotations[boundAnnotation] != "" && namespace.DeletionTimestamp == nil
 }
 
-// isDenied reports whether the host does not take something, whenever it is asked.
-func isDenied(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err)
-}
-
 // ensurePolicy makes or deletes the host's policy for one of a space. One that there cannot be on the host allows
 // nothing, and is an event in the space. If it is to wait, because of many bytes of policies, it is looked at when its turn comes.
 func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item, policy *networkingv1.NetworkPolicy) (waits bool, err error) {
@@ -81,7 +75,7 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 	if err != nil {
 		return false, err
 	}
-	if (there == nil || !isAsPut(there, wanted, slimPolicy)) && s.awaits(i, wanted, 0, 1) {
+	if (there == nil || !isAsPut(there, wanted, slimPolicy)) && s.postponeSmall(i, wanted, 0, 1) {
 		return true, nil
 	}
 	return false, s.putPolicy(ctx, there, wanted)

@@ -63,14 +63,14 @@ func (s *syncer) currentRanges() network.Ranges {
 // watchRanges has nodes tell of ranges, and returns when these are known.
 func (s *syncer) watchRanges(ctx context.Context) error {
 	_, err := s.hostNodes.AddEventHandler(handler{
-		changed: func(any) { s.rangesChanged() },
+		changed: func(any) { s.askRanges.Raise() },
 		updated: func(before, now any) {
 			a, b := before.(*corev1.Node), now.(*corev1.Node)
 			if !equality.Semantic.DeepEqual(a.Spec, b.Spec) || !equality.Semantic.DeepEqual(a.Status.Addresses, b.Status.Addresses) {
-				s.rangesChanged()
+				s.askRanges.Raise()
 			}
 		},
-		gone: func(any, bool) { s.rangesChanged() },
+		gone: func(any, bool) { s.askRanges.Raise() },
 	})
 	if err != nil {
 		return fmt.Errorf("watching the host's nodes: %w", err)
@@ -93,19 +93,11 @@ func (s *syncer) watchRanges(ctx context.Context) error {
 			}
 			if err := s.findRanges(ctx); err != nil && ctx.Err() == nil {
 				klog.FromContext(ctx).Error(err, "Looking for the ranges of addresses of the host cluster; those that were known stay")
-				time.AfterFunc(retryTest, s.rangesChanged)
+				time.AfterFunc(retryTest, s.askRanges.Raise)
 			}
 		}
 	}()
 	return nil
-}
-
-// rangesChanged has the host asked for its ranges.
-func (s *syncer) rangesChanged() {
-	select {
-	case s.askRanges <- struct{}{}:
-	default: // it will be already
-	}
 }
 
 // addressesOf returns the addresses of a pod on the host.
@@ -127,7 +119,7 @@ func (s *syncer) seeAddresses(host *corev1.Pod) {
 	s.rangesMu.RLock()
 	defer s.rangesMu.RUnlock()
 	if len(outside(s.ranges, host)) > 0 && len(s.seenNetworks) < maxSeenNetworks {
-		s.rangesChanged()
+		s.askRanges.Raise()
 	}
 }
 

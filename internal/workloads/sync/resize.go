@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
-	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 const (
@@ -47,7 +46,7 @@ func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 		return nil
 	}
 	i := itemOf(podItem, pod)
-	if s.isBackedOff(pod, writeResources, what) || s.awaitsResize(i, writesOfResize*s.storedSize(pod, wanted)) {
+	if s.postponeRetry(pod, writeResources, what) || s.postponeResize(i, writesOfResize*s.storedSize(pod, wanted)) {
 		return nil
 	}
 	if has != "" {
@@ -58,8 +57,7 @@ func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 	}
 	err := s.patchHost(ctx, host, wanted, map[string]any{"spec": patchOfResources(&wanted.Spec)}, "resize")
 	if isRefused(err) {
-		of, _, _ := sourceOf(host)
-		return s.finishWrite(ctx, pod, writeResources, what, map[string]string{ofResources: "the host cluster does not take it: " + translate.Text(err.Error(), pod, of)})
+		return s.finishWrite(ctx, pod, writeResources, what, map[string]string{ofResources: podNotTaken(err, pod, host)})
 	}
 	if err != nil {
 		return fmt.Errorf("resizing the host's pod: %w", err)

@@ -70,11 +70,15 @@ func (s *syncer) placeService(ctx context.Context, i item, service *corev1.Servi
 	if errs := rules.CheckService(service); len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
 	}
-	if _, err := s.ensureNamespace(ctx, home, t); err != nil {
+	_, err = s.ensureNamespace(ctx, home, t)
+	if errors.As(err, new(errNamespace)) {
+		return errors.Join(s.tellRefused(ctx, service, err.Error()), err) // tried again, because no event of this Service says that one has gone, or come
+	}
+	if err != nil {
 		return err
 	}
 	wanted := rules.Service(service, home)
-	if s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) {
+	if s.postponeSmall(i, wanted, len(wanted.Spec.Ports), writesOfService) {
 		return nil
 	}
 	client := s.host.CoreV1().Services(wanted.Namespace)
@@ -87,7 +91,7 @@ func (s *syncer) placeService(ctx context.Context, i item, service *corev1.Servi
 		}
 		return err
 	case isRefused(err):
-		return errors.Join(s.refuseService(ctx, service, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), home.Host(), home.Name)), err)
+		return errors.Join(s.refuseService(ctx, service, notTaken(err, home)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's Service: %w", err)
 	}
@@ -119,7 +123,7 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 			return nil
 		}
 	}
-	if !forgets && s.awaits(i, wanted, len(wanted.Spec.Ports), writesOfService) { // others wait for the address
+	if !forgets && s.postponeSmall(i, wanted, len(wanted.Spec.Ports), writesOfService) { // others wait for the address
 		return nil
 	}
 	s.making.forget(string(host.UID))
@@ -140,8 +144,8 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 	return s.updateService(ctx, service, wanted, of)
 }
 
-// forgetsBalancer reports whether a host's Service is to lose what is left on it of a load balancer that it had, and whether that ends
-// with it: components that have read the Service before write it after that, too.
+// forgetsBalancer reports whether leftovers of a former load balancer are to be removed from a host's Service, and whether for the last
+// time: components that have read it earlier may write them again.
 func (s *syncer) forgetsBalancer(i item, host *corev1.Service) (forgets, ends bool) {
 	key := string(host.UID) + ofBalancer
 	lost, marked := translate.LostBalancer(host)
@@ -161,7 +165,7 @@ func (s *syncer) updateService(ctx context.Context, service, wanted *corev1.Serv
 	_, err := s.host.CoreV1().Services(wanted.Namespace).Update(ctx, wanted, metav1.UpdateOptions{FieldManager: fieldManager})
 	switch {
 	case isRefused(err):
-		return errors.Join(s.refuseService(ctx, service, "the host cluster does not take it: "+strings.ReplaceAll(err.Error(), of.Host(), of.Name)), err)
+		return errors.Join(s.refuseService(ctx, service, notTaken(err, of)), err)
 	case err != nil:
 		return fmt.Errorf("changing the host's Service: %w", err)
 	}
@@ -189,7 +193,21 @@ func (s *syncer) removeService(ctx context.Context, i item, host *corev1.Service
 
 // isRefused reports whether the host does not take an object, and will not when it is asked again.
 func isRefused(err error) bool {
-	return errors.As(err, new(errTooLarge)) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	return errors.As(err, new(errTooLarge)) || apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||
+		apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+const refusedByHost = "the host cluster does not take it: "
+
+// notTaken says why the host does not take an object, with the names of the space.
+func notTaken(err error, of names.Namespace) string {
+	return refusedByHost + strings.ReplaceAll(err.Error(), of.Host(), of.Name)
+}
+
+// podNotTaken says why the host does not take its pod for one of a space, or a change of it, with the names of the space.
+func podNotTaken(err error, pod, host *corev1.Pod) string {
+	of, _, _ := sourceOf(host)
+	return refusedByHost + translate.Text(err.Error(), pod, of)
 }
 
 // detailsOf returns what an API server says of its error beside the text, which is nothing of other errors.

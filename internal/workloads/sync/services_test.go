@@ -64,6 +64,10 @@ func TestServices(t *testing.T) {
 			objects: []runtime.Object{spaceService(nil)},
 			onHost:  []string{"create namespaces", "create rolebindings", "create rolebindings", "patch namespaces", "create networkpolicies", "create networkpolicies", "create networkpolicies", "create services"},
 		},
+		"one for which its tenant has too many namespaces": {
+			objects: []runtime.Object{spaceService(nil)}, before: func(w *world) { w.maxNamespaces = 0 },
+			inSpace: []string{"create events"}, fail: "may not have more",
+		},
 		"one that a host must not get": {
 			objects: []runtime.Object{hostSpace(), spaceService(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"8.8.8.8"} })},
 			inSpace: []string{"patch services/status"},

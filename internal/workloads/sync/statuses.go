@@ -1,12 +1,13 @@
 package sync
 
 import (
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 )
 
 const (
@@ -23,46 +24,31 @@ const (
 // write into a space costs the server of all tenants some milliseconds. It knows pods that are on the host.
 type statuses struct {
 	clock clock.PassiveClock
+	each  ratelimit.Limits[item]
 	more  *writeBudget
-
-	mu sync.Mutex
-	of map[item]*rate.Limiter
 }
 
 func newStatuses(c clock.PassiveClock) *statuses {
-	return &statuses{clock: c, more: newWriteBudget(c, moreStatuses, moreAtOnce), of: map[item]*rate.Limiter{}}
+	return &statuses{clock: c, each: ratelimit.Limits[item]{PerSecond: rate.Every(statusInterval), AtOnce: statusesAtOnce}, more: newWriteBudget(c, moreStatuses, moreAtOnce)}
 }
 
 // wait returns for how long the status of a pod is to wait. How far it has come does not.
 func (s *statuses) wait(i item, pod, host *corev1.Pod) time.Duration {
-	if s.allow(i) || pod.Status.Phase != host.Status.Phase {
+	if s.each.Take(s.clock.Now(), i, 1) == 0 || pod.Status.Phase != host.Status.Phase {
 		s.more.drop(i)
 		return 0
 	}
 	return s.more.wait(itemWrite{i, writeStatus}, 1)
 }
 
-func (s *statuses) allow(i item) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of := s.of[i]
-	if of == nil {
-		of = rate.NewLimiter(rate.Every(statusInterval), statusesAtOnce)
-		s.of[i] = of
-	}
-	return of.AllowN(s.clock.Now(), 1)
-}
-
 // forget forgets a pod that is gone.
 func (s *statuses) forget(i item) {
 	s.more.drop(i)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.of, i)
+	s.each.Forget(i)
 }
 
-// awaitTurn reports whether the status of a pod is to wait. If so, the pod is looked at when its turn comes.
-func (s *syncer) awaitTurn(pod, host *corev1.Pod) bool {
+// postponeStatus reports whether the status of a pod is to wait. If so, the pod is looked at when its turn comes.
+func (s *syncer) postponeStatus(pod, host *corev1.Pod) bool {
 	i := itemOf(podItem, pod)
 	return s.queue.after(i, s.statuses.wait(i, pod, host))
 }

@@ -30,6 +30,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/process/probes"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -42,18 +43,9 @@ const requestTimeout = 10 * time.Second
 
 // syncer is what runs while the leases are held.
 type syncer struct {
-	installation string
-	owner        names.Owner
-	subjects     []rbacv1.Subject
-	// connects is whether the syncer's ServiceAccount connects to pods as well.
-	connects bool
-	options  translate.Options
-	clock    clock.Clock
-
-	// spaces writes by flattened names.
-	spaces       kubernetes.Interface
-	host         kubernetes.Interface
-	hostMetadata metadata.Interface
+	clock clock.Clock
+	clients
+	settings
 
 	caches
 	tenants    cache.SharedIndexInformer
@@ -64,10 +56,35 @@ type syncer struct {
 	pacing
 	notes
 	guards
-	events *hostEvents
 
 	// leads is whether this is the one that works.
 	leads atomic.Bool
+	// askRanges has the host asked for its ranges once more.
+	askRanges signal.Flag
+	rangesMu  sync.RWMutex
+	ranges    network.Ranges
+	// reported are the ranges without seenNetworks, which are inside because pods of spaces have addresses there: at most
+	// maxSeenNetworks.
+	reported     network.Ranges
+	seenNetworks []netip.Prefix
+}
+
+// clients are those of both sides, and what these say of the syncer.
+type clients struct {
+	// spaces writes by flattened names.
+	spaces       kubernetes.Interface
+	host         kubernetes.Interface
+	hostMetadata metadata.Interface
+	installation string
+	owner        names.Owner
+	subjects     []rbacv1.Subject
+}
+
+// settings are what somebody has chosen.
+type settings struct {
+	options translate.Options
+	// connects is whether the syncer's ServiceAccount connects to pods as well.
+	connects bool
 	// isolated is nil if nobody asks whether the host enforces policies.
 	isolated   *isolation
 	testPeriod time.Duration
@@ -79,14 +96,6 @@ type syncer struct {
 	reachable network.Reachable
 	// clusterRanges are those that somebody says are the host's.
 	clusterRanges []netip.Prefix
-	// askRanges has the host asked for its ranges once more.
-	askRanges chan struct{}
-	rangesMu  sync.RWMutex
-	ranges    network.Ranges
-	// reported are the ranges without seenNetworks, which are inside because pods of spaces have addresses there: at most
-	// maxSeenNetworks.
-	reported     network.Ranges
-	seenNetworks []netip.Prefix
 }
 
 // caches are those of all spaces.
@@ -131,7 +140,7 @@ type pacing struct {
 	room       *room
 	scheduling *scheduling
 	// updates is that of changed pods, creating that of pods that are made, copying that of copies, small that of what is small,
-	// resizes that of resizes, and routing that of Ingresses.
+	// resizes that of resizes, and routing that of Ingresses, their certificates and load balancers.
 	updates, creating, copying, small, resizes, routing *writeBudget
 	statuses                                            *statuses
 }
@@ -156,11 +165,12 @@ type notes struct {
 	governed   *governed
 	checked    *checked
 	told       *told
+	events     *hostEvents
 }
 
 func newNotes(c clock.Clock) notes {
 	return notes{
-		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), checked: newChecked(), told: newTold(c),
+		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), checked: newChecked(), told: newTold(c), events: newHostEvents(),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking),
 	}
 }
@@ -221,78 +231,85 @@ func asSyncer(config *rest.Config) *rest.Config {
 }
 
 func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFactory) (*syncer, error) {
+	c, err := connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
 	now := clock.RealClock{}
-	s := &syncer{
-		clock: now, pacing: newPacing(now, cmp.Or(o.Workers, DefaultWorkers)), notes: newNotes(now),
-		connects: o.Connects, maxNamespaces: o.MaxNamespaces, askRanges: make(chan struct{}, 1),
-	}
-	s.events = newHostEvents(now, s.eventSeen)
-	var err error
-	if s.caches, err = newCaches(views); err != nil {
+	chosen, err := newSettings(o, c.owner, now)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.connect(ctx, o); err != nil {
+	all, err := newCaches(views)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.setNetwork(o); err != nil {
+	tenants, err := newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope()))
+	if err != nil {
 		return nil, err
 	}
-	s.guards = newGuards(now, o.OrphanLimit, s.wayOut("if it is right nevertheless, restart with a larger --orphan-limit"))
-	if s.tenants, err = newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope())); err != nil {
+	onHost, err := newHostCaches(c.host, c.installation, c.owner)
+	if err != nil {
 		return nil, err
 	}
-	s.hostNodes, s.dns = newHostNodes(s.host), newDNSService(s.host, o.DNSService)
-	s.hostCaches, err = newHostCaches(s.host, s.installation, s.owner)
-	return s, err
+	return &syncer{
+		clock: now, clients: c, settings: chosen, caches: all, tenants: tenants, hostCaches: onHost,
+		hostNodes: newHostNodes(c.host), dns: newDNSService(c.host, o.DNSService),
+		pacing: newPacing(now, cmp.Or(o.Workers, DefaultWorkers)), notes: newNotes(now),
+		guards:    newGuards(now, o.OrphanLimit, wayOut(c.owner, "if it is right nevertheless, restart with a larger --orphan-limit")),
+		askRanges: signal.NewFlag(),
+	}, nil
 }
 
-// setNetwork takes over what pods reach, and how tenants are kept apart.
-func (s *syncer) setNetwork(o Options) error {
+// newSettings reads what pods reach, and how tenants are kept apart.
+func newSettings(o Options, owner names.Owner, c clock.Clock) (settings, error) {
 	api, err := translate.ParseAPI(o.APIAddress)
 	if err != nil {
-		return err
+		return settings{}, err
 	}
 	allowed, err := network.Parse(o.AllowCIDRs)
 	if err != nil {
-		return err
+		return settings{}, err
 	}
-	if s.clusterRanges, err = network.Parse(o.ClusterCIDRs); err != nil {
-		return err
+	ranges, err := network.Parse(o.ClusterCIDRs)
+	if err != nil {
+		return settings{}, err
 	}
-	s.options = translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}
-	s.reachable = network.Reachable{Namespace: names.Platform, Addresses: allowed, API: api, Owner: s.owner}
+	s := settings{
+		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, connects: o.Connects, maxNamespaces: o.MaxNamespaces,
+		image: o.Image, testPeriod: cmp.Or(o.TestPeriod, DefaultTestPeriod), clusterRanges: ranges,
+		reachable: network.Reachable{Namespace: names.Platform, Addresses: allowed, API: api, Owner: owner},
+	}
 	if o.isolation() == Enforced {
-		s.isolated = &isolation{clock: s.clock, why: beingTested}
+		s.isolated = &isolation{clock: c, why: beingTested}
 	}
-	s.image, s.testPeriod = o.Image, cmp.Or(o.TestPeriod, DefaultTestPeriod)
-	return nil
+	return s, nil
 }
 
 // connect makes the clients of both sides, and looks whether the host keeps its own within bounds.
-func (s *syncer) connect(ctx context.Context, o Options) error {
+func connect(ctx context.Context, o Options) (c clients, err error) {
 	writing := spaces.NewClientConfig(asSyncer(o.Spaces), spaces.WithTimeout(requestTimeout))
-	var err error
-	if s.spaces, err = kubernetes.NewForConfig(writing); err != nil {
-		return fmt.Errorf("creating the client of all spaces: %w", err)
+	if c.spaces, err = kubernetes.NewForConfig(writing); err != nil {
+		return c, fmt.Errorf("creating the client of all spaces: %w", err)
 	}
 	host := rest.CopyConfig(o.Host)
 	host.QPS, host.UserAgent = -1, fieldManager
-	if s.host, err = kubernetes.NewForConfig(host); err != nil {
-		return fmt.Errorf("creating the client of the host cluster: %w", err)
+	if c.host, err = kubernetes.NewForConfig(host); err != nil {
+		return c, fmt.Errorf("creating the client of the host cluster: %w", err)
 	}
-	if s.hostMetadata, err = metadata.NewForConfig(host); err != nil {
-		return fmt.Errorf("creating the metadata client of the host cluster: %w", err)
+	if c.hostMetadata, err = metadata.NewForConfig(host); err != nil {
+		return c, fmt.Errorf("creating the metadata client of the host cluster: %w", err)
 	}
-	if s.installation, err = Installation(ctx, s.spaces); err != nil {
-		return err
+	if c.installation, err = Installation(ctx, c.spaces); err != nil {
+		return c, err
 	}
-	if s.owner, s.subjects, err = accountOf(ctx, s.host); err != nil {
-		return err
+	if c.owner, c.subjects, err = accountOf(ctx, c.host); err != nil {
+		return c, err
 	}
-	if err := allowed(ctx, s.host, s.owner, s.installation); err != nil {
-		return err
+	if err := allowed(ctx, c.host, c.owner, c.installation); err != nil {
+		return c, err
 	}
-	return confined(ctx, s.host)
+	return c, confined(ctx, c.host)
 }
 
 // Installation returns what marks the objects of an installation on hosts: the UID of the namespace kube-system

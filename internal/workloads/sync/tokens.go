@@ -122,11 +122,8 @@ func (s *syncer) putTokens(ctx context.Context, home names.Namespace, pod *corev
 	if err != nil {
 		return err
 	}
-	meta := metav1.ObjectMeta{
-		Name: names.Tokens(pod.UID), Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
-		Annotations:     home.MarksOf(pod.Name, pod.UID),
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: host}},
-	}
+	meta := home.Meta(names.Tokens(pod.UID), pod)
+	meta.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: host}}
 	meta.Annotations[renewAnnotation] = made.renew.UTC().Format(time.RFC3339)
 	in := s.copiesOf(home)
 	written, err := s.putCopy(ctx, secretItem, meta, content{binary: made.data, secretType: corev1.SecretTypeOpaque}, copied{uid: has.uid})

@@ -70,7 +70,7 @@ func (s *syncer) update(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 		return nil
 	}
 	what := string(host.UID) + wanted.Annotations[hashAnnotation]
-	if s.isBackedOff(pod, writeUpdate, what) || s.waits(pod, writeUpdate, wanted, 1) {
+	if s.postponeRetry(pod, writeUpdate, what) || s.postponePod(pod, writeUpdate, wanted, 1) {
 		return nil
 	}
 	if errs := translate.CheckLabels(&pod.ObjectMeta); len(errs) > 0 {
@@ -78,8 +78,7 @@ func (s *syncer) update(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 	}
 	err := s.patchHost(ctx, host, wanted, patchOf(wanted, host))
 	if isRefused(err) {
-		of, _, _ := sourceOf(host)
-		return s.finishWrite(ctx, pod, writeUpdate, what, map[string]string{ofChange: "the host cluster does not take it: " + translate.Text(err.Error(), pod, of)})
+		return s.finishWrite(ctx, pod, writeUpdate, what, map[string]string{ofChange: podNotTaken(err, pod, host)})
 	}
 	if err != nil {
 		return fmt.Errorf("changing the host's pod: %w", err)

@@ -249,7 +249,7 @@ func (s *syncer) namespaceGone(obj any, seen bool) {
 	s.enqueueNamespaces(all)
 }
 
-// tenantUpdated has what there is of a tenant looked at, if it may something else now.
+// tenantUpdated queues all objects of a tenant whose rules have changed.
 func (s *syncer) tenantUpdated(before, obj any) {
 	t := obj.(*v1alpha1.Tenant)
 	if was := before.(*v1alpha1.Tenant); equality.Semantic.DeepEqual(rulesOf(was), rulesOf(t)) {

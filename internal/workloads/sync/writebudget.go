@@ -145,9 +145,9 @@ func newWriteBudget(c clock.PassiveClock, perSecond, atOnce int) *writeBudget {
 	return &writeBudget{clock: c, perSecond: perSecond, atOnce: atOnce, of: map[tenant.Name]*spent{}}
 }
 
-// waits reports whether a write about a pod of the host, which is to be as wanted and is stored so many times for it, is to wait. If
+// postponePod reports whether a write about a pod of the host, which is to be as wanted and is stored so many times for it, is to wait. If
 // so, the pod is looked at when its turn comes.
-func (s *syncer) waits(pod *corev1.Pod, w write, wanted *corev1.Pod, times int) bool {
+func (s *syncer) postponePod(pod *corev1.Pod, w write, wanted *corev1.Pod, times int) bool {
 	i := itemOf(podItem, pod)
 	return s.queue.after(i, s.updates.wait(itemWrite{i, w}, times*s.storedSize(pod, wanted)))
 }
@@ -158,15 +158,15 @@ type storable interface {
 	Size() int
 }
 
-// awaits reports whether a small object of the host, which is to be as wanted and is stored so many times for it, is to wait. If so, the
+// postponeSmall reports whether a small object of the host, which is to be as wanted and is stored so many times for it, is to wait. If so, the
 // item is looked at when its turn comes. entries is how many there are in its lists and maps beside its metadata.
-func (s *syncer) awaits(i item, wanted storable, entries, times int) bool {
+func (s *syncer) postponeSmall(i item, wanted storable, entries, times int) bool {
 	bytes := wanted.Size() + entryBytes*(entries+len(wanted.GetLabels())+len(wanted.GetAnnotations()))
 	return s.queue.after(i, s.small.wait(itemWrite{i, writeUpdate}, max(times*bytes, leastCopy)))
 }
 
-// awaitsResize reports whether a resize for which so many bytes are written is to wait. If so, the item is looked at when its turn comes.
-func (s *syncer) awaitsResize(i item, bytes int) bool {
+// postponeResize reports whether a resize for which so many bytes are written is to wait. If so, the item is looked at when its turn comes.
+func (s *syncer) postponeResize(i item, bytes int) bool {
 	return s.queue.after(i, s.resizes.wait(itemWrite{i, writeResources}, 1+bytes/resizeBytes))
 }
 

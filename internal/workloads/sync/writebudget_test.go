@@ -305,7 +305,7 @@ func TestPacedSmall(t *testing.T) {
 			w.see(labelled)
 			return w.syncHostNamespace(w.t.Context(), item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()})
 		}},
-		"a namespace": {objects: []runtime.Object{spacePod(nil)}, look: (*world).look, onHost: "create namespaces", waits: "its namespace there waits"},
+		"a namespace": {objects: []runtime.Object{spacePod(nil)}, look: (*world).look, onHost: "create namespaces", waits: "its namespace is made when its turn comes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tc.objects...)

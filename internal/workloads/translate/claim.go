@@ -93,11 +93,7 @@ func nameClaims(pod *corev1.Pod, spec *corev1.PodSpec) {
 func Claim(claim *corev1.PersistentVolumeClaim, home names.Namespace) *corev1.PersistentVolumeClaim {
 	spec := claim.Spec.DeepCopy()
 	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{
-			// Labels and annotations of a space tell nothing to the host's provisioners.
-			Name: claim.Name, Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
-			Annotations: home.MarksOf(claim.Name, claim.UID),
-		},
+		ObjectMeta: home.Meta(claim.Name, claim),
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: spec.AccessModes, Resources: spec.Resources, VolumeMode: spec.VolumeMode, DataSource: spec.DataSource,
 			StorageClassName: new(storagehelpers.GetPersistentVolumeClaimClass(claim)),

@@ -160,11 +160,8 @@ func (r Rules) classOf(spec *networkingv1.IngressSpec) string {
 // nothing with its input.
 func (r Rules) Ingress(ingress *networkingv1.Ingress, home names.Namespace) *networkingv1.Ingress {
 	host := &networkingv1.Ingress{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: ingress.Name, Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
-			Annotations: home.MarksOf(ingress.Name, ingress.UID),
-		},
-		Spec: *ingress.Spec.DeepCopy(),
+		ObjectMeta: home.Meta(ingress.Name, ingress),
+		Spec:       *ingress.Spec.DeepCopy(),
 	}
 	host.Spec.IngressClassName = new(r.classOf(&ingress.Spec))
 	for i := range host.Spec.TLS {

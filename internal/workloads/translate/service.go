@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -123,11 +122,8 @@ func checkMoreNodePorts(spec, before *corev1.ServiceSpec) (errs field.ErrorList)
 // nothing with its input.
 func (r Rules) Service(service *corev1.Service, home names.Namespace) *corev1.Service {
 	host := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: service.Name, Namespace: home.Host(), Labels: map[string]string{names.InstallationLabel: home.Installation},
-			Annotations: home.MarksOf(service.Name, service.UID),
-		},
-		Spec: *service.Spec.DeepCopy(),
+		ObjectMeta: home.Meta(service.Name, service),
+		Spec:       *service.Spec.DeepCopy(),
 	}
 	for _, key := range serviceLabels {
 		if value, ok := service.Labels[key]; ok {

@@ -60,7 +60,7 @@ func newIncoming(w http.ResponseWriter, req *http.Request, timeout time.Duration
 	return b
 }
 
-// due returns when the client is late. Until somebody reads, the server keeps it waiting.
+// due returns when the client counts as late. While nobody reads, the server is the slow one.
 func (b *incoming) due() time.Time {
 	if b.since.IsZero() {
 		return b.most
@@ -113,8 +113,8 @@ func (b *incoming) lasts() {
 	b.settle()
 }
 
-// forsake is called when the request was answered. For the next one by its connection, the server reads the rest of a body
-// that nobody has read.
+// forsake is called when the request was answered. net/http reads the rest of an unread body before it takes the connection's next
+// request: forsake bounds that.
 func (b *incoming) forsake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,10 +126,10 @@ func (b *incoming) forsake() {
 	}
 }
 
-// isSmall reports whether there is a body of which all may be in memory before the request has seats.
+// isSmall reports whether there is a body of which all may be in memory before the request takes a seat.
 func (b *incoming) isSmall() bool { return b != nil && 0 <= b.size && b.size < largeBody }
 
-// arrive waits for a small body, so that nobody's seats do, and reports whether that took long.
+// arrive reads a small body before the request takes a seat, and reports whether that took long.
 func (b *incoming) arrive() (long bool) {
 	began := time.Now()
 	b.kept.Grow(int(min(b.size, usualBody)) + bytes.MinRead)
@@ -230,19 +230,19 @@ func (b *incoming) isLate() bool {
 	}
 }
 
-// timely is the answer to a request with a body. If that is late, the answer says so, also if who waits for seats
-// with it is refused.
-type timely struct {
+// lateBodyWriter writes the answer to a request with a body. If that was late, the response is 408, whatever the handler answers, such as
+// 429 for want of a seat.
+type lateBodyWriter struct {
 	http.ResponseWriter
 	body        *incoming
 	begun, late bool
 }
 
 // Unwrap implements responsewriter.UserProvidedDecorator.
-func (a *timely) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *lateBodyWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *timely) WriteHeader(status int) {
+func (a *lateBodyWriter) WriteHeader(status int) {
 	if a.begun || !a.body.isLate() {
 		a.begun = true
 		a.ResponseWriter.WriteHeader(status)
@@ -260,7 +260,7 @@ func (a *timely) WriteHeader(status int) {
 }
 
 // Write implements http.ResponseWriter.
-func (a *timely) Write(p []byte) (int, error) {
+func (a *lateBodyWriter) Write(p []byte) (int, error) {
 	if !a.begun {
 		a.WriteHeader(http.StatusOK)
 	}
