@@ -63,6 +63,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.services = &services{
+		limits: newLimits(),
 		config: Config{
 			HomeOf: func(context.Context, tenant.Name, string) (names.Namespace, error) { return home, nil },
 			Rules:  func(tenant.Name) translate.Rules { return w.rules },

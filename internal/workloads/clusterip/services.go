@@ -52,7 +52,7 @@ type services struct {
 	host   coreclient.ServicesGetter
 	// patience is how long a creation waits for what is to come, or to go, on the host.
 	patience time.Duration
-	limits   limits
+	limits   *limits
 	// granting has the hooks that take what the host has chosen.
 	granting *registry.Store
 	// get reads a Service of the request's space.

@@ -51,7 +51,7 @@ func Wrap(storages map[string]rest.Storage, config Config) error {
 	if err != nil {
 		return err
 	}
-	s := &services{config: config, host: client.CoreV1(), patience: defaultPatience, granting: granting, get: upstream.Store.Get}
+	s := &services{config: config, host: client.CoreV1(), patience: defaultPatience, limits: newLimits(), granting: granting, get: upstream.Store.Get}
 	s.hook(upstream.Store)
 	storages["services"], storages["services/status"] = &serviceREST{upstream, s}, &statusREST{ofStatus}
 	return nil
