@@ -131,7 +131,7 @@ type selection struct {
 	tx *sql.Tx
 	s  Selection
 	// found is the filter by which objects in ranges are found, nil if all are looked at, and finds how many it finds, -1 if
-	// that is not known.
+	// nobody has asked.
 	found *query.Filter
 	finds int64
 	// ways are how what is visible is looked at.
@@ -177,33 +177,48 @@ func (b *budget) take(bytes int) error {
 const (
 	// small is how many objects are looked at without asking for a shorter way.
 	small = 2000
-	// enough is how many a filter may find for it to be the shortest way.
-	enough = 500
+	// enough is how many a filter may find for it to be the shortest way, and more by how many times more is tried if all find more.
+	enough, more = 500, 8
 )
 
 // choose chooses how objects are found: by the filter that finds the fewest of what is visible, if there is one.
 func (q *selection) choose(ctx context.Context, v *visible) error {
 	q.finds = -1
-	if v.count() > small {
-		limit := v.count() + 1
-		for i := range q.s.Query.Filters {
-			f := &q.s.Query.Filters[i]
-			if !isFinding(f) {
-				continue
-			}
-			count, err := q.countBy(ctx, v, f, limit)
-			if err != nil {
-				return err
-			}
-			if q.found == nil || count < q.finds {
-				q.found, q.finds, limit = f, count, count // no other one needs to find more
-			}
-			if count <= enough {
-				break
-			}
+	var finding []*query.Filter
+	for i := range q.s.Query.Filters {
+		if f := &q.s.Query.Filters[i]; isFinding(f) {
+			finding = append(finding, f)
+		}
+	}
+	all := v.count() + 1
+	if all > small+1 && len(finding) > 0 {
+		if err := q.fewest(ctx, v, finding, all); err != nil {
+			return err
 		}
 	}
 	q.ways = q.waysOf(q.s.scopes())
+	return nil
+}
+
+// fewest takes the filter that finds the fewest. They are counted by turns and ever further, so that none is counted much further than the one that
+// is taken finds.
+func (q *selection) fewest(ctx context.Context, v *visible, filters []*query.Filter, all int64) error {
+	if len(filters) == 1 { // however many it finds
+		q.found = filters[0]
+		return nil
+	}
+	for limit := int64(enough); q.found == nil && limit < all*more; limit *= more {
+		least := min(limit, all)
+		for _, f := range filters {
+			count, err := q.countBy(ctx, v, f, least)
+			if err != nil {
+				return err
+			}
+			if count < least {
+				q.found, q.finds, least = f, count, count // no other one needs to find more
+			}
+		}
+	}
 	return nil
 }
 
@@ -218,7 +233,14 @@ func (q *selection) waysOf(scopes []Scope) []way {
 		if _, known := at[key]; !known {
 			at[key] = len(ways)
 			demanded := query.Query{Filters: q.s.Query.Filters, Keywords: keywords}
-			ways = append(ways, way{spaces: sets.New[tenant.Name](), in: q.conditions(demanded, q.found), of: q.conditions(demanded, nil)})
+			table := inObjects
+			switch {
+			case q.found != nil:
+				table = inProperties
+			case len(keywords) > 0:
+				table = inTexts
+			}
+			ways = append(ways, way{spaces: sets.New[tenant.Name](), in: q.conditions(demanded, table, q.found), of: q.conditions(demanded, inObjects, nil)})
 		}
 		ways[at[key]].spaces.Insert(space)
 	}
@@ -252,15 +274,23 @@ func ordered(ids, positions []int64, order bool) []column {
 	return []column{{`id`, ids}, {`pos`, positions}}
 }
 
-// inRanges returns the part of a statement behind columns that finds objects o in ranges r.
-func (q *selection) inRanges(v *visible, in *condition, order bool) (string, []any) {
+// inRanges returns the part of a statement behind columns that finds objects o in ranges r. There may be no o if they are only counted.
+func (q *selection) inRanges(v *visible, in *condition, order, counted bool) (string, []any) {
 	list, args := q.list(`r`, ordered(v.ranges, v.rangeAt, order)...)
-	if q.found == nil {
-		return ` FROM ` + list + q.join() + `objects o` + q.by(`objects_scan`) + ` ON o.home = r.id WHERE true` + in.text.String(), append(args, in.args...)
+	from, objects := ` FROM `+list+q.join(), ``
+	if in.at != inObjects && (!counted || in.names) {
+		objects = q.join() + `objects o ON o.id = ` + in.at.id()
 	}
-	args = append(args, q.found.Property, short(q.found.Any[0].Text))
-	return ` FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) + ` ON d.home = r.id AND d.name = ? AND d.value = ?` +
-		q.join() + `objects o ON o.id = d.object WHERE true` + in.text.String(), append(args, in.args...)
+	switch in.at {
+	case inProperties:
+		from += `properties d` + q.by(`properties_value`) + ` ON d.home = r.id AND d.name = ? AND d.value = ?`
+		args = append(args, q.found.Property, short(q.found.Any[0].Text))
+	case inTexts:
+		from += `texts t ON t.home = r.id`
+	default:
+		from += `objects o` + q.by(`objects_scan`) + ` ON o.home = r.id`
+	}
+	return from + objects + ` WHERE true` + in.text.String(), append(args, in.args...)
 }
 
 // single is inRanges for single objects.
@@ -272,14 +302,20 @@ func (q *selection) single(v *visible, of *condition, order bool) (string, []any
 // count returns how many objects match.
 func (q *selection) count(ctx context.Context, v *visible) (int64, error) {
 	total, parts := int64(0), []part(nil)
-	if q.found != nil && !slices.ContainsFunc(q.ways, func(w way) bool { return w.in.text.Len() > 0 }) { // it is known already
+	if q.found != nil && !q.demands() {
+		if q.finds < 0 {
+			var err error
+			if q.finds, err = q.countBy(ctx, v, q.found, v.count()); err != nil {
+				return 0, err
+			}
+		}
 		total, v = q.finds, &visible{places: v.places, objects: v.objects, objectAt: v.objectAt}
 	}
 	for i := range q.ways {
 		if q.ways[i].of.text.Len() == 0 {
 			total += q.lookedAt(v, i).count()
 		} else {
-			parts = append(parts, q.partsBy(v, i, false)...)
+			parts = append(parts, q.partsBy(v, i, false, true)...)
 		}
 	}
 	for _, part := range parts {
@@ -292,6 +328,11 @@ func (q *selection) count(ctx context.Context, v *visible) (int64, error) {
 	return total, nil
 }
 
+// demands reports whether more is demanded of objects in ranges than that they are found.
+func (q *selection) demands() bool {
+	return slices.ContainsFunc(q.ways, func(w way) bool { return w.in.text.Len() > 0 })
+}
+
 // part is a part of a statement with its parameters.
 type part struct {
 	text string
@@ -302,18 +343,18 @@ type part struct {
 func (q *selection) parts(v *visible, order bool) []part {
 	var parts []part
 	for i := range q.ways {
-		parts = append(parts, q.partsBy(v, i, order)...)
+		parts = append(parts, q.partsBy(v, i, order, false)...)
 	}
 	return parts
 }
 
 // partsBy returns those by one way.
-func (q *selection) partsBy(v *visible, i int, order bool) []part {
+func (q *selection) partsBy(v *visible, i int, order, counted bool) []part {
 	var parts []part
 	w := &q.ways[i]
 	v = q.lookedAt(v, i)
 	if len(v.ranges) > 0 {
-		text, args := q.inRanges(v, w.in, order)
+		text, args := q.inRanges(v, w.in, order, counted)
 		parts = append(parts, part{text, args})
 	}
 	if len(v.objects) > 0 {

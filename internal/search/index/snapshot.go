@@ -145,8 +145,9 @@ func (q *selection) placeValues(ctx context.Context, v *visible, value func(spac
 }
 
 func (q *selection) placeValuesIn(ctx context.Context, space tenant.Name, v *visible, value func(space tenant.Name, p place) string) ([]string, error) {
+	const columns = `SELECT DISTINCT g.resource, g.namespace, g.kind`
 	var values []string
-	err := q.each(ctx, q.parts(v, false), `SELECT DISTINCT g.resource, g.namespace, g.kind`, q.join()+`ranges g ON g.id = o.home`, nil, ``, nil, func(rows *sql.Rows) error {
+	read := func(rows *sql.Rows) error {
 		var p place
 		err := rows.Scan(&p.resource, &p.namespace, &p.kind)
 		if err != nil {
@@ -156,7 +157,15 @@ func (q *selection) placeValuesIn(ctx context.Context, space tenant.Name, v *vis
 			values = append(values, text)
 		}
 		return q.budget.take(len(p.resource) + len(p.namespace) + len(p.kind))
-	})
+	}
+	if q.found == nil && !q.demands() { // what ranges have has been counted, and is not looked at
+		list, args := q.list(`r`, column{`id`, v.ranges})
+		if err := queryEach(ctx, q.tx, q.bind(columns+` FROM `+list+q.join()+`ranges g ON g.id = r.id WHERE g.objects > 0`), args, read); err != nil {
+			return nil, err
+		}
+		v = &visible{places: v.places, objects: v.objects, objectAt: v.objectAt}
+	}
+	err := q.each(ctx, q.parts(v, false), columns, q.join()+`ranges g ON g.id = o.home`, nil, ``, nil, read)
 	return values, err
 }
 
