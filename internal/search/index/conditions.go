@@ -64,6 +64,8 @@ func (d dialect) conditions(q query.Query, at lookedAt, found *query.Filter) *co
 	for i := range q.Filters {
 		f := &q.Filters[i]
 		switch {
+		case f == found && isBeginning(&f.Any[0]): // what has several such values is found once, by the first one
+			c.add(` AND NOT `+c.exists(`properties p WHERE p.object = d.object AND p.name = ? AND p.value >= ? AND p.value < d.value`), f.Property, f.Any[0].Parts[0])
 		case placeValue[f.Property] != nil || f == found:
 		case f.Property == name:
 			c.names = true
@@ -74,13 +76,11 @@ func (d dialect) conditions(q query.Query, at lookedAt, found *query.Filter) *co
 		default:
 			c.filter(*f, func(v query.Value) { c.property(f.Property, v) })
 			if !slices.Contains(others, f.Property) { // what has nothing of it has not something else, either
-				c.add(` AND EXISTS (SELECT 1 FROM properties p WHERE p.object = `+c.at.id()+` AND p.name = ?)`, f.Property)
+				c.add(` AND `+c.exists(`properties p WHERE p.object = `+c.at.id()+` AND p.name = ?`), f.Property)
 			}
 		}
 	}
-	for _, keyword := range q.Keywords {
-		c.keyword(keyword)
-	}
+	c.keywords(q.Keywords)
 	return c
 }
 
@@ -121,10 +121,10 @@ func (c *condition) property(name string, v query.Value) {
 	case v.Ordered != "":
 		c.ordered(name, v.Is, v.Ordered)
 	case v.Parts != nil:
-		c.add(`EXISTS (SELECT 1 FROM properties p WHERE p.object = `+c.at.id()+` AND p.name = ? AND `+c.matches(wholeValue)+`)`, name, c.pattern(v.Parts))
+		c.add(c.exists(`properties p WHERE p.object = `+c.at.id()+` AND p.name = ? AND `+c.matches(wholeValue)), name, c.pattern(v.Parts))
 	default:
 		// What has a value in a range stands on fewer pages than all that objects have.
-		c.add(`EXISTS (SELECT 1 FROM properties p`+c.by(`properties_value`)+` WHERE p.home = `+string(c.at)+`.home AND p.name = ? AND p.value = ? AND p.object = `+c.at.id()+`)`, name, short(v.Text))
+		c.add(c.exists(`properties p`+c.by(`properties_value`)+` WHERE p.home = `+string(c.at)+`.home AND p.name = ? AND p.value = ? AND p.object = `+c.at.id()), name, short(v.Text))
 	}
 	if v.Since != "" {
 		c.add(` OR `)
@@ -138,27 +138,43 @@ const wholeValue = `CASE WHEN p.whole = '' THEN p.value ELSE p.whole END`
 // ordered compares the form in which numbers and times are ordered, with those of the same type.
 func (c *condition) ordered(name string, is query.Comparison, than string) {
 	first, last := query.Between(than)
-	c.add(`EXISTS (SELECT 1 FROM properties p WHERE p.object = `+c.at.id()+` AND p.name = ? AND p.value BETWEEN ? AND ? AND p.value`+orders[is]+`)`,
+	c.add(c.exists(`properties p WHERE p.object = `+c.at.id()+` AND p.name = ? AND p.value BETWEEN ? AND ? AND p.value`+orders[is]),
 		name+orderedSuffix, first, last, than)
 }
 
-// keyword looks at the texts of which the signature does not say that they have not got it.
-func (c *condition) keyword(keyword string) {
-	if c.at != inTexts {
-		c.add(` AND EXISTS (SELECT 1 FROM texts t WHERE t.home = ` + string(c.at) + `.home AND t.object = ` + c.at.id())
-		defer c.add(`)`)
-	}
-	s := newSignature(keyword)
-	for i, bits := range s {
-		if bits != 0 {
-			c.add(` AND t.g`+strconv.Itoa(i)+` & ? = ?`, bits, bits)
-		}
-	}
-	if c.postgres && c.at == inTexts && s != (signature{}) { // the index alone says what else is to be looked at
-		c.add(` AND EXISTS (SELECT 1 FROM texts b WHERE b.home = t.home AND b.object = t.object AND `+c.contains(`b.text`)+`)`, keyword)
+// keywords demands that a text has all of them. Only texts are searched of which the signature does not say that they have not.
+func (c *condition) keywords(all []string) {
+	if len(all) == 0 {
 		return
 	}
-	c.add(` AND `+c.contains(`t.text`), keyword)
+	var sum signature
+	for _, keyword := range all {
+		for i, bits := range newSignature(keyword) {
+			sum[i] |= bits
+		}
+	}
+	aside := c.postgres && c.at == inTexts && sum != (signature{}) // the index alone says of which texts more is looked at
+	text := `t.text`
+	if aside {
+		text = `b.text`
+	}
+	var signed, has condition
+	for i, bits := range sum {
+		if bits != 0 {
+			signed.add(` AND t.g`+strconv.Itoa(i)+` & ? = ?`, bits, bits)
+		}
+	}
+	for _, keyword := range all {
+		has.add(` AND `+c.contains(text), keyword)
+	}
+	switch {
+	case aside:
+		c.add(signed.text.String()+` AND `+c.exists(`texts b WHERE b.home = t.home AND b.object = t.object`+has.text.String()), slices.Concat(signed.args, has.args)...)
+	case c.at == inTexts:
+		c.add(signed.text.String()+has.text.String(), slices.Concat(signed.args, has.args)...)
+	default:
+		c.add(` AND `+c.exists(`texts t WHERE t.home = `+string(c.at)+`.home AND t.object = `+c.at.id()+signed.text.String()+has.text.String()), slices.Concat(signed.args, has.args)...)
+	}
 }
 
 // orders are the comparisons of numbers and times.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -248,21 +249,44 @@ func (q *selection) waysOf(scopes []Scope) []way {
 }
 
 // isFinding reports whether objects can be found by a filter: it has one value of a property that stands in the table of
-// properties.
+// properties, or what such a value begins with.
 func isFinding(f *query.Filter) bool {
 	if placeValue[f.Property] != nil || f.Property == name || f.Property == query.Created || len(f.Any) != 1 || len(f.None) > 0 {
 		return false
 	}
 	v := &f.Any[0]
-	return v.Parts == nil && v.Ordered == "" && v.Since == ""
+	return (v.Parts == nil || isBeginning(v)) && v.Ordered == "" && v.Since == ""
 }
 
-// countBy returns how many objects in ranges a filter by one value finds, limit if there are more.
+// isBeginning reports whether a value says what others begin with, and nothing else. Values that are too long for an index must have all of it there.
+func isBeginning(v *query.Value) bool {
+	return len(v.Parts) == 2 && v.Parts[0] != "" && v.Parts[1] == "" && len(v.Parts[0]) <= shortened && behind(v.Parts[0]) != ""
+}
+
+// behind returns the least text that is greater than all that begin with another one, empty if there is none.
+func behind(beginning string) string {
+	last, size := utf8.DecodeLastRuneInString(beginning)
+	if last++; utf8.RuneLen(last) < 0 {
+		return ""
+	}
+	return beginning[:len(beginning)-size] + string(last)
+}
+
+// finding returns the condition of properties d by which a filter finds objects.
+func finding(f *query.Filter) (string, []any) {
+	v := &f.Any[0]
+	if v.Parts == nil {
+		return ` AND d.name = ? AND d.value = ?`, []any{f.Property, short(v.Text)}
+	}
+	return ` AND d.name = ? AND d.value >= ? AND d.value < ?`, []any{f.Property, v.Parts[0], behind(v.Parts[0])}
+}
+
+// countBy returns how many objects in ranges a filter by one value finds, limit if there are more. By a beginning, some may count several times.
 func (q *selection) countBy(ctx context.Context, v *visible, f *query.Filter, limit int64) (count int64, err error) {
 	list, args := q.list(`r`, column{`id`, v.ranges})
-	text := `SELECT count(*) FROM (SELECT 1 FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) +
-		` ON d.home = r.id AND d.name = ? AND d.value = ? LIMIT ?) few`
-	err = q.tx.QueryRowContext(ctx, q.bind(text), append(args, f.Property, short(f.Any[0].Text), limit)...).Scan(&count)
+	on, found := finding(f)
+	text := `SELECT count(*) FROM (SELECT 1 FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) + ` ON d.home = r.id` + on + ` LIMIT ?) few`
+	err = q.tx.QueryRowContext(ctx, q.bind(text), append(append(args, found...), limit)...).Scan(&count)
 	return count, err
 }
 
@@ -274,17 +298,19 @@ func ordered(ids, positions []int64, order bool) []column {
 	return []column{{`id`, ids}, {`pos`, positions}}
 }
 
-// inRanges returns the part of a statement behind columns that finds objects o in ranges r. There may be no o if they are only counted.
-func (q *selection) inRanges(v *visible, in *condition, order, counted bool) (string, []any) {
+// inRanges returns the part of a statement behind columns that finds objects in ranges r. If it is bare, there is no more of them than where
+// they are looked at, and objects o otherwise.
+func (q *selection) inRanges(v *visible, in *condition, order, bare bool) (string, []any) {
 	list, args := q.list(`r`, ordered(v.ranges, v.rangeAt, order)...)
 	from, objects := ` FROM `+list+q.join(), ``
-	if in.at != inObjects && (!counted || in.names) {
+	if in.at != inObjects && (!bare || in.names) {
 		objects = q.join() + `objects o ON o.id = ` + in.at.id()
 	}
 	switch in.at {
 	case inProperties:
-		from += `properties d` + q.by(`properties_value`) + ` ON d.home = r.id AND d.name = ? AND d.value = ?`
-		args = append(args, q.found.Property, short(q.found.Any[0].Text))
+		on, found := finding(q.found)
+		from += `properties d` + q.by(`properties_value`) + ` ON d.home = r.id` + on
+		args = append(args, found...)
 	case inTexts:
 		from += `texts t ON t.home = r.id`
 	default:
@@ -309,7 +335,7 @@ func (q *selection) count(ctx context.Context, v *visible) (int64, error) {
 				return 0, err
 			}
 		}
-		total, v = q.finds, &visible{places: v.places, objects: v.objects, objectAt: v.objectAt}
+		total, v = q.finds, v.single()
 	}
 	for i := range q.ways {
 		if q.ways[i].of.text.Len() == 0 {
@@ -328,38 +354,42 @@ func (q *selection) count(ctx context.Context, v *visible) (int64, error) {
 	return total, nil
 }
 
+// isAll reports whether all objects in ranges match.
+func (q *selection) isAll() bool { return q.found == nil && !q.demands() }
+
 // demands reports whether more is demanded of objects in ranges than that they are found.
 func (q *selection) demands() bool {
 	return slices.ContainsFunc(q.ways, func(w way) bool { return w.in.text.Len() > 0 })
 }
 
-// part is a part of a statement with its parameters.
+// part is a part of a statement with its parameters. at is where its objects are looked at.
 type part struct {
 	text string
 	args []any
+	at   lookedAt
 }
 
-// parts returns the ways to what is visible, none if nothing is.
-func (q *selection) parts(v *visible, order bool) []part {
+// parts returns the ways to what is visible, none if nothing is. See inRanges for those that are bare.
+func (q *selection) parts(v *visible, order, bare bool) []part {
 	var parts []part
 	for i := range q.ways {
-		parts = append(parts, q.partsBy(v, i, order, false)...)
+		parts = append(parts, q.partsBy(v, i, order, bare)...)
 	}
 	return parts
 }
 
 // partsBy returns those by one way.
-func (q *selection) partsBy(v *visible, i int, order, counted bool) []part {
+func (q *selection) partsBy(v *visible, i int, order, bare bool) []part {
 	var parts []part
 	w := &q.ways[i]
 	v = q.lookedAt(v, i)
 	if len(v.ranges) > 0 {
-		text, args := q.inRanges(v, w.in, order, counted)
-		parts = append(parts, part{text, args})
+		text, args := q.inRanges(v, w.in, order, bare)
+		parts = append(parts, part{text, args, w.in.at})
 	}
 	if len(v.objects) > 0 {
 		text, args := q.single(v, w.of, order)
-		parts = append(parts, part{text, args})
+		parts = append(parts, part{text, args, inObjects})
 	}
 	return parts
 }
@@ -419,7 +449,7 @@ func (v *visible) until(from, budget int64) int64 {
 
 // rows returns the first rows of what is visible, at the position from behind a name.
 func (q *selection) rows(ctx context.Context, v *visible, from int64, name *string, limit int) ([]Row, error) {
-	parts := q.parts(v, true)
+	parts := q.parts(v, true, false)
 	if len(parts) == 0 {
 		return nil, nil
 	}
