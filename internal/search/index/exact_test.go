@@ -50,7 +50,8 @@ func testExact(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		for _, text := range []string{
 			"", "status:Running", "status:Failed", "label:app=app-3", "label:app=app-3 status:Running", "label:app=app-3 status:!Running", "label:app=*-3", "label:!tier=web",
 			"status:Running,Failed label:tier=web", "name:web-1*", "name:web-17", "kind:pod", "kind:!pod status:Running", "namespace:n1,n2 label:tier=web",
-			"app-3", "eb-17", "17", "web running", "created:>=2024-01-02 created:<2024-01-04", "zzz", "status:None", "n3 tier=web", "configmap",
+			"label:app*", "label:app=app-1* status:Running", "label:app* web-1", "label:app*,tier*", "image:a*", "image:*", "image:long-*", "image:" + long[:197] + "*", "image:" + long[:198] + "*", "image:" + long[:201] + "*", "image:" + long[:1000] + "3",
+			"app-3", "eb-17", "17", "web running", "eb-17 5", "7 5", "created:>=2024-01-02 created:<2024-01-04", "zzz", "status:None", "n3 tier=web", "configmap",
 		} {
 			wanted := expect(t, rows, visible, text)
 			var got []string
@@ -89,6 +90,15 @@ func manyRows(random *rand.Rand) []Row {
 		r.Labels = map[string]string{"app": fmt.Sprint("app-", random.IntN(40))}
 		if random.IntN(2) == 0 {
 			r.Labels["tier"] = "web"
+		}
+		if random.IntN(3) == 0 {
+			r.Labels["approved"] = fmt.Sprint(random.IntN(3))
+		}
+		if random.IntN(20) == 0 {
+			r.Properties = []query.Property{{Name: "image", Value: long[:1000] + fmt.Sprint(random.IntN(9))}, {Name: "image", Value: "a"}, {Name: "image", Value: "b"}}
+		}
+		if r.Space == "globex" {
+			r.Labels["of"], r.Properties = "globex", append(r.Properties, query.Property{Name: "secret", Value: "of globex"})
 		}
 		r.Status = []string{"Running", "Pending", ""}[random.IntN(3)]
 		rows = append(rows, r)
@@ -163,11 +173,13 @@ func rowMatches(r *Row, q query.Query) bool {
 	return true
 }
 
+// long is too long for an index.
+var long = strings.Repeat("long-", 1000)
+
 // TestOddText has names and values that are no text for databases, or too long for their indexes.
 func TestOddText(t *testing.T) { onEach(t, testOddText) }
 
 func testOddText(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
-	long := strings.Repeat("long-", 1000)
 	names := []string{"a\x00b", "a b", "a\xffb", "a\ufffdb", "\n", long + "1", long + "2", "\u00e9", "e\u0301", "plain", `%_\'"`}
 	var rows []Row
 	for _, name := range names {
@@ -197,7 +209,8 @@ func testOddText(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		}
 	}
 	for text, count := range map[string]int64{
-		"annotation:about=" + long[:3500] + "*": 11, `"annotation:about=*long-plain"`: 0, `annotation:"about=` + long[:20] + `*-plain"`: 1, "name:plain": 1, "long-plain": 1,
+		"annotation:about=" + long[:3500] + "*": 11, "annotation:about=" + long[:100] + "*": 11, "annotation:about=" + long[:190] + "*": 11, "annotation:about=lonh*": 0,
+		`"annotation:about=*long-plain"`: 0, `annotation:"about=` + long[:20] + `*-plain"`: 1, "name:plain": 1, "long-plain": 1,
 	} {
 		if found := selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 100}, text); found.Count != count {
 			t.Errorf("%.40q: %d", text, found.Count)

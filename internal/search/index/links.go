@@ -195,5 +195,5 @@ func storedNames(values []string) []string {
 // inNamespaces returns all objects of a resource in some namespaces.
 func (r *relating) inNamespaces(ctx context.Context, resource string, namespaces []string) error {
 	part := r.part(func(p *place) bool { return p.resource == resource && slices.Contains(namespaces, p.namespace) })
-	return r.selection.each(ctx, r.parts(part, true), `SELECT '' AS k, r.pos AS pos, g.kind, o.name, o.created, b.details`, r.joined(), nil, ``, nil, func(rows *sql.Rows) error { return r.visit(part, rows) })
+	return r.selection.each(ctx, r.parts(part, true, false), `SELECT '' AS k, r.pos AS pos, g.kind, o.name, o.created, b.details`, func(lookedAt) string { return r.joined() }, ``, nil, func(rows *sql.Rows) error { return r.visit(part, rows) })
 }

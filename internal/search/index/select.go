@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -131,7 +132,7 @@ type selection struct {
 	tx *sql.Tx
 	s  Selection
 	// found is the filter by which objects in ranges are found, nil if all are looked at, and finds how many it finds, -1 if
-	// that is not known.
+	// nobody has asked.
 	found *query.Filter
 	finds int64
 	// ways are how what is visible is looked at.
@@ -177,33 +178,48 @@ func (b *budget) take(bytes int) error {
 const (
 	// small is how many objects are looked at without asking for a shorter way.
 	small = 2000
-	// enough is how many a filter may find for it to be the shortest way.
-	enough = 500
+	// enough is how many a filter may find for it to be the shortest way, and more by how many times more is tried if all find more.
+	enough, more = 500, 8
 )
 
 // choose chooses how objects are found: by the filter that finds the fewest of what is visible, if there is one.
 func (q *selection) choose(ctx context.Context, v *visible) error {
 	q.finds = -1
-	if v.count() > small {
-		limit := v.count() + 1
-		for i := range q.s.Query.Filters {
-			f := &q.s.Query.Filters[i]
-			if !isFinding(f) {
-				continue
-			}
-			count, err := q.countBy(ctx, v, f, limit)
-			if err != nil {
-				return err
-			}
-			if q.found == nil || count < q.finds {
-				q.found, q.finds, limit = f, count, count // no other one needs to find more
-			}
-			if count <= enough {
-				break
-			}
+	var finding []*query.Filter
+	for i := range q.s.Query.Filters {
+		if f := &q.s.Query.Filters[i]; isFinding(f) {
+			finding = append(finding, f)
+		}
+	}
+	all := v.count() + 1
+	if all > small+1 && len(finding) > 0 {
+		if err := q.fewest(ctx, v, finding, all); err != nil {
+			return err
 		}
 	}
 	q.ways = q.waysOf(q.s.scopes())
+	return nil
+}
+
+// fewest takes the filter that finds the fewest. They are counted by turns and ever further, so that none is counted much further than the one that
+// is taken finds.
+func (q *selection) fewest(ctx context.Context, v *visible, filters []*query.Filter, all int64) error {
+	if len(filters) == 1 { // however many it finds
+		q.found = filters[0]
+		return nil
+	}
+	for limit := int64(enough); q.found == nil && limit < all*more; limit *= more {
+		least := min(limit, all)
+		for _, f := range filters {
+			count, err := q.countBy(ctx, v, f, least)
+			if err != nil {
+				return err
+			}
+			if count < least {
+				q.found, q.finds, least = f, count, count // no other one needs to find more
+			}
+		}
+	}
 	return nil
 }
 
@@ -218,7 +234,14 @@ func (q *selection) waysOf(scopes []Scope) []way {
 		if _, known := at[key]; !known {
 			at[key] = len(ways)
 			demanded := query.Query{Filters: q.s.Query.Filters, Keywords: keywords}
-			ways = append(ways, way{spaces: sets.New[tenant.Name](), in: q.conditions(demanded, q.found), of: q.conditions(demanded, nil)})
+			table := inObjects
+			switch {
+			case q.found != nil:
+				table = inProperties
+			case len(keywords) > 0:
+				table = inTexts
+			}
+			ways = append(ways, way{spaces: sets.New[tenant.Name](), in: q.conditions(demanded, table, q.found), of: q.conditions(demanded, inObjects, nil)})
 		}
 		ways[at[key]].spaces.Insert(space)
 	}
@@ -226,21 +249,44 @@ func (q *selection) waysOf(scopes []Scope) []way {
 }
 
 // isFinding reports whether objects can be found by a filter: it has one value of a property that stands in the table of
-// properties.
+// properties, or what such a value begins with.
 func isFinding(f *query.Filter) bool {
 	if placeValue[f.Property] != nil || f.Property == name || f.Property == query.Created || len(f.Any) != 1 || len(f.None) > 0 {
 		return false
 	}
 	v := &f.Any[0]
-	return v.Parts == nil && v.Ordered == "" && v.Since == ""
+	return (v.Parts == nil || isBeginning(v)) && v.Ordered == "" && v.Since == ""
 }
 
-// countBy returns how many objects in ranges a filter by one value finds, limit if there are more.
+// isBeginning reports whether a value says what others begin with, and nothing else. Values that are too long for an index must have all of it there.
+func isBeginning(v *query.Value) bool {
+	return len(v.Parts) == 2 && v.Parts[0] != "" && v.Parts[1] == "" && len(v.Parts[0]) <= shortened && behind(v.Parts[0]) != ""
+}
+
+// behind returns the least text that is greater than all that begin with another one, empty if there is none.
+func behind(beginning string) string {
+	last, size := utf8.DecodeLastRuneInString(beginning)
+	if last++; utf8.RuneLen(last) < 0 {
+		return ""
+	}
+	return beginning[:len(beginning)-size] + string(last)
+}
+
+// finding returns the condition of properties d by which a filter finds objects.
+func finding(f *query.Filter) (string, []any) {
+	v := &f.Any[0]
+	if v.Parts == nil {
+		return ` AND d.name = ? AND d.value = ?`, []any{f.Property, short(v.Text)}
+	}
+	return ` AND d.name = ? AND d.value >= ? AND d.value < ?`, []any{f.Property, v.Parts[0], behind(v.Parts[0])}
+}
+
+// countBy returns how many objects in ranges a filter by one value finds, limit if there are more. By a beginning, some may count several times.
 func (q *selection) countBy(ctx context.Context, v *visible, f *query.Filter, limit int64) (count int64, err error) {
 	list, args := q.list(`r`, column{`id`, v.ranges})
-	text := `SELECT count(*) FROM (SELECT 1 FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) +
-		` ON d.home = r.id AND d.name = ? AND d.value = ? LIMIT ?) few`
-	err = q.tx.QueryRowContext(ctx, q.bind(text), append(args, f.Property, short(f.Any[0].Text), limit)...).Scan(&count)
+	on, found := finding(f)
+	text := `SELECT count(*) FROM (SELECT 1 FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) + ` ON d.home = r.id` + on + ` LIMIT ?) few`
+	err = q.tx.QueryRowContext(ctx, q.bind(text), append(append(args, found...), limit)...).Scan(&count)
 	return count, err
 }
 
@@ -252,15 +298,25 @@ func ordered(ids, positions []int64, order bool) []column {
 	return []column{{`id`, ids}, {`pos`, positions}}
 }
 
-// inRanges returns the part of a statement behind columns that finds objects o in ranges r.
-func (q *selection) inRanges(v *visible, in *condition, order bool) (string, []any) {
+// inRanges returns the part of a statement behind columns that finds objects in ranges r. If it is bare, there is no more of them than where
+// they are looked at, and objects o otherwise.
+func (q *selection) inRanges(v *visible, in *condition, order, bare bool) (string, []any) {
 	list, args := q.list(`r`, ordered(v.ranges, v.rangeAt, order)...)
-	if q.found == nil {
-		return ` FROM ` + list + q.join() + `objects o` + q.by(`objects_scan`) + ` ON o.home = r.id WHERE true` + in.text.String(), append(args, in.args...)
+	from, objects := ` FROM `+list+q.join(), ``
+	if in.at != inObjects && (!bare || in.names) {
+		objects = q.join() + `objects o ON o.id = ` + in.at.id()
 	}
-	args = append(args, q.found.Property, short(q.found.Any[0].Text))
-	return ` FROM ` + list + q.join() + `properties d` + q.by(`properties_value`) + ` ON d.home = r.id AND d.name = ? AND d.value = ?` +
-		q.join() + `objects o ON o.id = d.object WHERE true` + in.text.String(), append(args, in.args...)
+	switch in.at {
+	case inProperties:
+		on, found := finding(q.found)
+		from += `properties d` + q.by(`properties_value`) + ` ON d.home = r.id` + on
+		args = append(args, found...)
+	case inTexts:
+		from += `texts t ON t.home = r.id`
+	default:
+		from += `objects o` + q.by(`objects_scan`) + ` ON o.home = r.id`
+	}
+	return from + objects + ` WHERE true` + in.text.String(), append(args, in.args...)
 }
 
 // single is inRanges for single objects.
@@ -272,14 +328,20 @@ func (q *selection) single(v *visible, of *condition, order bool) (string, []any
 // count returns how many objects match.
 func (q *selection) count(ctx context.Context, v *visible) (int64, error) {
 	total, parts := int64(0), []part(nil)
-	if q.found != nil && !slices.ContainsFunc(q.ways, func(w way) bool { return w.in.text.Len() > 0 }) { // it is known already
-		total, v = q.finds, &visible{places: v.places, objects: v.objects, objectAt: v.objectAt}
+	if q.found != nil && !q.demands() {
+		if q.finds < 0 {
+			var err error
+			if q.finds, err = q.countBy(ctx, v, q.found, v.count()); err != nil {
+				return 0, err
+			}
+		}
+		total, v = q.finds, v.single()
 	}
 	for i := range q.ways {
 		if q.ways[i].of.text.Len() == 0 {
 			total += q.lookedAt(v, i).count()
 		} else {
-			parts = append(parts, q.partsBy(v, i, false)...)
+			parts = append(parts, q.partsBy(v, i, false, true)...)
 		}
 	}
 	for _, part := range parts {
@@ -292,33 +354,42 @@ func (q *selection) count(ctx context.Context, v *visible) (int64, error) {
 	return total, nil
 }
 
-// part is a part of a statement with its parameters.
+// isAll reports whether all objects in ranges match.
+func (q *selection) isAll() bool { return q.found == nil && !q.demands() }
+
+// demands reports whether more is demanded of objects in ranges than that they are found.
+func (q *selection) demands() bool {
+	return slices.ContainsFunc(q.ways, func(w way) bool { return w.in.text.Len() > 0 })
+}
+
+// part is a part of a statement with its parameters. at is where its objects are looked at.
 type part struct {
 	text string
 	args []any
+	at   lookedAt
 }
 
-// parts returns the ways to what is visible, none if nothing is.
-func (q *selection) parts(v *visible, order bool) []part {
+// parts returns the ways to what is visible, none if nothing is. See inRanges for those that are bare.
+func (q *selection) parts(v *visible, order, bare bool) []part {
 	var parts []part
 	for i := range q.ways {
-		parts = append(parts, q.partsBy(v, i, order)...)
+		parts = append(parts, q.partsBy(v, i, order, bare)...)
 	}
 	return parts
 }
 
 // partsBy returns those by one way.
-func (q *selection) partsBy(v *visible, i int, order bool) []part {
+func (q *selection) partsBy(v *visible, i int, order, bare bool) []part {
 	var parts []part
 	w := &q.ways[i]
 	v = q.lookedAt(v, i)
 	if len(v.ranges) > 0 {
-		text, args := q.inRanges(v, w.in, order)
-		parts = append(parts, part{text, args})
+		text, args := q.inRanges(v, w.in, order, bare)
+		parts = append(parts, part{text, args, w.in.at})
 	}
 	if len(v.objects) > 0 {
 		text, args := q.single(v, w.of, order)
-		parts = append(parts, part{text, args})
+		parts = append(parts, part{text, args, inObjects})
 	}
 	return parts
 }
@@ -378,7 +449,7 @@ func (v *visible) until(from, budget int64) int64 {
 
 // rows returns the first rows of what is visible, at the position from behind a name.
 func (q *selection) rows(ctx context.Context, v *visible, from int64, name *string, limit int) ([]Row, error) {
-	parts := q.parts(v, true)
+	parts := q.parts(v, true, false)
 	if len(parts) == 0 {
 		return nil, nil
 	}

@@ -34,6 +34,9 @@ func newSignature(folded string) signature {
 // maxIndexed is how many bytes of a text stand in an index of the database; PostgreSQL has no more than 2,700 for all.
 const maxIndexed = 400
 
+// shortened is how many bytes are left of each text that is too long, at least.
+const shortened = maxIndexed/2 - utf8.UTFMax + 1
+
 // short returns a text as it stands in indexes: itself or, if it is too long, its beginning and a digest. No other
 // text becomes the same.
 func short(text string) string {

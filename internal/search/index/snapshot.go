@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,7 +74,8 @@ func (s *Snapshot) chosen(ctx context.Context, scopes []Scope, q query.Query) (*
 }
 
 // Values returns the values that a property has among the objects that match, each once, in the order of their
-// bytes or, of times, in that of time.
+// bytes or, of times, in that of time. Of more than limit, it returns the first ones; values too long for an index come before
+// others with the same beginning then.
 func (s *Snapshot) Values(ctx context.Context, scopes []Scope, q query.Query, property string, limit int) ([]string, error) {
 	values, err := s.values(ctx, scopes, q, property, limit)
 	if err != nil {
@@ -90,18 +92,24 @@ func (s *Snapshot) values(ctx context.Context, scopes []Scope, q query.Query, pr
 	if value, about := placeValue[property]; about {
 		return chosen.placeValues(ctx, v, value)
 	}
-	column, join, args := `o.name`, ``, []any(nil)
-	some := ` >= ' '` // others stand for names that are no text
-	switch property {
-	case name:
-	case query.Created:
+	var values []string
+	if property == name || property == query.Created {
+		values, err = chosen.columnValues(ctx, v, property, limit)
+	} else {
+		values, err = chosen.propertyValues(ctx, v, property, limit)
+	}
+	slices.Sort(values)
+	return slices.Compact(append([]string{}, values...)), err
+}
+
+// columnValues returns the values of a property that is a column of objects.
+func (q *selection) columnValues(ctx context.Context, v *visible, property string, limit int) ([]string, error) {
+	column, some := `o.name`, ` >= ' '` // others stand for names that are no text
+	if property == query.Created {
 		column, some = `o.created`, ` <> 0`
-	default:
-		column = wholeValue
-		join, args = s.join()+`properties p ON p.object = o.id AND p.name = ?`, []any{property}
 	}
 	var values []string
-	err = chosen.each(ctx, chosen.parts(v, false), `SELECT DISTINCT `+column+` AS value`, join, args, ` AND `+column+some+` ORDER BY value LIMIT ?`, []any{limit}, func(rows *sql.Rows) error {
+	err := q.each(ctx, q.parts(v, false, false), `SELECT DISTINCT `+column+` AS value`, func(lookedAt) string { return `` }, ` AND `+column+some+` ORDER BY value LIMIT ?`, []any{limit}, func(rows *sql.Rows) error {
 		var value string
 		err := rows.Scan(&value)
 		if seconds, isTime := strconv.ParseInt(value, 10, 64); property == query.Created && isTime == nil {
@@ -111,23 +119,106 @@ func (s *Snapshot) values(ctx context.Context, scopes []Scope, q query.Query, pr
 			return err
 		}
 		values = append(values, value)
-		return chosen.budget.take(len(value))
+		return q.budget.take(len(value))
 	})
-	slices.Sort(values)
-	return slices.Compact(append([]string{}, values...)), err
+	return values, err
 }
 
-// each calls what for every row of the objects of some parts. join is put behind the objects, and last at the end.
-func (q *selection) each(ctx context.Context, parts []part, columns, join string, joined []any, last string, lastArgs []any, what func(*sql.Rows) error) error {
+// propertyValues returns the values of a property of the table of properties.
+func (q *selection) propertyValues(ctx context.Context, v *visible, property string, limit int) ([]string, error) {
+	var values []string
+	read := func(rows *sql.Rows) error {
+		var value, whole string
+		err := rows.Scan(&value, &whole)
+		if err != nil {
+			return err
+		}
+		values = append(values, cmp.Or(whole, value))
+		return q.budget.take(len(value) + len(whole))
+	}
+	if q.isAll() {
+		next := `SELECT p.value FROM properties p` + q.by(`properties_value`) + ` WHERE p.home = f.home AND p.name = ? AND p.value > f.value ORDER BY p.value LIMIT 1`
+		many, rest := v.divide()
+		found, err := q.distinct(ctx, many, next, []any{property}, limit)
+		if err != nil {
+			return nil, err
+		}
+		if err := q.whole(ctx, property, found, read); err != nil {
+			return nil, err
+		}
+		v = rest
+	}
+	err := q.each(ctx, q.parts(v, false, true), `SELECT DISTINCT p.value, p.whole`, q.properties,
+		` AND p.name = ? AND p.value > '' ORDER BY p.value LIMIT ?`, []any{property, limit}, read)
+	return values, err
+}
+
+// whole calls read with values of a property, each of which some object of a range has, and what they are if that is too long for an index.
+func (q *selection) whole(ctx context.Context, property string, found map[string]int64, read func(rows *sql.Rows) error) error {
+	if len(found) == 0 {
+		return nil
+	}
+	values, homes := slices.Sorted(maps.Keys(found)), make([]int64, len(found))
+	for i, value := range values {
+		homes[i] = found[value]
+	}
+	list, args := q.list(`l`, column{`value`, values}, column{`home`, homes})
+	text := `SELECT l.value, CASE WHEN ` + q.contains(`l.value`) + ` THEN (SELECT p.whole FROM properties p` + q.by(`properties_value`) +
+		` WHERE p.home = l.home AND p.name = ? AND p.value = l.value LIMIT 1) ELSE '' END FROM ` + list
+	return queryEach(ctx, q.tx, q.bind(text), append([]any{"\n", property}, args...), read)
+}
+
+// distinct returns the first texts, limit at most, that an index has below some ranges, each with one of these. next selects the least one of the
+// range f.home that is greater than f.value: what many objects have is passed over.
+//
+// Ranges are looked at by ever more at once. From the first of them it is known how far is to be looked in the others.
+func (q *selection) distinct(ctx context.Context, ranges []int64, next string, args []any, limit int) (map[string]int64, error) {
+	found, before := map[string]int64{}, ``
+	for from, n := 0, 1; from < len(ranges); from, n = from+n, 2*n {
+		list, with := q.list(`r`, column{`id`, ranges[from:min(from+n, len(ranges))]})
+		text := `WITH RECURSIVE f(home, value, n) AS (SELECT r.id, ` + q.either(`''`, `''::text COLLATE "C"`) + `, 0 FROM ` + list +
+			` UNION ALL SELECT f.home, (` + next + `), f.n + 1 FROM f WHERE f.value IS NOT NULL AND f.n <= ?`
+		with = append(append(with, args...), limit)
+		if before != `` {
+			text, with = text+` AND f.value < ?`, append(with, before)
+		}
+		text += `) SELECT f.value, min(f.home) FROM f WHERE f.value > '' GROUP BY f.value ORDER BY f.value LIMIT ?`
+		if err := queryEach(ctx, q.tx, q.bind(text), append(with, limit+1), func(rows *sql.Rows) error {
+			var value string
+			var home int64
+			err := rows.Scan(&value, &home)
+			found[value] = home
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		if len(found) > limit {
+			all := slices.Sorted(maps.Keys(found))
+			for _, value := range all[limit:] {
+				delete(found, value)
+			}
+			before = all[limit]
+		}
+	}
+	return found, nil
+}
+
+// each calls what for every row of the objects of some parts. join returns what is put behind the objects where they are looked at, and last is put at
+// the end.
+func (q *selection) each(ctx context.Context, parts []part, columns string, join func(at lookedAt) string, last string, lastArgs []any, what func(*sql.Rows) error) error {
 	for _, part := range parts {
 		before, after, _ := strings.Cut(part.text, ` WHERE true`)
-		split := strings.Count(before, `?`)
-		args := slices.Concat(part.args[:split], joined, part.args[split:], lastArgs)
-		if err := queryEach(ctx, q.tx, q.bind(columns+before+join+` WHERE true`+after+last), args, what); err != nil {
+		text := columns + before + join(part.at) + ` WHERE true` + after + last
+		if err := queryEach(ctx, q.tx, q.bind(text), slices.Concat(part.args, lastArgs), what); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// properties joins the properties of objects.
+func (q *selection) properties(at lookedAt) string {
+	return q.join() + `properties p ON p.object = ` + at.id()
 }
 
 // placeValues returns the values of the ranges that have objects that match.
@@ -145,8 +236,9 @@ func (q *selection) placeValues(ctx context.Context, v *visible, value func(spac
 }
 
 func (q *selection) placeValuesIn(ctx context.Context, space tenant.Name, v *visible, value func(space tenant.Name, p place) string) ([]string, error) {
+	const columns = `SELECT DISTINCT g.resource, g.namespace, g.kind`
 	var values []string
-	err := q.each(ctx, q.parts(v, false), `SELECT DISTINCT g.resource, g.namespace, g.kind`, q.join()+`ranges g ON g.id = o.home`, nil, ``, nil, func(rows *sql.Rows) error {
+	read := func(rows *sql.Rows) error {
 		var p place
 		err := rows.Scan(&p.resource, &p.namespace, &p.kind)
 		if err != nil {
@@ -156,7 +248,16 @@ func (q *selection) placeValuesIn(ctx context.Context, space tenant.Name, v *vis
 			values = append(values, text)
 		}
 		return q.budget.take(len(p.resource) + len(p.namespace) + len(p.kind))
-	})
+	}
+	if q.isAll() { // what ranges have has been counted, and is not looked at
+		list, args := q.list(`r`, column{`id`, v.ranges})
+		if err := queryEach(ctx, q.tx, q.bind(columns+` FROM `+list+q.join()+`ranges g ON g.id = r.id WHERE g.objects > 0`), args, read); err != nil {
+			return nil, err
+		}
+		v = v.single()
+	}
+	ranges := func(at lookedAt) string { return q.join() + `ranges g ON g.id = ` + string(at) + `.home` }
+	err := q.each(ctx, q.parts(v, false, true), columns, ranges, ``, nil, read)
 	return values, err
 }
 
@@ -182,16 +283,32 @@ func (s *Snapshot) names(ctx context.Context, scopes []Scope, q query.Query) ([]
 	for property := range placeValue {
 		names = append(names, property)
 	}
-	err = chosen.each(ctx, chosen.parts(v, false), `SELECT DISTINCT p.name`, s.join()+`properties p ON p.object = o.id`, nil, ``, nil, func(rows *sql.Rows) error {
-		var property string
-		err := rows.Scan(&property)
-		if err != nil {
-			return err
-		}
+	read := func(property string) error {
 		if isAskedFor(property) {
 			names = append(names, property)
 		}
 		return chosen.budget.take(len(property))
+	}
+	if chosen.isAll() {
+		next := `SELECT p.name FROM properties p` + s.by(`properties_value`) + ` WHERE p.home = f.home AND p.name > f.value ORDER BY p.name LIMIT 1`
+		many, rest := v.divide()
+		found, err := chosen.distinct(ctx, many, next, nil, MaxRead)
+		if err != nil {
+			return nil, err
+		}
+		for property := range found {
+			if err := read(property); err != nil {
+				return nil, err
+			}
+		}
+		v = rest
+	}
+	err = chosen.each(ctx, chosen.parts(v, false, true), `SELECT DISTINCT p.name`, chosen.properties, ``, nil, func(rows *sql.Rows) error {
+		var property string
+		if err := rows.Scan(&property); err != nil {
+			return err
+		}
+		return read(property)
 	})
 	slices.Sort(names)
 	return slices.Compact(names), err
@@ -205,7 +322,7 @@ func isAskedFor(property string) bool {
 // sorted returns rows in an order other than that of places, or from an offset on.
 func (q *selection) sorted(ctx context.Context, v *visible, limit int) ([]Row, error) {
 	key, keyArgs := q.key()
-	parts := q.parts(v, true)
+	parts := q.parts(v, true, false)
 	if len(parts) == 0 {
 		return nil, nil
 	}

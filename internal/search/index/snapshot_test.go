@@ -312,7 +312,7 @@ func testExactValues(t *testing.T, open func(t testing.TB, rows ...Row) *Index) 
 	x, rows := open(t), manyRows(newRandom())
 	writes := make([]Write, len(rows))
 	for i := range rows {
-		rows[i].Properties = append(rows[i].Properties, number("restarts", fmt.Sprint(i%50)))
+		rows[i].Properties = append([]query.Property{number("restarts", fmt.Sprint(i%50))}, rows[i].Properties...)
 		writes[i] = Write{Key: keyOf(rows[i]), Rows: rows[i : i+1]}
 	}
 	for batch := range slices.Chunk(writes, 700) {
@@ -324,7 +324,7 @@ func testExactValues(t *testing.T, open func(t testing.TB, rows ...Row) *Index) 
 		Denied: sets.New("n5"),
 	}
 	for _, visible := range []*rights.Set{everything, some} {
-		for _, text := range []string{"", "status:Running", "label:app=app-3", "restarts:>40", "label:app=app-3 restarts:<10", "tier=web"} {
+		for _, text := range []string{"", "status:Running", "label:app=app-3", "restarts:>40", "label:app=app-3 restarts:<10", "tier=web", "label:app=app-1*"} {
 			q := parse(t, text)
 			var matching []*Row
 			for i := range rows {
@@ -336,8 +336,15 @@ func testExactValues(t *testing.T, open func(t testing.TB, rows ...Row) *Index) 
 			for property, of := range map[string]func(r *Row) []string{
 				"kind":      func(r *Row) []string { return []string{r.Kind} },
 				"namespace": func(r *Row) []string { return []string{r.Namespace} },
-				"restarts":  func(r *Row) []string { return []string{r.Properties[0].Value} },
-				"status":    func(r *Row) []string { return []string{r.Status} },
+				"image": func(r *Row) []string {
+					all := []string{}
+					for _, p := range r.Properties[1:] {
+						all = append(all, p.Value)
+					}
+					return all
+				},
+				"restarts": func(r *Row) []string { return []string{r.Properties[0].Value} },
+				"status":   func(r *Row) []string { return []string{r.Status} },
 				"label": func(r *Row) []string {
 					all := []string{}
 					for key, value := range r.Labels {
@@ -356,9 +363,31 @@ func testExactValues(t *testing.T, open func(t testing.TB, rows ...Row) *Index) 
 					if diff := gocmp.Diff(sets.List(want), got); diff != "" {
 						t.Errorf("%q, %s: %s", text, property, diff)
 					}
+					for limit := 1; err == nil && limit < len(want) && property != "image"; limit = 2*limit + 1 {
+						got, err = s.Values(ctx, []Scope{{Space: "acme", Visible: visible}}, q, property, limit)
+						if diff := gocmp.Diff(sets.List(want)[:limit], got); diff != "" {
+							t.Errorf("%q, the first %d of %s: %s", text, limit, property, diff)
+						}
+					}
 					return err
 				})
 			}
+			names := sets.New[string]()
+			for _, r := range matching {
+				names.Insert("apigroup", "created", "kind", "name", "namespace", "resource", "space")
+				for _, p := range r.properties() {
+					if isAskedFor(p.name) {
+						names.Insert(p.name)
+					}
+				}
+			}
+			view(t, x, func(ctx context.Context, s *Snapshot) error {
+				got, err := s.Names(ctx, []Scope{{Space: "acme", Visible: visible}}, q)
+				if diff := gocmp.Diff(sets.List(names), got); diff != "" {
+					t.Errorf("names of %q: %s", text, diff)
+				}
+				return err
+			})
 			slices.SortFunc(matching, func(a, b *Row) int {
 				return cmp.Or(-cmp.Compare(numberOf(a), numberOf(b)), a.Place().Compare(b.Place()))
 			})
@@ -399,7 +428,11 @@ func matchesInGo(r *Row, text string) bool {
 			matches = r.Status == value
 		case "label":
 			key, v, _ := strings.Cut(value, "=")
-			matches = r.Labels[key] == v
+			if beginning, isBeginning := strings.CutSuffix(v, "*"); isBeginning {
+				matches = strings.HasPrefix(r.Labels[key], beginning)
+			} else {
+				matches = r.Labels[key] == v
+			}
 		case "restarts":
 			limit := 0
 			_, _ = fmt.Sscan(value[1:], &limit)

@@ -245,6 +245,27 @@ func (v *visible) count() int64 {
 	return n
 }
 
+// single returns the single objects alone.
+func (v *visible) single() *visible {
+	return &visible{places: v.places, objects: v.objects, objectAt: v.objectAt}
+}
+
+// few is how many objects a range has at most of which each is looked at sooner than what they have in common.
+const few = 20
+
+// divide returns the ranges of more than a few objects, and everything else.
+func (v *visible) divide() (many []int64, rest *visible) {
+	rest = v.single()
+	for i, id := range v.ranges {
+		if v.sizes[i] > few {
+			many = append(many, id)
+		} else {
+			rest.ranges, rest.rangeAt, rest.sizes = append(rest.ranges, id), append(rest.rangeAt, v.rangeAt[i]), append(rest.sizes, v.sizes[i])
+		}
+	}
+	return many, rest
+}
+
 // part returns what is at some places.
 func (v *visible) part(wanted func(p *place) bool) *visible {
 	part := &visible{places: v.places}

@@ -200,9 +200,9 @@ func (w *writer) remove(ctx context.Context, removed []before) error {
 	if len(removed) == 0 {
 		return nil
 	}
-	ids := make([]int64, len(removed))
+	ids, homes := make([]int64, len(removed)), make([]int64, len(removed))
 	for i, b := range removed {
-		ids[i] = b.id
+		ids[i], homes[i] = b.id, b.home
 		w.deltas[b.home]--
 	}
 	for _, from := range []string{`properties WHERE object`, `aside WHERE object`, `bodies WHERE id`, `objects WHERE id`} {
@@ -210,7 +210,7 @@ func (w *writer) remove(ctx context.Context, removed []before) error {
 			return err
 		}
 	}
-	return nil
+	return w.exec(ctx, `DELETE FROM texts WHERE (home, object) IN (SELECT l.home, l.id FROM `, `)`, column{`home`, homes}, column{`id`, ids})
 }
 
 // place is a range as objects name it.
@@ -238,8 +238,8 @@ func (w *writer) add(ctx context.Context, added, left []stored) error {
 	if err := w.leaveOut(ctx, omissions); err != nil {
 		return err
 	}
-	objects, bodies, properties := newBatch(objectColumns, len(added)), newBatch(bodyColumns, len(added)), newBatch(propertyColumns, 8*len(added))
-	aside := newBatch(asideColumns, 0)
+	objects, bodies, texts := newBatch(objectColumns, len(added)), newBatch(bodyColumns, len(added)), newBatch(textColumns, len(added))
+	properties, aside := newBatch(propertyColumns, 8*len(added)), newBatch(asideColumns, 0)
 	for i := range added {
 		s := &added[i]
 		w.object++
@@ -247,16 +247,17 @@ func (w *writer) add(ctx context.Context, added, left []stored) error {
 		w.deltas[at.id]++
 		text := s.text()
 		g := newSignature(text)
-		objects.add(w.object, s.key, s.sum, at.id, at.area, storedName(s.Name), s.Created, g[0], g[1], g[2], g[3])
-		bodies.add(w.object, text, s.details)
+		objects.add(w.object, s.key, s.sum, at.id, at.area, storedName(s.Name), s.Created)
+		bodies.add(w.object, s.details)
+		texts.add(at.id, w.object, s.Created, g[0], g[1], g[2], g[3], text)
 		for _, p := range s.stored() {
-			properties.add(w.object, at.id, p.name, p.value, p.whole)
+			properties.add(w.object, at.id, s.Created, p.name, p.value, p.whole)
 		}
 		if s.Aside {
 			aside.add(w.object, string(s.Space), at.id)
 		}
 	}
-	for table, b := range map[string]*batch{`objects`: objects, `bodies`: bodies, `properties`: properties, `aside`: aside} {
+	for table, b := range map[string]*batch{`objects`: objects, `bodies`: bodies, `texts`: texts, `properties`: properties, `aside`: aside} {
 		if err := b.insert(ctx, w.tx, w.dialect, table); err != nil {
 			return err
 		}
@@ -407,11 +408,12 @@ type batch struct{ columns []column }
 
 var (
 	rangeColumns    = []column{{`id`, []int64{}}, {`area`, []int64{}}, {`space`, []string{}}, {`resource`, []string{}}, {`namespace`, []string{}}, {`kind`, []string{}}, {`objects`, []int64{}}, {`omitted`, []int64{}}}
-	objectColumns   = []column{{`id`, []int64{}}, {`key`, []string{}}, {`sum`, []int64{}}, {`home`, []int64{}}, {`area`, []int64{}}, {`name`, []string{}}, {`created`, []int64{}}, {`g0`, []int64{}}, {`g1`, []int64{}}, {`g2`, []int64{}}, {`g3`, []int64{}}}
-	bodyColumns     = []column{{`id`, []int64{}}, {`text`, []string{}}, {`details`, []string{}}}
+	objectColumns   = []column{{`id`, []int64{}}, {`key`, []string{}}, {`sum`, []int64{}}, {`home`, []int64{}}, {`area`, []int64{}}, {`name`, []string{}}, {`created`, []int64{}}}
+	bodyColumns     = []column{{`id`, []int64{}}, {`details`, []string{}}}
+	textColumns     = []column{{`home`, []int64{}}, {`object`, []int64{}}, {`created`, []int64{}}, {`g0`, []int64{}}, {`g1`, []int64{}}, {`g2`, []int64{}}, {`g3`, []int64{}}, {`text`, []string{}}}
 	asideColumns    = []column{{`object`, []int64{}}, {`space`, []string{}}, {`home`, []int64{}}}
 	omittedColumns  = []column{{`key`, []string{}}, {`whole`, []string{}}, {`home`, []int64{}}, {`name`, []string{}}}
-	propertyColumns = []column{{`object`, []int64{}}, {`home`, []int64{}}, {`name`, []string{}}, {`value`, []string{}}, {`whole`, []string{}}}
+	propertyColumns = []column{{`object`, []int64{}}, {`home`, []int64{}}, {`created`, []int64{}}, {`name`, []string{}}, {`value`, []string{}}, {`whole`, []string{}}}
 )
 
 func newBatch(columns []column, size int) *batch {

@@ -189,6 +189,7 @@ func (b *bench) asks() []ask {
 	label := func(i int) string { return "label:app=" + app(i) }
 	add("the first page of one bound in every namespace", "many namespaces", wide, b.bound(), always(""), page(100))
 	add("one filter, of one bound in every namespace", "many namespaces", wide, b.bound(), label, page(100))
+	add("completion of a label, of one bound in every namespace", "many namespaces", wide, b.bound(), always(""), values("label"))
 	for _, in := range []struct {
 		name  string
 		space func(int) tenant.Name
@@ -200,14 +201,17 @@ func (b *bench) asks() []ask {
 		add("one filter, of the kind", always("kind:service"), page(100))
 		add("three filters", func(i int) string { return "kind:pod status:Running " + label(i) }, page(100))
 		add("three filters that find a third", always("kind:pod status:Running created:>2024-01-02"), page(100))
-		add("a keyword of five letters, rare", func(i int) string { return app(i)[3:] + fmt.Sprint("-", i%10, i%7) }, page(100))
+		add("two keywords, one rare and one of one letter", func(i int) string { return fmt.Sprintf("%s-%d %d", app(i)[3:], i%10, i%7) }, page(100))
 		add("a keyword of five letters", func(i int) string { return words[i%len(words)] }, page(100))
 		add("a keyword of three letters", func(i int) string { return words[i%len(words)][:3] }, page(100))
 		add("a keyword of two letters", func(i int) string { return words[i%len(words)][:2] }, page(100))
 		add("a keyword of one letter", func(i int) string { return words[i%len(words)][:1] }, page(100))
+		add("one filter that finds a third, and a keyword", func(i int) string { return "status:Running " + app(i) }, page(100))
 		add("an exact count", always("status:Running"), page(1))
 		add("everything", always(""), page(100))
+		add("completion of a name of a property", always(""), names)
 		add("completion of a phase", always(""), values("status"))
+		add("completion of a label", always(""), values("label"))
 		add("completion of a namespace", always(""), values("namespace"))
 		add("completion of a label, of what has one that begins so", func(i int) string { return label(i) + "*" }, values("label"))
 		add("completion of a name, of those that begin so", func(i int) string { return "name:" + words[i%len(words)] + "-" + app(i) + "-*" }, values("name"))

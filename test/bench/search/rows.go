@@ -149,10 +149,14 @@ func relate(row *index.Row, size, i int) {
 	}
 }
 
-// sharedBy returns how many ConfigMaps a space of some size has that pods share.
+// sharedBy returns how many ConfigMaps a space of some size has that pods share: a few for each application, and so many that what is related to a
+// page of them is not more than an answer may have.
 func sharedBy(size int) int {
-	return min(namespaces*apps, shareOf("ConfigMap", size)/namespaces*namespaces)
+	return min(max(namespaces*apps, shareOf("Pod", size)/maxSharing), shareOf("ConfigMap", size)) / namespaces * namespaces
 }
+
+// maxSharing is how many pods share one of many ConfigMaps.
+const maxSharing = 125
 
 // owners are the kinds of owners.
 var owners = map[string]string{"Pod": "ReplicaSet", "ReplicaSet": "Deployment", "EndpointSlice": "Service"}
