@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/search/graphql"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -27,7 +29,7 @@ const protocol = "graphql-transport-ws"
 // What a web socket may take.
 const (
 	// initTimeout is for how long a client without credentials in its request may be before it sends some, and
-	// maxUnknown how many such clients there are at once.
+	// maxUnknown how many such clients there are at once. Of one address there are no more than there is room for others.
 	initTimeout = 10 * time.Second
 	maxUnknown  = 200
 	// maxFirst is how many bytes the first message has at most, which is read before anybody is known.
@@ -82,7 +84,7 @@ func (s *Service) WithSockets(handler http.Handler) http.Handler {
 
 // sockets are the web sockets of a server.
 type sockets struct {
-	unknown atomic.Int64
+	unknown strangers
 	// renewal is between two looks at credentials.
 	renewal time.Duration
 	// ended is closed when the server ends.
@@ -91,6 +93,27 @@ type sockets struct {
 	open keyed.Map[tenant.Name, *socketRoom]
 	// held is what those of all tenants hold.
 	held held
+}
+
+// strangers are clients that have not sent credentials yet.
+type strangers struct {
+	all atomic.Int64
+	of  keyed.Map[netip.Prefix, struct{}]
+}
+
+// enter counts one more until known is called, once or more often. There is no known if it has no room.
+func (s *strangers) enter(network netip.Prefix) (known func()) {
+	_, own, leave := s.of.Use(network, func() struct{} { return struct{}{} })
+	all := int(s.all.Add(1))
+	known = sync.OnceFunc(func() {
+		s.all.Add(-1)
+		leave()
+	})
+	if room := maxUnknown - all; room < 0 || own > room+1 {
+		known()
+		return nil
+	}
+	return known
 }
 
 // parsing is held by those of all tenants who look what a message asks for: half of the cores, so that others have the rest.
@@ -145,17 +168,14 @@ func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.R
 			return
 		}
 		defer leave()
-	} else {
-		if s.unknown.Add(1) > maxUnknown {
-			s.unknown.Add(-1)
+	}
+	known := func() {}
+	if waits {
+		if known = s.unknown.enter(ratelimit.Network(req.RemoteAddr)); known == nil {
 			http.Error(w, "too many clients have not sent credentials yet; try again, or send them with the request", http.StatusServiceUnavailable)
 			return
 		}
-		defer func() {
-			if waits {
-				s.unknown.Add(-1)
-			}
-		}()
+		defer known()
 	}
 	var err error
 	if c.conn, err = websocket.Accept(w, req, &websocket.AcceptOptions{Subprotocols: []string{protocol}}); err != nil {
@@ -175,8 +195,7 @@ func (s *sockets) serve(handler http.Handler, w http.ResponseWriter, req *http.R
 	}
 	c.conn.SetReadLimit(graphql.MaxBytes)
 	if waits {
-		s.unknown.Add(-1)
-		waits = false
+		known()
 		leave, refused := s.admit(c)
 		if leave == nil {
 			c.close(closeTooMany, refused)

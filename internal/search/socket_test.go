@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/until"
@@ -617,16 +619,38 @@ func TestSeats(t *testing.T) {
 	}
 }
 
-// TestUnknownClients checks that so many clients without credentials wait at once, and that those refused are not counted.
+// TestUnknownClients checks that so many clients without credentials wait at once, that one address leaves others as much room as it
+// takes, and that those refused are not counted.
 func TestUnknownClients(t *testing.T) {
 	s := &sockets{}
-	s.unknown.Store(maxUnknown)
-	for range 2 {
-		w := httptest.NewRecorder()
-		s.serve(http.NotFoundHandler(), w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, GraphQLPath, http.NoBody))
-		if w.Code != http.StatusServiceUnavailable || s.unknown.Load() != maxUnknown {
-			t.Errorf("answered %d, and %d are counted", w.Code, s.unknown.Load())
+	refused := func(from string) bool {
+		w, req := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, GraphQLPath, http.NoBody)
+		req.RemoteAddr = from
+		s.serve(http.NotFoundHandler(), w, req)
+		return w.Code == http.StatusServiceUnavailable
+	}
+	enter := func(from string) (many int, leave func()) {
+		for known := s.unknown.enter(ratelimit.Network(from)); known != nil; known = s.unknown.enter(ratelimit.Network(from)) {
+			many, leave = many+1, known
 		}
+		return many, leave
+	}
+	const one = "10.0.0.1:1"
+	many, leave := enter(one)
+	if many != maxUnknown/2 || !refused(one) || refused("10.0.0.2:1") {
+		t.Errorf("one address has %d", many)
+	}
+	for i := 2; many < maxUnknown; i++ {
+		more, _ := enter(fmt.Sprintf("10.0.0.%d:1", i))
+		many += more
+	}
+	if !refused("10.0.1.1:1") || s.unknown.all.Load() != maxUnknown {
+		t.Errorf("%d are counted", s.unknown.all.Load())
+	}
+	leave()
+	leave()
+	if refused("10.0.1.1:1") || s.unknown.all.Load() != maxUnknown-1 {
+		t.Errorf("%d are counted after one has gone", s.unknown.all.Load())
 	}
 }
 

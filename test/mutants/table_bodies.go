@@ -94,8 +94,8 @@ var bodiesTable = []mutant{
 		"internal/server/flowcontrol/listener.go", `slices.Contains(u.GetGroups(), user.AllUnauthenticated)`, `slices.Contains(u.GetGroups(), "")`},
 	{"who has many connections keeps nobody out", by("internal/server/flowcontrol", "TestConnections"),
 		"internal/server/flowcontrol/listener.go", `if len(among.from[c.from])+1 >= len(fullest) {`, `if true {`},
-	{"a network of IPv6 has no more connections than an address of IPv4", by("internal/server/flowcontrol", "TestConnections"),
-		"internal/server/flowcontrol/listener.go", `if address.Is6() {`, `if false {`},
+	{"a network of IPv6 has no more connections than an address of IPv4", by("internal/process/ratelimit", "TestNetwork"),
+		"internal/process/ratelimit/network.go", `if address.Is6() {`, `if false {`},
 	{"clients of watches by web socket send little", by("internal/server/flowcontrol", "TestWebSocketsReceiveLittle", "-timeout=30s"),
 		"internal/server/flowcontrol/watchwriter.go", `if r.left == 0 {`, `if false {`},
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 )
 
 // WithConnections returns a listener whose connections can be closed for one of their requests, of which there are at most
@@ -83,7 +84,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &connection{Conn: accepted, listener: l, from: network(accepted)}
+		c := &connection{Conn: accepted, listener: l, from: ratelimit.Network(accepted.RemoteAddr().String())}
 		closed := l.enter(c)
 		if closed == nil {
 			return c, nil
@@ -94,18 +95,6 @@ func (l *listener) Accept() (net.Conn, error) {
 			return c, nil
 		}
 	}
-}
-
-// network returns where a connection comes from. Who has an address of IPv6 has all of its /64.
-func network(conn net.Conn) netip.Prefix {
-	from, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
-	address := from.Addr().Unmap()
-	bits := address.BitLen()
-	if address.Is6() {
-		bits /= 2
-	}
-	prefix, _ := address.Prefix(bits)
-	return prefix
 }
 
 // enter counts a connection. It returns one that is to be closed for it, or itself if it has no place.

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 )
 
 // TestUsersKeepTheirConnections checks that strangers end no connection of a user while these are three quarters of all at most, and
@@ -23,7 +25,7 @@ func TestUsersKeepTheirConnections(t *testing.T) {
 	// enter returns the connection that is ended for a new one with requests of a user.
 	enter := func(from string, u *user.DefaultInfo) *connection {
 		dialed := newDialed(from)
-		c := &connection{Conn: dialed, listener: l, from: network(dialed)}
+		c := &connection{Conn: dialed, listener: l, from: ratelimit.Network(dialed.RemoteAddr().String())}
 		closed := l.enter(c)
 		for range 2 {
 			recognize(request.WithUser(context.WithValue(t.Context(), http.LocalAddrContextKey, address{of: c}), u))

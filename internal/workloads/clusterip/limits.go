@@ -44,7 +44,7 @@ func newLimits() *limits {
 // allow returns an error if a tenant is to wait before a Service is written on the host as it is wanted there. before is what it was, nil
 // for a new one.
 func (l *limits) allow(n tenant.Name, service, before *core.Service, wanted *corev1.Service) error {
-	now, bytes := time.Now(), writesOfService * (max(wanted.Size(), leastBytes) + portBytes*len(wanted.Spec.Ports))
+	now, bytes := time.Now(), writesOfService*(max(wanted.Size(), leastBytes)+portBytes*len(wanted.Spec.Ports))
 	if wait := l.written.Take(now, n, bytes); wait > 0 {
 		return apierrors.NewTooManyRequests(fmt.Sprintf("a tenant has %d KiB of Services written on the host cluster in a second by each server, after %d MiB at once; try again",
 			writtenBytes>>10, writtenAtOnce>>20), seconds(wait))
