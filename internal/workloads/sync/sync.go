@@ -59,6 +59,7 @@ type syncer struct {
 	tenants    cache.SharedIndexInformer
 	hostCaches *hostCaches
 	hostNodes  cache.SharedIndexInformer
+	routes     *routes
 	dns        *dnsService
 
 	pacing
@@ -131,7 +132,7 @@ type pacing struct {
 	room       *room
 	scheduling *scheduling
 	// updates is that of changed pods, creating that of pods that are made, copying that of copies, small that of what is small,
-	// resizes that of resizes, and routing that of Ingresses.
+	// resizes that of resizes, and routing that of Ingresses and HTTPRoutes.
 	updates, creating, copying, small, resizes, routing *writeBudget
 	statuses                                            *statuses
 }
@@ -242,7 +243,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		return nil, err
 	}
 	s.hostNodes, s.dns = newHostNodes(s.host), newDNSService(s.host, o.DNSService)
-	s.hostCaches, err = newHostCaches(s.host, s.installation, s.owner)
+	s.hostCaches, err = newHostCaches(s.host, s.routes.onHost.informer, s.installation, s.owner)
 	return s, err
 }
 
@@ -286,6 +287,9 @@ func (s *syncer) connect(ctx context.Context, o Options) error {
 	if s.installation, err = Installation(ctx, s.spaces); err != nil {
 		return err
 	}
+	if s.routes, err = newRoutes(writing, host, s.installation); err != nil {
+		return err
+	}
 	if s.owner, s.subjects, err = accountOf(ctx, s.host); err != nil {
 		return err
 	}
@@ -327,6 +331,9 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	}
 	s.nameCertificates()
 	s.enqueueHostNamespaces()
+	if err := s.followRoutes(ctx); err != nil {
+		return err
+	}
 	go s.watchEvents(ctx)
 	var running sync.WaitGroup
 	if s.isolated != nil {
@@ -393,6 +400,8 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 		return s.syncBudget(ctx, i)
 	case ingressItem:
 		return s.syncIngress(ctx, i)
+	case routeItem:
+		return s.syncRoute(ctx, i)
 	case serviceItem:
 		return s.syncService(ctx, i)
 	case claimItem:
