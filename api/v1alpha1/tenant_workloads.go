@@ -43,7 +43,7 @@ const (
 	LoadBalancersAllowed LoadBalancerMode = "Allowed"
 )
 
-// Workloads is what the pods, Services and Ingresses of a tenant may on the host cluster that runs them.
+// Workloads is what the pods, Services, Ingresses and HTTPRoutes of a tenant may on the host cluster that runs them.
 type Workloads struct {
 	// podSecurity is the level of the Pod Security Standards that pods, and templates of
 	// pods, are held to. Defaults to baseline. No level allows what reaches the host's nodes
@@ -72,9 +72,10 @@ type Workloads struct {
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('workloads.tenantry.io/'))",message="annotations below workloads.tenantry.io/ are the platform's"
 	LoadBalancerAnnotations []string `json:"loadBalancerAnnotations,omitempty"`
-	// hostNames are those that Ingresses may name: one, such as shop.example.com, or *.acme.example.com for all
-	// names with one label more, and for itself. Without any, no Ingress of the space is on the host. An Ingress
-	// there that names what is not here any more goes. Controllers decide between Tenants with the same names.
+	// hostNames are those that Ingresses and HTTPRoutes may name: one, such as shop.example.com, or
+	// *.acme.example.com for all names with one label more, and, of an Ingress, for itself. Without any, no Ingress
+	// and no HTTPRoute of the space is on the host. One there that names what is not here any more goes.
+	// Controllers decide between Tenants with the same names.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -99,6 +100,15 @@ type Workloads struct {
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k != 'kubernetes.io/ingress.class' && !k.startsWith('workloads.tenantry.io/'))",message="classes are in ingressClasses, and annotations below workloads.tenantry.io/ are the platform's"
 	IngressAnnotations []string `json:"ingressAnnotations,omitempty"`
+	// gateways are the Gateways of the host, as NAMESPACE/NAME there, that HTTPRoutes may name in parentRefs. Without
+	// any, no HTTPRoute of the space is on the host. One there that names none of these any more goes. Which of their
+	// listeners let in routes of spaces, and for which names, these Gateways say themselves.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	Gateways []string `json:"gateways,omitempty"`
 }
 
 // HasHostName reports whether a host name is among those that are granted, as in hostNames of Workloads. One that can be
@@ -122,7 +132,7 @@ func (w *Workloads) lists(wanted *Workloads) string {
 	}
 	for _, name := range wanted.HostNames {
 		if !HasHostName(most.HostNames, name) {
-			return fmt.Sprintf("Ingresses of Tenants of this host may not name %q", name)
+			return fmt.Sprintf("Ingresses and HTTPRoutes of Tenants of this host may not name %q", name)
 		}
 	}
 	for _, list := range []struct {
@@ -130,7 +140,7 @@ func (w *Workloads) lists(wanted *Workloads) string {
 		wanted, most []string
 	}{
 		{"classes that Ingresses", wanted.IngressClasses, most.IngressClasses}, {"annotations that Ingresses", wanted.IngressAnnotations, most.IngressAnnotations},
-		{"annotations that load balancers", wanted.LoadBalancerAnnotations, most.LoadBalancerAnnotations},
+		{"annotations that load balancers", wanted.LoadBalancerAnnotations, most.LoadBalancerAnnotations}, {"Gateways that HTTPRoutes", wanted.Gateways, most.Gateways},
 	} {
 		for _, key := range list.wanted {
 			if !slices.Contains(list.most, key) {

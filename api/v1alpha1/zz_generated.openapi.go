@@ -2342,7 +2342,7 @@ func schema_tenantry_tenantry_api_v1alpha1_Workloads(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Workloads is what the pods, Services and Ingresses of a tenant may on the host cluster that runs them.",
+				Description: "Workloads is what the pods, Services, Ingresses and HTTPRoutes of a tenant may on the host cluster that runs them.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"podSecurity": {
@@ -2395,7 +2395,7 @@ func schema_tenantry_tenantry_api_v1alpha1_Workloads(ref common.ReferenceCallbac
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "hostNames are those that Ingresses may name: one, such as shop.example.com, or *.acme.example.com for all names with one label more, and for itself. Without any, no Ingress of the space is on the host. An Ingress there that names what is not here any more goes. Controllers decide between Tenants with the same names.",
+							Description: "hostNames are those that Ingresses and HTTPRoutes may name: one, such as shop.example.com, or *.acme.example.com for all names with one label more, and, of an Ingress, for itself. Without any, no Ingress and no HTTPRoute of the space is on the host. One there that names what is not here any more goes. Controllers decide between Tenants with the same names.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2434,6 +2434,25 @@ func schema_tenantry_tenantry_api_v1alpha1_Workloads(ref common.ReferenceCallbac
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "ingressAnnotations are keys of annotations that Ingresses have on the host, too, with whatever values. By some of them whoever writes an Ingress has all that the controller can do or read, such as snippets of its configuration, Secrets of other namespaces, or addresses to which it connects.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"gateways": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "gateways are the Gateways of the host, as NAMESPACE/NAME there, that HTTPRoutes may name in parentRefs. Without any, no HTTPRoute of the space is on the host. One there that names none of these any more goes. Which of their listeners let in routes of spaces, and for which names, these Gateways say themselves.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -31,4 +31,4 @@ var equivalents = []equivalent{
 
 // table are the lines on which a defense rests, of all files table_*.go.
 var table = slices.Concat(accessTable, admissionTable, bodiesTable, storageTable, controllersTable, keystoneTable, usersTable, hostTable, searchTable,
-	workloadsTable, syncerTable, servicesTable, networkTable, podsTable)
+	workloadsTable, syncerTable, servicesTable, routesTable, networkTable, podsTable)

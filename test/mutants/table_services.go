@@ -232,5 +232,5 @@ var servicesTable = []mutant{
 	{"an Ingress of a Tenant without names is in its space", by("internal/workloads/sync", "TestIngresses$"),
 		"internal/workloads/sync/ingresses.go", `	if !rules.HasIngresses() || there == nil && ingress`, `	if there == nil && ingress`},
 	{"a tenant has so many Ingresses", by("internal/workloads/sync", "TestManyIngresses"),
-		"internal/workloads/sync/ingresses.go", `roomOfIngresses(n), maxIngresses, s`, `roomOfIngresses(n), 2*maxIngresses, s`},
+		"internal/workloads/sync/ingresses.go", `kindIn{k, n.String()}, maxIngresses, on`, `kindIn{k, n.String()}, 2*maxIngresses, on`},
 }

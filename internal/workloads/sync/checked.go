@@ -3,22 +3,21 @@ package sync
 import (
 	"sync"
 
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// checked keeps why Ingresses of spaces must not be on the host, for as long as they are there, so that one is not read again each time
+// checked keeps why Ingresses and HTTPRoutes of spaces must not be on the host, for as long as they are there, so that one is not read again each time
 // that others leave room, of which each tenant has as many as it stores.
 type checked struct {
 	mu sync.Mutex
 	by map[item]checkedVersion
 }
 
-// checkedVersion is what is known of one version of an Ingress, by some rules.
+// checkedVersion is what is known of one version of an object, by some rules.
 type checkedVersion struct {
 	uid     types.UID
 	version string
@@ -29,17 +28,17 @@ type checkedVersion struct {
 
 func newChecked() *checked { return &checked{by: map[item]checkedVersion{}} }
 
-// why returns why an Ingress must not be on the host, empty if it may be there.
-func (c *checked) why(i item, ingress *networkingv1.Ingress, rules translate.Rules) string {
+// why returns why an object must not be on the host, empty if it may be there. check says so.
+func (c *checked) why(i item, of metav1.Object, rules translate.Rules, check func() error) string {
 	c.mu.Lock()
 	known := c.by[i]
 	c.mu.Unlock()
-	if known.uid == ingress.UID && known.version == ingress.ResourceVersion && equality.Semantic.DeepEqual(known.rules, rules) {
+	if known.uid == of.GetUID() && known.version == of.GetResourceVersion() && equality.Semantic.DeepEqual(known.rules, rules) {
 		return known.why
 	}
-	now := checkedVersion{uid: ingress.UID, version: ingress.ResourceVersion, rules: rules}
-	if errs := rules.CheckIngress(&ingress.ObjectMeta, &ingress.Spec, field.NewPath("spec")); len(errs) > 0 {
-		now.why = shortened(errs.ToAggregate().Error())
+	now := checkedVersion{uid: of.GetUID(), version: of.GetResourceVersion(), rules: rules}
+	if err := check(); err != nil {
+		now.why = shortened(err.Error())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +46,7 @@ func (c *checked) why(i item, ingress *networkingv1.Ingress, rules translate.Rul
 	return now.why
 }
 
-// forget forgets an Ingress that is gone.
+// forget forgets an object that is gone.
 func (c *checked) forget(i item) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,11 +11,13 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -33,9 +35,11 @@ const (
 // Others can put any marks on objects in namespaces of their own: what a cache has counts only if ours says so.
 type hostCaches struct {
 	pods, services, claims, namespaces, policies, budgets, ingresses cache.SharedIndexInformer
+	// routes runs where the host has HTTPRoutes, see routes.
+	routes cache.SharedIndexInformer
 }
 
-func newHostCaches(client kubernetes.Interface, installation string, owner names.Owner) (*hostCaches, error) {
+func newHostCaches(client kubernetes.Interface, routes cache.SharedIndexInformer, installation string, owner names.Owner) (*hostCaches, error) {
 	of := func(selector string) informers.SharedInformerFactory {
 		return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(slim),
 			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector }))
@@ -45,7 +49,7 @@ func newHostCaches(client kubernetes.Interface, installation string, owner names
 	core := factory.Core().V1()
 	h := &hostCaches{pods: core.Pods().Informer(), services: core.Services().Informer(), claims: core.PersistentVolumeClaims().Informer(),
 		namespaces: of(marked + "," + metav1.FormatLabelSelector(owner.Selector())).Core().V1().Namespaces().Informer(),
-		policies:   factory.Networking().V1().NetworkPolicies().Informer(), budgets: factory.Policy().V1().PodDisruptionBudgets().Informer(), ingresses: factory.Networking().V1().Ingresses().Informer()}
+		policies:   factory.Networking().V1().NetworkPolicies().Informer(), budgets: factory.Policy().V1().PodDisruptionBudgets().Informer(), ingresses: factory.Networking().V1().Ingresses().Informer(), routes: routes}
 	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims} {
 		if err := informer.AddIndexers(cache.Indexers{bySource: objectSource}); err != nil {
 			return nil, fmt.Errorf("indexing the host's objects: %w", err)
@@ -62,10 +66,10 @@ func (h *hostCaches) run(ctx context.Context) bool {
 	return objects.Follow(ctx, h.pods, h.services, h.claims, h.namespaces, h.policies, h.budgets, h.ingresses)
 }
 
-// objects returns how many pods, Services and Ingresses there are in namespaces of the owner.
+// objects returns how many pods, Services, Ingresses and HTTPRoutes there are in namespaces of the owner.
 func (h *hostCaches) objects() int {
 	ours := h.namespaces.GetIndexer().ListKeys()
-	return count(h.pods.GetIndexer(), ours...) + count(h.services.GetIndexer(), ours...) + count(h.ingresses.GetIndexer(), ours...)
+	return count(h.pods.GetIndexer(), ours...) + count(h.services.GetIndexer(), ours...) + count(h.ingresses.GetIndexer(), ours...) + count(h.routes.GetIndexer(), ours...)
 }
 
 // count returns how many objects of a cache there are in namespaces. It panics without the index of them, which all informers of
@@ -125,6 +129,12 @@ func (h *hostCaches) budget(namespace, name string) (*policyv1.PodDisruptionBudg
 // has the hash of what the syncer says of it.
 func (h *hostCaches) ingress(namespace, name string) (*networkingv1.Ingress, error) {
 	return keyed[networkingv1.Ingress](h.ingresses, namespace+"/"+name)
+}
+
+// route returns an HTTPRoute of the host, nil if there is none with the installation's label. In the place of its spec it
+// has that one's hash.
+func (h *hostCaches) route(namespace, name string) (*gatewayv1.HTTPRoute, error) {
+	return keyed[gatewayv1.HTTPRoute](h.routes, namespace+"/"+name)
 }
 
 // keyed returns an object of a cache, nil if there is none.
@@ -230,6 +240,10 @@ func slim(obj any) (any, error) {
 		slimBudget(o)
 	case *networkingv1.Ingress:
 		slimIngress(o)
+	case *gatewayv1.HTTPRoute:
+		slimRoute(o)
+	case *unstructured.Unstructured: // of a space
+		o.SetManagedFields(nil)
 	}
 	return obj, nil
 }
@@ -262,6 +276,11 @@ func slimIngress(ingress *networkingv1.Ingress) {
 	}
 	noteHash(ingress, &said)
 	ingress.Spec = networkingv1.IngressSpec{}
+}
+
+// slimRoute puts the hash of an HTTPRoute in the place of its spec.
+func slimRoute(route *gatewayv1.HTTPRoute) {
+	noteHash(route, &route.Spec)
 }
 
 // slimBudget puts the hash of a budget in the place of its spec.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // Informers that list call a transform of their own result once more.
@@ -22,6 +23,7 @@ func TestSlimTwice(t *testing.T) {
 		"namespace": &corev1.Namespace{ObjectMeta: meta},
 		"policy":    &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: denyAll(nil).Spec},
 		"Ingress":   &networkingv1.Ingress{ObjectMeta: meta, Spec: networkingv1.IngressSpec{IngressClassName: new("c")}},
+		"HTTPRoute": &gatewayv1.HTTPRoute{ObjectMeta: meta, Spec: gatewayv1.HTTPRouteSpec{Hostnames: []gatewayv1.Hostname{"a.example.com"}}},
 		"budget":    &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1))}},
 	} {
 		once, err := slim(o.DeepCopyObject())

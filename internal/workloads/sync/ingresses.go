@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -19,9 +21,10 @@ import (
 )
 
 const (
-	// maxIngresses is how many Ingresses of a tenant are on the host at most: all tenants share what serves them.
+	// maxIngresses is how many Ingresses of a tenant are on the host at most, and how many HTTPRoutes: all tenants share what serves
+	// them.
 	maxIngresses = 100
-	// ingressesPerSecond is how many of them, of their certificates, and of Services with load balancers, are changed for a
+	// ingressesPerSecond is how many of both, of certificates, and of Services with load balancers, are changed for a
 	// tenant in a second, and ingressesAtOnce how many before that holds: some controllers read all they serve anew at each
 	// change.
 	ingressesPerSecond = 1
@@ -74,17 +77,19 @@ func (s *syncer) whyNotOnHost(i item, rules translate.Rules, ingress, there *net
 		return "the Tenant has no host names any more: ask the platform's administrators for workloads.hostNames of the Tenant", nil
 	}
 	if there == nil {
-		if has, err := s.hasRoomForIngress(i.tenant); err != nil {
+		if has, err := s.hasRoomOf(ingressItem, i.tenant, s.hostCaches.ingresses); err != nil {
 			return "", err
 		} else if !has { // before anybody reads what may be much
 			return fmt.Sprintf("a tenant has at most %d Ingresses on the host cluster: delete others, or have more rules in each", maxIngresses), nil
 		}
 	}
-	return s.checked.why(i, ingress, rules), nil
+	return s.checked.why(i, ingress, rules, func() error {
+		return rules.CheckIngress(&ingress.ObjectMeta, &ingress.Spec, field.NewPath("spec")).ToAggregate()
+	}), nil
 }
 
-// hasRoomForIngress reports whether a tenant may have one more Ingress on the host.
-func (s *syncer) hasRoomForIngress(n tenant.Name) (bool, error) {
+// hasRoomOf reports whether a tenant may have one more Ingress, or HTTPRoute, on the host.
+func (s *syncer) hasRoomOf(k kind, n tenant.Name, on cache.SharedIndexInformer) (bool, error) {
 	all, err := s.hostCaches.namespacesOfTenant(n)
 	if err != nil {
 		return false, err
@@ -93,7 +98,7 @@ func (s *syncer) hasRoomForIngress(n tenant.Name) (bool, error) {
 	for _, namespace := range all {
 		namespaces = append(namespaces, namespace.Name)
 	}
-	return s.room.has(roomOfIngresses(n), maxIngresses, s.hostCaches.ingresses.GetIndexer(), namespaces...), nil
+	return s.room.has(kindIn{k, n.String()}, maxIngresses, on.GetIndexer(), namespaces...), nil
 }
 
 // placeIngress makes the host's Ingress what the space's is, after the certificates that it names, and the status of the
@@ -116,13 +121,21 @@ func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace,
 		return nil
 	}
 	err := put(ctx, s.host.NetworkingV1().Ingresses(home.Host()), "Ingress", there, wanted, slimIngress)
-	switch {
-	case isOfFields(err):
-		err = errors.Join(err, s.tellRefused(ctx, ingress, notTaken(err, home)))
-	case isRefused(err) || apierrors.IsBadRequest(err):
-		err = errors.Join(err, s.tellRefused(ctx, ingress, "a policy or webhook of the host cluster refuses it: the log of the syncer tells the platform's administrators why"))
+	if why := toldOfPut(err, home); why != "" {
+		err = errors.Join(err, s.tellRefused(ctx, ingress, why))
 	}
 	return err
+}
+
+// toldOfPut returns what a space is told when the host does not take an Ingress or HTTPRoute, empty if it may the next time.
+func toldOfPut(err error, home names.Namespace) string {
+	switch {
+	case isOfFields(err):
+		return notTaken(err, home)
+	case isRefused(err) || apierrors.IsBadRequest(err):
+		return "a policy or webhook of the host cluster refuses it: the log of the syncer tells the platform's administrators why"
+	}
+	return ""
 }
 
 // isOfFields reports whether a host says which fields of an object are wrong. Its webhooks and policies do not, and may say

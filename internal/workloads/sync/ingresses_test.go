@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -358,6 +359,7 @@ func TestHandlersAreShort(t *testing.T) {
 	for n := range 100 {
 		name := fmt.Sprint(n)
 		w.see(spaceIngress(func(i *networkingv1.Ingress) { i.Name = name }))
+		w.see(spaceRoute(func(u *unstructured.Unstructured) { u.SetName(name) }))
 		w.see(spaceBudget(3, func(b *policyv1.PodDisruptionBudget) { b.Name = name }))
 		w.see(denyAll(func(p *networkingv1.NetworkPolicy) { p.Name = name }))
 		p := pod.DeepCopy()
@@ -373,12 +375,14 @@ func TestHandlersAreShort(t *testing.T) {
 		"one that goes":                  func() { w.hostIngressGone(gone, true) },
 		"a budget of the host that goes": func() { w.hostBudgetGone(budget, true) },
 		"a policy of the host that goes": func() { w.hostPolicyGone(policy, true) },
+		"an HTTPRoute of the host":       func() { w.hostRouteChanged(onHostRoute(w, spaceRoute(), nil)) },
+		"one of these that goes":         func() { w.hostRouteGone(onHostRoute(w, spaceRoute(), nil), true) },
 		"a namespace of the host":        func() { w.hostNamespaceChanged(hostSpace()) },
 		"a claim of the host":            func() { w.hostClaimChanged(hostClaim(spaceClaim())) },
 		"a class":                        func() { w.classChanged(atOnce) },
 		"a Tenant":                       func() { w.tenantUpdated(tenantWith(v1alpha1.Workloads{}), tenantWith(hasNames)) },
 	} {
-		w.room.full.Insert(kindIn{policyItem, home.Host()}, kindIn{budgetItem, home.Host()}, roomOfIngresses("acme"))
+		w.room.full.Insert(kindIn{policyItem, home.Host()}, kindIn{budgetItem, home.Host()}, kindIn{ingressItem, "acme"}, kindIn{routeItem, "acme"})
 		happens()
 		if n := w.queue.Len(); n == 0 || n > 2 {
 			t.Errorf("%s: %d are looked at by the handler", name, n)
@@ -410,7 +414,10 @@ func TestCheckedOnce(t *testing.T) {
 		{"other rules", of("u", "2", good), other, false},
 		{"another one of its name", of("v", "2", bad), other, true},
 	} {
-		if why := c.why(theIngress, step.ingress, step.rules); (why == "") != step.fits {
+		check := func() error {
+			return step.rules.CheckIngress(&step.ingress.ObjectMeta, &step.ingress.Spec, field.NewPath("spec")).ToAggregate()
+		}
+		if why := c.why(theIngress, step.ingress, step.rules, check); (why == "") != step.fits {
 			t.Errorf("%s: %q", step.what, why)
 		}
 	}

@@ -21,6 +21,7 @@ func (s *syncer) enqueueMany(i item) error {
 		s.enqueuePolicies(i.namespace)
 		s.enqueueBudgets(i.namespace)
 		s.enqueueIngresses(i.namespace)
+		s.enqueueRoutes(i.namespace)
 		s.enqueueIn(podItem, s.podIndexer, i.namespace) // what is in it may have been seen before
 		return s.enqueueOnHost(i.name)
 	case roomItem:
@@ -80,16 +81,21 @@ func (s *syncer) enqueueRefused(i item) error {
 	if s.room.freed(kindIn{budgetItem, i.name}) {
 		s.enqueueBudgets(i.namespace)
 	}
-	if !s.room.freed(roomOfIngresses(i.tenant)) {
-		return nil
-	}
-	all, err := s.hostCaches.namespacesOfTenant(i.tenant)
-	for _, namespace := range all {
-		if of, ok := namespaceOf(namespace); ok {
-			s.enqueueIngresses(of.Flat())
+	for k, enqueue := range map[kind]func(tenant.Flat){ingressItem: s.enqueueIngresses, routeItem: s.enqueueRoutes} {
+		if !s.room.freed(kindIn{k, i.tenant.String()}) {
+			continue
+		}
+		all, err := s.hostCaches.namespacesOfTenant(i.tenant)
+		if err != nil {
+			return err
+		}
+		for _, namespace := range all {
+			if of, ok := namespaceOf(namespace); ok {
+				enqueue(of.Flat())
+			}
 		}
 	}
-	return err
+	return nil
 }
 
 // enqueueClaimants has the pods looked at that wait for a claim.

@@ -16,14 +16,17 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	testingclock "k8s.io/utils/clock/testing"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/process/signal"
@@ -41,6 +44,9 @@ type world struct {
 	t             *testing.T
 	clock         *testingclock.FakeClock
 	space, onHost *fake.Clientset
+	// routesInSpace and routesOnHost are where HTTPRoutes are.
+	routesInSpace *dynamicfake.FakeDynamicClient
+	routesOnHost  *hostRoutes
 }
 
 // newWorld returns one with the namespace shop of tenant acme and what is in the space, and on the host.
@@ -80,7 +86,8 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	w.cache(s.dns.informer, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: names.Platform, Name: "dns"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.43.0.10"}}})
 	s.ranges, s.reachable = network.NewRanges(nil, nil), network.Reachable{Namespace: names.Platform}
 	s.hostNodes = newHostNodes(w.onHost)
-	if s.hostCaches, err = newHostCaches(w.onHost, "i", names.Owner{}); err != nil {
+	w.addRoutes(s)
+	if s.hostCaches, err = newHostCaches(w.onHost, s.routes.onHost.informer, "i", names.Owner{}); err != nil {
 		t.Fatal(err)
 	}
 	w.syncer = s
@@ -178,6 +185,12 @@ func (w *world) see(o runtime.Object) {
 			return
 		}
 		w.cache(w.informers.Networking().V1().Ingresses().Informer(), o)
+	case *unstructured.Unstructured:
+		w.cache(w.routes.inSpaces.informer, o)
+	case *gatewayv1.HTTPRoute:
+		o = o.DeepCopy()
+		slimRoute(o)
+		w.cache(w.hostCaches.routes, o)
 	case *corev1.ConfigMap:
 		w.cache(core.ConfigMaps().Informer(), o)
 	case *corev1.Secret:
@@ -191,7 +204,7 @@ func (w *world) look() error {
 }
 
 // did returns what was asked for but reads: verb, resource and name, and how long a deletion waits.
-func did(client *fake.Clientset) []string {
+func did(client interface{ Actions() []clienttesting.Action }) []string {
 	var all []string
 	for _, action := range client.Actions() {
 		switch a := action.(type) {

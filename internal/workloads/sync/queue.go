@@ -24,6 +24,8 @@ const (
 	policyItem
 	budgetItem
 	ingressItem
+	// routeItem is an HTTPRoute.
+	routeItem
 	serviceItem
 	claimItem
 	// nodeItem is a node of the host, which the system space shows.

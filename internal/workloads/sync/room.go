@@ -5,8 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // room bounds how many objects of a kind there are in a namespace of the host, or of a tenant.
@@ -21,9 +19,6 @@ type kindIn struct {
 	kind kind
 	name string
 }
-
-// roomOfIngresses is where the Ingresses of a tenant are counted.
-func roomOfIngresses(n tenant.Name) kindIn { return kindIn{ingressItem, n.String()} }
 
 func newRoom() *room { return &room{full: sets.New[kindIn]()} }
 

@@ -78,6 +78,7 @@ type clients struct {
 	installation string
 	owner        names.Owner
 	subjects     []rbacv1.Subject
+	routes       *routes
 }
 
 // settings are what somebody has chosen.
@@ -140,7 +141,7 @@ type pacing struct {
 	room       *room
 	scheduling *scheduling
 	// updates is that of changed pods, creating that of pods that are made, copying that of copies, small that of what is small,
-	// resizes that of resizes, and routing that of Ingresses, their certificates and load balancers.
+	// resizes that of resizes, and routing that of Ingresses, HTTPRoutes, their certificates and load balancers.
 	updates, creating, copying, small, resizes, routing *writeBudget
 	statuses                                            *statuses
 }
@@ -248,7 +249,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 	if err != nil {
 		return nil, err
 	}
-	onHost, err := newHostCaches(c.host, c.installation, c.owner)
+	onHost, err := newHostCaches(c.host, c.routes.onHost.informer, c.installation, c.owner)
 	if err != nil {
 		return nil, err
 	}
@@ -303,6 +304,9 @@ func connect(ctx context.Context, o Options) (c clients, err error) {
 	if c.installation, err = Installation(ctx, c.spaces); err != nil {
 		return c, err
 	}
+	if c.routes, err = newRoutes(writing, host, c.installation); err != nil {
+		return c, err
+	}
 	if c.owner, c.subjects, err = accountOf(ctx, c.host); err != nil {
 		return c, err
 	}
@@ -344,6 +348,9 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	}
 	s.nameCertificates()
 	s.enqueueHostNamespaces()
+	if err := s.followRoutes(ctx); err != nil {
+		return err
+	}
 	go s.watchEvents(ctx)
 	var running sync.WaitGroup
 	if s.isolated != nil {
@@ -410,6 +417,8 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 		return s.syncBudget(ctx, i)
 	case ingressItem:
 		return s.syncIngress(ctx, i)
+	case routeItem:
+		return s.syncRoute(ctx, i)
 	case serviceItem:
 		return s.syncService(ctx, i)
 	case claimItem:

@@ -16,12 +16,13 @@ import (
 type obeyed struct {
 	// keys are theirs.
 	keys *regexp.Regexp
-	// what says what the components do, and granted where a Tenant is granted some.
+	// what says what the components do, and granted where a Tenant is granted some, empty if nowhere.
 	what, granted string
 }
 
 var (
 	forIngresses = obeyed{regexp.MustCompile(`^[^/]*ingress[^/]*(/|$)`), "serves Ingresses of all tenants", "ingressAnnotations"}
+	forRoutes    = obeyed{regexp.MustCompile(`^[^/]*(ingress|gateway|konghq)[^/]*/`), "serves Gateways of all tenants", ""}
 	// Keys of load balancers have no domain in common. Those of service.beta.kubernetes.io are all for them.
 	forBalancers = obeyed{regexp.MustCompile(`(?i)balancer|\blb|lb\b|^service\.beta\.kubernetes\.io/`), "makes load balancers of all tenants", "loadBalancerAnnotations"}
 )
@@ -31,8 +32,11 @@ var (
 func checkAnnotations(meta *metav1.ObjectMeta, granted []string, of obeyed) (errs field.ErrorList) {
 	for _, key := range slices.Sorted(maps.Keys(meta.Annotations)) {
 		if key != classAnnotation && of.keys.MatchString(key) && !slices.Contains(granted, key) {
-			errs = append(errs, field.Forbidden(annotationPath(key), "annotations tell what "+of.what+" what to do; remove it, "+
-				"or ask the platform's administrators for it in workloads."+of.granted+" of the Tenant"))
+			wayOut := "remove it"
+			if of.granted != "" {
+				wayOut += ", or ask the platform's administrators for it in workloads." + of.granted + " of the Tenant"
+			}
+			errs = append(errs, field.Forbidden(annotationPath(key), "annotations tell what "+of.what+" what to do; "+wayOut))
 		}
 	}
 	return errs

@@ -29,7 +29,7 @@ const maxLabels = 64
 // maxEphemeral is how many ephemeral containers a pod has at most: they stay in it when they have ended.
 const maxEphemeral = 32
 
-// Rules are what the pods, Services and Ingresses of a tenant are held to.
+// Rules are what the pods, Services, Ingresses and HTTPRoutes of a tenant are held to.
 type Rules struct {
 	// Level is the Pod Security level. The zero value is Baseline.
 	Level Level
@@ -39,8 +39,10 @@ type Rules struct {
 	LoadBalancers bool
 	// Quota is the Tenant's own. Of the host's devices, pods may have the extended resources that it names.
 	Quota corev1.ResourceList
-	// HostNames, IngressClasses and IngressAnnotations are what Ingresses may have, as the Tenant says.
+	// HostNames, IngressClasses and IngressAnnotations are what Ingresses may have, as the Tenant says. HTTPRoutes may have the former.
 	HostNames, IngressClasses, IngressAnnotations []string
+	// Gateways are those of the host, as NAMESPACE/NAME, that HTTPRoutes may name.
+	Gateways []string
 	// LoadBalancerAnnotations are those that Services with load balancers may have on the host.
 	LoadBalancerAnnotations []string
 }
@@ -52,6 +54,7 @@ func RulesOf(own *v1alpha1.Workloads, quota corev1.ResourceList) Rules {
 		rules.Level, rules.NodePorts = Level(own.PodSecurity), own.NodePorts == v1alpha1.NodePortsAllowed
 		rules.LoadBalancers, rules.LoadBalancerAnnotations = own.LoadBalancers == v1alpha1.LoadBalancersAllowed, own.LoadBalancerAnnotations
 		rules.HostNames, rules.IngressClasses, rules.IngressAnnotations = own.HostNames, own.IngressClasses, own.IngressAnnotations
+		rules.Gateways = own.Gateways
 	}
 	return rules
 }

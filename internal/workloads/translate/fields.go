@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // treatment is what becomes of a field: same, changed, or the reason for which it is refused.
@@ -45,6 +46,9 @@ const (
 	noChoice    treatment = "the host cluster chooses what makes a load balancer, and its address; remove it"
 	noDefault   treatment = "an Ingress would have what is sent for every host name by it; name hosts in rules, and remove it"
 	noResource  treatment = "what serves Ingresses could reach by it what is not the tenant's; use a Service"
+	noFilter    treatment = "what serves Gateways could reach by it what is not the tenant's; use RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect or URLRewrite"
+	noPerRef    treatment = "filters are of a rule; put the backend into a rule of its own, with them there"
+	noPolicy    treatment = "what serves Gateways of all tenants does not do it; remove it, or have the Service do it"
 	noResponder treatment = "evictions on the host wait for nobody in a space; remove it"
 )
 
@@ -187,9 +191,31 @@ var fields = map[reflect.Type]map[string]treatment{
 	reflect.TypeFor[networkingv1.IngressBackend]():        merged(all(same, "Service"), all(noResource, "Resource")),
 	reflect.TypeFor[networkingv1.IngressServiceBackend](): all(same, "Name", "Port"),
 	reflect.TypeFor[networkingv1.ServiceBackendPort]():    all(same, "Name", "Number"),
-	reflect.TypeFor[corev1.ServicePort]():                 merged(all(same, "Name", "Protocol", "AppProtocol", "Port", "TargetPort"), all(changed, "NodePort")),
-	reflect.TypeFor[corev1.SessionAffinityConfig]():       all(same, "ClientIP"),
-	reflect.TypeFor[corev1.ClientIPConfig]():              all(same, "TimeoutSeconds"),
+	// What an HTTPRoute may say of Gateways, hosts, matches, filters and backends is in route.go.
+	reflect.TypeFor[gatewayv1.HTTPRouteSpec]():   all(same, "CommonRouteSpec", "Hostnames", "Rules"),
+	reflect.TypeFor[gatewayv1.CommonRouteSpec](): merged(all(changed, "ParentRefs"), all(noPolicy, "UseDefaultGateways")),
+	reflect.TypeFor[gatewayv1.ParentReference](): all(same, "Group", "Kind", "Namespace", "Name", "SectionName", "Port"),
+	reflect.TypeFor[gatewayv1.HTTPRouteRule](): merged(all(same, "Name", "Matches", "Filters", "BackendRefs", "Timeouts"),
+		all(noPolicy, "Retry", "SessionPersistence")),
+	reflect.TypeFor[gatewayv1.HTTPRouteMatch]():      all(same, "Path", "Headers", "QueryParams", "Method"),
+	reflect.TypeFor[gatewayv1.HTTPPathMatch]():       all(same, "Type", "Value"),
+	reflect.TypeFor[gatewayv1.HTTPHeaderMatch]():     all(same, "Type", "Name", "Value"),
+	reflect.TypeFor[gatewayv1.HTTPQueryParamMatch](): all(same, "Type", "Name", "Value"),
+	reflect.TypeFor[gatewayv1.HTTPRouteFilter](): merged(
+		all(same, "Type", "RequestHeaderModifier", "ResponseHeaderModifier", "RequestRedirect", "URLRewrite"),
+		all(noFilter, "RequestMirror", "CORS", "ExternalAuth", "ExtensionRef")),
+	reflect.TypeFor[gatewayv1.HTTPHeaderFilter]():          all(same, "Set", "Add", "Remove"),
+	reflect.TypeFor[gatewayv1.HTTPHeader]():                all(same, "Name", "Value"),
+	reflect.TypeFor[gatewayv1.HTTPRequestRedirectFilter](): all(same, "Scheme", "Hostname", "Path", "Port", "StatusCode"),
+	reflect.TypeFor[gatewayv1.HTTPURLRewriteFilter]():      all(same, "Hostname", "Path"),
+	reflect.TypeFor[gatewayv1.HTTPPathModifier]():          all(same, "Type", "ReplaceFullPath", "ReplacePrefixMatch"),
+	reflect.TypeFor[gatewayv1.HTTPBackendRef]():            merged(all(same, "BackendRef"), all(noPerRef, "Filters")),
+	reflect.TypeFor[gatewayv1.BackendRef]():                all(same, "BackendObjectReference", "Weight"),
+	reflect.TypeFor[gatewayv1.BackendObjectReference]():    merged(all(same, "Group", "Kind", "Name", "Port"), all(changed, "Namespace")),
+	reflect.TypeFor[gatewayv1.HTTPRouteTimeouts]():         all(same, "Request", "BackendRequest"),
+	reflect.TypeFor[corev1.ServicePort]():                  merged(all(same, "Name", "Protocol", "AppProtocol", "Port", "TargetPort"), all(changed, "NodePort")),
+	reflect.TypeFor[corev1.SessionAffinityConfig]():        all(same, "ClientIP"),
+	reflect.TypeFor[corev1.ClientIPConfig]():               all(same, "TimeoutSeconds"),
 }
 
 // values are types that are one value, whatever their fields are.

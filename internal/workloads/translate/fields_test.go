@@ -6,9 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// TestFields fails for every field of a PodSpec, ServiceSpec, PersistentVolumeClaimSpec or IngressSpec, and of every type below it that
+// TestFields fails for every field of a PodSpec, ServiceSpec, PersistentVolumeClaimSpec, IngressSpec or HTTPRouteSpec, and of every type below it that
 // reaches a host, about which nobody has decided, and for what is decided about fields that are not there.
 func TestFields(t *testing.T) {
 	reached := map[reflect.Type]bool{}
@@ -53,9 +54,10 @@ func TestFields(t *testing.T) {
 	visit(reflect.TypeFor[corev1.ServiceSpec]())
 	visit(reflect.TypeFor[corev1.PersistentVolumeClaimSpec]())
 	visit(reflect.TypeFor[networkingv1.IngressSpec]())
+	visit(reflect.TypeFor[gatewayv1.HTTPRouteSpec]())
 	for of := range fields {
 		if !reached[of] {
-			t.Errorf("the table has the type %s, which no pod, Service, claim or Ingress has", of)
+			t.Errorf("the table has the type %s, which no pod, Service, claim, Ingress or HTTPRoute has", of)
 		}
 	}
 }

@@ -112,22 +112,34 @@ func (r Rules) checkHost(host string, path *field.Path) field.ErrorList {
 	case host == "":
 		return field.ErrorList{field.Forbidden(path, "without a host, an Ingress would have what is sent for every host name; name one of "+oneOf(r.HostNames))}
 	case !v1alpha1.HasHostName(r.HostNames, host):
-		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("Ingresses of this Tenant may name %s; name one of these, "+
-			"or ask the platform's administrators for %q in workloads.hostNames of the Tenant", oneOf(r.HostNames), host))}
+		return field.ErrorList{r.notTheirs("Ingresses", host, path)}
 	default:
 		return nil
 	}
 }
 
+// notTheirs says that a host name is not the tenant's.
+func (r Rules) notTheirs(what, name string, path *field.Path) *field.Error {
+	return field.Forbidden(path, fmt.Sprintf("%s of this Tenant may name %s; name one of these, or ask the platform's administrators for %q in workloads.hostNames of the Tenant",
+		what, oneOf(r.HostNames), name))
+}
+
 func checkPaths(all []networkingv1.HTTPIngressPath, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range all {
-		if text := all[i].Path; text != "" && !isPath(text) {
-			errs = append(errs, field.Forbidden(path.Index(i).Child("path"), fmt.Sprintf("on a host cluster, a path begins with /, and has at most %d letters, digits and characters of %s; use others, or escape them as in URLs",
-				maxPath, pathCharacters)))
+		if text := all[i].Path; text != "" {
+			errs = append(errs, checkPath(text, path.Index(i).Child("path"))...)
 		}
 	}
 	return errs
+}
+
+func checkPath(text string, path *field.Path) field.ErrorList {
+	if isPath(text) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path, fmt.Sprintf("on a host cluster, a path begins with /, and has at most %d letters, digits and characters of %s; use others, or escape them as in URLs",
+		maxPath, pathCharacters))}
 }
 
 func (r Rules) checkTLS(tls *networkingv1.IngressTLS, path *field.Path) field.ErrorList {

@@ -63,6 +63,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		o.Workloads.APIAddress = net.JoinHostPort(apiAddress, strconv.Itoa(o.Port))
 	})
 	host = tenantry.Client(tenant.System)
+	publishRoutes(ctx)
 	apply(ctx, "../../../config/workloads")
 	go canaries.run(suiteContext())
 	tenantry.CreateTenants(ctx, acme, globex)
