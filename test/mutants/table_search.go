@@ -105,7 +105,9 @@ var searchTable = []mutant{
 	{"a web socket is its user's for as long as it is", by("internal/search", "TestAnotherUser"),
 		"internal/search/renewal.go", `c.who != nil && !c.who.equals(op.who)`, `false`},
 	{"clients without credentials do not take all web sockets", by("internal/search", "TestUnknownClients"),
-		"internal/search/socket.go", `if s.unknown.Add(1) > maxUnknown {`, `if s.unknown.Add(1); false {`},
+		"internal/search/socket.go", `if room := maxUnknown - all; room < 0 || own`, `if room := maxUnknown - all; own`},
+	{"one address without credentials does not take all web sockets", by("internal/search", "TestUnknownClients"),
+		"internal/search/socket.go", `room < 0 || own > room+1 {`, `room < 0 || own < 0 {`},
 	{"clients with credentials have a place of their tenant's before they say anything", by("internal/search", "TestKnownClients"),
 		"internal/search/socket.go", `		leave, refused := s.admit(c)
 		if leave == nil {
@@ -113,7 +115,9 @@ var searchTable = []mutant{
 			return
 		}
 		defer leave()
-	} else {`, `	} else {`},
+	}
+	known := func() {}`, `	}
+	known := func() {}`},
 	{"of two fragments of one name none is left unmeasured", by("internal/search/graphql", "TestRefusals"),
 		"internal/search/graphql/request.go", `if document.Fragments.ForName(fragment.Name) != fragment {`, `if document.Fragments.ForName(fragment.Name) == nil {`},
 	{"an answer has no more items than it may, however often it shows them", by("internal/search/graphql", "TestRefusals"),

@@ -108,7 +108,7 @@ var servicesTable = []mutant{
 		return nil, apierrors.NewInvalid`, `	if false {
 		return nil, apierrors.NewInvalid`},
 	{"a predecessor's Service on the host is not taken", by("internal/workloads/clusterip", "TestRefused|TestPredecessorGoes"),
-		"internal/workloads/clusterip/services.go", `	case there.Annotations[names.UIDAnnotation] != wanted.Annotations[names.UIDAnnotation]:`, `	case false:`},
+		"internal/workloads/clusterip/services.go", `	case found.Annotations[names.UIDAnnotation] != wanted.Annotations[names.UIDAnnotation]:`, `	case false:`},
 	{"a change is of this Service's own", by("internal/workloads/clusterip", "TestUpdateElsewhere"),
 		"internal/workloads/clusterip/services.go", ` || there.Annotations[names.UIDAnnotation] != string(before.UID) {`, ` {`},
 	{"a dry run asks nothing of a host", by("internal/workloads/clusterip", "TestDryRun"),
