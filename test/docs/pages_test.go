@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -217,6 +218,36 @@ func TestBlocks(t *testing.T) {
 		for _, match := range indented.FindAllStringSubmatch(page.Prose, -1) {
 			t.Errorf("%s: %q is an indented block; use fences", page.Path, match[1])
 		}
+	}
+}
+
+// TestPartsArePatches checks that no page has a manifest of what its reader has already: kubectl apply takes away what another
+// page has applied, and the manifest lacks. A part of a spec is for kubectl patch.
+func TestPartsArePatches(t *testing.T) {
+	there := map[string]string{"ControlPlane": "sample", "Tenant": "(acme|globex)", "KeystoneSync": "sample"}
+	parts := 0
+	for _, page := range read(t) {
+		for _, block := range page.Blocks {
+			if block.Language != "yaml" {
+				continue
+			}
+			for kind, name := range there {
+				if regexp.MustCompile(`(?m)^kind: `+kind+`$`).MatchString(block.Text) && regexp.MustCompile(`(?m)^(metadata:.*|  )\bname: `+name+`\b`).MatchString(block.Text) {
+					t.Errorf("%s:%d: this %s is there: show the part of its spec, with kubectl patch --type merge --patch-file", page.Path, block.Line, kind)
+				}
+			}
+			file := block.File()
+			if file == "" || !regexp.MustCompile(`(?m)\A# .*\nspec:$`).MatchString(block.Text) {
+				continue
+			}
+			parts++
+			if !slices.ContainsFunc(page.Blocks, func(b Block) bool { return b.Language == Console && strings.Contains(b.Text, "--patch-file "+file) }) {
+				t.Errorf("%s:%d: no command patches by %s", page.Path, block.Line, file)
+			}
+		}
+	}
+	if parts == 0 {
+		t.Error("no part was checked")
 	}
 }
 

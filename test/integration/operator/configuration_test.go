@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,17 +14,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/pki"
 	"github.com/tenantry/tenantry/internal/tenant"
-	"github.com/tenantry/tenantry/test/docs"
 	"github.com/tenantry/tenantry/test/harness/sessions"
 )
 
@@ -206,6 +203,7 @@ var _ = Describe("A Tenant of the host", func() {
 		createTenant(ctx, t)
 		condition := expectOfTenant(ctx, t.Name, v1alpha1.ConditionMirrored, metav1.ConditionFalse, v1alpha1.ReasonInvalid)
 		Expect(condition.Message).To(ContainSubstring("let the platform raise spec.tenantLimits.nodePlacement of the ControlPlane"))
+		Expect(expectOfTenant(ctx, t.Name, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalid).Message).To(Equal(condition.Message))
 		changeTenant(ctx, admin, t.Name, func(t *v1alpha1.Tenant) { t.Spec.NodePlacement = nil })
 		expectReady(ctx, t.Name)
 
@@ -214,34 +212,9 @@ var _ = Describe("A Tenant of the host", func() {
 		})
 		expectOfTenant(ctx, t.Name, v1alpha1.ConditionMirrored, metav1.ConditionFalse, v1alpha1.ReasonInvalid)
 		Expect(s.mirror(ctx, t.Name).Spec.NodePlacement).To(BeNil())
+		Expect(admin.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
+		Expect(meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady)).To(BeTrue(), "its space is as it was")
 	}, NodeTimeout(specTimeout))
-})
-
-var _ = Describe("The page", func() {
-	pages, err := docs.Read("../../..")
-	if err != nil {
-		panic(err)
-	}
-	for _, page := range pages {
-		for _, block := range page.Blocks {
-			if !slices.Contains([]string{"audit.md", "certificates.md", "configure-a-control-plane.md", "connect-oidc.md"}, filepath.Base(page.Path)) ||
-				block.File() == "" || !strings.Contains(block.Text, "kind: ControlPlane") {
-				continue
-			}
-			It(page.Path+" has "+block.File()+", which an operator makes a control plane of", func(ctx SpecContext) {
-				for document := range strings.SplitSeq(block.Text, "\n---\n") {
-					object := &unstructured.Unstructured{}
-					Expect(yaml.Unmarshal([]byte(document), object)).To(Succeed())
-					if object.GetKind() != "ControlPlane" {
-						createFor(ctx, object)
-						continue
-					}
-					createAvailable(ctx, newFrom(object))
-					expectCondition(ctx, object.GetName(), v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
-				}
-			})
-		}
-	}
 })
 
 // replaced is a configuration, of a key in the copy, with another issuer or level.

@@ -92,7 +92,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	}
 	endOperator = startOperator()
 	DeferCleanup(func() { endOperator() })
-}, NodeTimeout(startTimeout))
+}, NodeTimeout(2*startTimeout))
 
 // startOperator runs the operator, with its own rights, until the returned function is called.
 func startOperator() (end func()) {
@@ -178,6 +178,11 @@ func create(ctx context.Context, cp *v1alpha1.ControlPlane) {
 	GinkgoHelper()
 	giveEtcdSecret(ctx, cp)
 	Expect(admin.Create(ctx, cp)).To(Succeed())
+	deleteAfter(cp)
+}
+
+// deleteAfter deletes a ControlPlane, with all that was made for it, at the end of the spec.
+func deleteAfter(cp *v1alpha1.ControlPlane) {
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(client.IgnoreNotFound(admin.Delete(ctx, cp))).To(Succeed())
 		for _, object := range made(cp) {
@@ -290,7 +295,7 @@ func failedPod(ctx context.Context, name string, template corev1.PodTemplateSpec
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: "tenantry", Image: image, ImageID: "x",
 		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}},
-		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: said, FinishedAt: metav1.NewTime(time.Now())}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 1, Message: said, FinishedAt: metav1.NewTime(time.Now())}},
 	}}
 	Expect(admin.Status().Update(ctx, pod)).To(Succeed())
 	return pod

@@ -45,16 +45,21 @@ var cannotRun = map[string]map[string]string{
 		"mkdir -m 700 restored && tar -xzf keys.tar.gz -C restored":                  "needs etcdutl",
 	},
 	"docs/guides/audit.md": {
+		"kubectl -n tenantry-system patch controlplane sample --type merge --patch-file audited.yaml":              "needs a cluster; test/integration/operator does what it says",
 		"kubectl -n tenantry-system logs sample-0 | grep '\"kind\":\"Event\"'":                                     "needs a cluster; test/integration/operator runs such a server",
 		"kubectl -n tenantry-system create secret generic audit-webhook --from-file=kubeconfig=webhook.kubeconfig": "needs a cluster",
 	},
 	"docs/guides/certificates.md": {
-		"kubectl apply --server-side -f rotation.yaml": "needs a cluster, and an hour; test/integration/operator rotates keys by a clock of its own",
+		`kubectl -n tenantry-system patch controlplane sample --type merge --patch '{"spec": {"serviceAccounts": {"keyRotation": "2027-01"}}}'`: "needs a cluster, and an hour; test/integration/operator rotates keys by a clock of its own",
 	},
 	"docs/guides/configure-a-control-plane.md": {
-		"kubectl apply -f configured.yaml": "needs a cluster; test/integration/operator applies what is on the page",
+		"kubectl apply -f authorizers.yaml": "needs a cluster; test/integration/operator does what it says",
+		"kubectl -n tenantry-system patch controlplane sample --type merge --patch-file limited.yaml":  "needs a cluster; test/integration/operator does what it says",
+		"kubectl -n tenantry-system patch controlplane sample --type merge --patch-file confined.yaml": "needs a cluster; test/integration/operator does what it says",
+		"kubectl -n tenantry-system patch controlplane sample --type merge --patch-file placed.yaml":   "needs a cluster; test/integration/operator does what it says",
 	},
 	"docs/guides/connect-oidc.md": {
+		"kubectl -n tenantry-system patch controlplane sample --type merge --patch-file authenticated.yaml": "needs a cluster; test/integration/operator does what it says",
 		"tenantry up --oidc-issuer-url https://id.example.com/realms/platform --oidc-client-id tenantry \\": "needs an identity provider at that URL",
 	},
 	"docs/guides/workloads.md": {
@@ -64,8 +69,8 @@ var cannotRun = map[string]map[string]string{
 		"kubectl --kubeconfig acme.kubeconfig top pods --containers":                                       "needs a cluster with metrics-server; test/node does the same",
 	},
 	"docs/guides/workloads-of-a-control-plane.md": {
-		"kubectl apply -k config/workloads":           "needs a cluster; test/node does the same",
-		"kubectl apply --server-side -f running.yaml": "needs a cluster; test/integration/operator does what it says",
+		"kubectl apply -k config/workloads": "needs a cluster; test/node does the same",
+		`kubectl -n tenantry-system patch controlplane sample --type merge --patch '{"spec": {"workloads": {}}}'`:                               "needs a cluster; test/integration/operator does what it says",
 		"kubectl delete namespaces -l workloads.tenantry.io/control-plane-namespace=tenantry-system,workloads.tenantry.io/control-plane=sample": "needs a cluster; test/node does the same",
 	},
 	"docs/guides/search.md": {
@@ -107,6 +112,8 @@ var cannotRun = map[string]map[string]string{
 		"etcdctl put /control-planes/tenantry-system/large/tenantry.io/claim tenantry-system/large/9b44e7c2-5705-47d9-b72d-e07da222439a": "needs such an etcd",
 	},
 	"docs/guides/on-a-cluster-you-have.md": {
+		"kubectl -n tenantry-system patch controlplane sample --type merge --patch-file publishing.yaml":                                            "needs a cluster; test/integration/operator does what it says",
+		"kubectl -n tenantry-system patch controlplane sample --type merge --patch-file exposed.yaml":                                               "needs a cluster; test/integration/operator does what it says",
 		`kubectl -n tenantry-system get controlplane sample -o jsonpath='{.status.conditions[?(@.type=="Degraded")].message}'`:                      "needs a cluster; test/node and test/integration/operator do the same",
 		"kubectl apply -f config/samples/controlplane.yaml":                                                                                         "needs a cluster",
 		"kubectl -n tenantry-system annotate controlplane sample tenantry.io/adopt-old-token-keys=true":                                             "needs a cluster",
