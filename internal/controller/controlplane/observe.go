@@ -10,6 +10,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,7 +28,8 @@ type observed struct {
 	version string
 	// failing says what keeps a pod from running, if something does.
 	failing string
-	// starting is true while a pod has no node yet, and may get one any time.
+	// starting is true while a pod is not there or has no node yet, or runs again, and that may change any time: nothing that
+	// is watched tells that it has not changed.
 	starting bool
 	// unready are the pods that run and say that they are not ready.
 	unready []string
@@ -62,11 +65,67 @@ func (r *Reconciler) workload(ctx context.Context, cp *v1alpha1.ControlPlane) (w
 	if cp.Spec.Storage.Etcd == nil {
 		set := &appsv1.StatefulSet{}
 		found, err := r.read(ctx, cp, "StatefulSet", cp.Name, set)
-		return ofStatefulSet(set), found, err
+		w := ofStatefulSet(set)
+		if err == nil && found && w.total < w.desired {
+			w.refused, err = r.refusal(ctx, set)
+		}
+		return w, found, err
 	}
 	deployment := &appsv1.Deployment{}
 	found, err := r.read(ctx, cp, "Deployment", cp.Name, deployment)
 	return ofDeployment(deployment), found, err
+}
+
+// refusal says why the host makes no pod of a StatefulSet, if it does not. A Deployment has a condition for that, and a
+// StatefulSet has events alone.
+func (r *Reconciler) refusal(ctx context.Context, set *appsv1.StatefulSet) (string, error) {
+	events := &eventsv1.EventList{}
+	err := r.Live.List(ctx, events, client.InNamespace(set.Namespace), client.MatchingFields{"regarding.uid": string(set.UID)}, client.Limit(eventLimit))
+	switch {
+	case apierrors.IsForbidden(err):
+		return hasNoPods("StatefulSet", set.Name, fmt.Sprintf("its events say why, and cannot be read: %v", err)), nil
+	case err != nil:
+		return "", fmt.Errorf("listing the events of StatefulSet %q: %w", set.Name, err)
+	}
+	var newest *eventsv1.Event
+	for i := range events.Items {
+		e := &events.Items[i]
+		if e.Reason != failedCreate && e.Reason != successfulCreate {
+			continue
+		}
+		// A claim that was made, and then no pod, are events of one second.
+		if newest == nil || toldAt(e).After(toldAt(newest)) || e.Reason == failedCreate && toldAt(e).Equal(toldAt(newest)) {
+			newest = e
+		}
+	}
+	if newest == nil || newest.Reason != failedCreate {
+		return "", nil
+	}
+	return hasNoPods("StatefulSet", set.Name, newest.Note), nil
+}
+
+const (
+	// failedCreate and successfulCreate are the reasons of the host's events about pods and claims of a StatefulSet.
+	failedCreate, successfulCreate = "FailedCreate", "SuccessfulCreate"
+	// eventLimit is the number of events that are read: the host tells of what happens again in one.
+	eventLimit = 100
+)
+
+// toldAt returns when an event has happened, for the last time.
+func toldAt(e *eventsv1.Event) time.Time {
+	last := e.DeprecatedLastTimestamp.Time
+	if e.Series != nil {
+		return e.Series.LastObservedTime.Time
+	}
+	if last.IsZero() {
+		return e.EventTime.Time
+	}
+	return last
+}
+
+// hasNoPods says why there is no pod.
+func hasNoPods(kind, name, why string) string {
+	return fmt.Sprintf("%s %s has no pods: %s", kind, name, why)
 }
 
 // observed reads the pods of a workload.
@@ -105,7 +164,7 @@ func ofDeployment(d *appsv1.Deployment) workload {
 	}
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-			w.refused = fmt.Sprintf("Deployment %s has no pods: %s", d.Name, c.Message)
+			w.refused = hasNoPods("Deployment", d.Name, c.Message)
 		}
 	}
 	return w
@@ -117,7 +176,7 @@ func (w workload) settled() bool {
 }
 
 func (w workload) observed(pods []corev1.Pod, now time.Time) observed {
-	o := observed{ready: w.ready, version: w.version, settled: w.settled()}
+	o := observed{ready: w.ready, version: w.version, settled: w.settled(), starting: w.total < w.desired}
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range pods {
 		failing, starting := failure(&pods[i], now)
@@ -148,6 +207,8 @@ func failure(pod *corev1.Pod, now time.Time) (message string, starting bool) {
 		waiting, last := container.State.Waiting, container.LastTerminationState.Terminated
 		if ended := container.State.Terminated; ended != nil {
 			waiting, last = &corev1.ContainerStateWaiting{Reason: ended.Reason}, ended
+		} else if triesAgain(&container, now) {
+			waiting, starting = &corev1.ContainerStateWaiting{Reason: last.Reason}, true
 		}
 		if waiting == nil || slices.Contains([]string{"ContainerCreating", "PodInitializing"}, waiting.Reason) {
 			continue
@@ -156,9 +217,20 @@ func failure(pod *corev1.Pod, now time.Time) (message string, starting bool) {
 		if last != nil && last.ExitCode != 0 {
 			said = cmp.Or(lastLine(last.Message), said)
 		}
-		return strings.TrimSuffix(fmt.Sprintf("pod %s: %s: %s", pod.Name, waiting.Reason, said), ": "), false
+		return strings.TrimSuffix(fmt.Sprintf("pod %s: %s: %s", pod.Name, waiting.Reason, said), ": "), starting
 	}
 	return "", false
+}
+
+// triesAgain reports whether a container runs that has failed before, and nobody knows yet whether it will do better: a server
+// until it has answered for the first time, and what has no startup probe for a while. Otherwise who waits for a
+// ControlPlane not to be Degraded would find one between two failures.
+func triesAgain(c *corev1.ContainerStatus, now time.Time) bool {
+	running, last := c.State.Running, c.LastTerminationState.Terminated
+	if running == nil || c.Ready || last == nil || last.ExitCode == 0 {
+		return false
+	}
+	return !ptr.Deref(c.Started, false) || now.Sub(running.StartedAt.Time) < startPeriod
 }
 
 // cutMessage is the length in bytes from which on a message may be the end of a longer one: hosts keep no more.

@@ -28,7 +28,12 @@ func TestFailure(t *testing.T) {
 	ended := func(code int32, message string) corev1.ContainerState {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: code, Message: message}}
 	}
-	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(-startPeriod))}}
+	begun := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(time.Second - startPeriod))}}
+	probed := func(status corev1.PodStatus, ready bool) corev1.PodStatus {
+		status.ContainerStatuses[0].Started, status.ContainerStatuses[0].Ready = new(true), ready
+		return status
+	}
 	none := corev1.ContainerState{}
 	for name, tc := range map[string]struct {
 		status   corev1.PodStatus
@@ -46,7 +51,12 @@ func TestFailure(t *testing.T) {
 		"failed":                         {container(ended(2, "the disk is full"), none), "pod x-0: Error: the disk is full", false},
 		"failed among audit events":      {container(ended(2, "the disk is full\n"+`{"kind":"Event","apiVersion":"audit.k8s.io/v1"}`+"\n"), none), "pod x-0: Error: the disk is full", false},
 		"failed with audit events alone": {container(ended(2, `{"kind":"Event","apiVersion":"audit.k8s.io/v1"}`), none), "pod x-0: Error", false},
-		"running again":                  {container(running, ended(1, "b")), "", false},
+		"running":                        {container(running, none), "", false},
+		"trying again":                   {container(running, ended(1, "a\nb")), "pod x-0: Error: b", true},
+		"trying again after an end":      {container(running, ended(0, "b")), "", false},
+		"trying again for a moment":      {probed(container(begun, ended(1, "b")), false), "pod x-0: Error: b", true},
+		"running again":                  {probed(container(running, ended(1, "b")), false), "", false},
+		"ready again":                    {probed(container(begun, ended(1, "b")), true), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			message, starting := failure(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x-0"}, Status: tc.status}, now)
@@ -144,7 +154,7 @@ func TestObservedDeployment(t *testing.T) {
 			*s = appsv1.DeploymentStatus{ObservedGeneration: 2, Conditions: []appsv1.DeploymentCondition{{
 				Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota",
 			}}}
-		}, observed{version: "v1", failing: "Deployment one has no pods: exceeded quota"}},
+		}, observed{version: "v1", starting: true, failing: "Deployment one has no pods: exceeded quota"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "one", Generation: 2}, Status: whole}

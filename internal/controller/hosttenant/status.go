@@ -64,21 +64,19 @@ func statusOf(w *work, failed error) *v1alpha1.TenantStatus {
 			failed = tooMuch(w)
 		}
 	}
-	set := func(c metav1.Condition) { conditions.Set(&status.Conditions, w.tenant.Generation, c) }
 	if w.cp != nil || status.ControlPlaneRef != nil {
 		status.ControlPlaneRef = w.ref
 	}
-	p, _ := errors.AsType[*conditions.Problem](failed)
+	condition := mirroring(w, failed)
 	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
-	// A space whose control plane does not answer is as it was.
-	shown := p != nil && (p.Reason != v1alpha1.ReasonControlPlaneUnreachable || ready == nil)
+	set := func(c metav1.Condition) { conditions.Set(&status.Conditions, w.tenant.Generation, c) }
 	switch {
 	case w.mirror != nil && meta.FindStatusCondition(w.mirror.Status.Conditions, v1alpha1.ConditionReady) == nil:
 		set(conditions.New(v1alpha1.ConditionReady, false, v1alpha1.ReasonProgressing, "waiting for the space"))
-	case w.mirror == nil && shown:
-		set(conditions.New(v1alpha1.ConditionReady, false, p.Reason, p.Message))
+	case w.mirror == nil && failed != nil && isShown(ready, failed):
+		set(conditions.New(v1alpha1.ConditionReady, false, condition.Reason, condition.Message))
 	}
-	set(mirroring(w, failed))
+	set(condition)
 	switch k := w.kubeconfig; {
 	case k != nil:
 		set(k.condition())
@@ -86,6 +84,21 @@ func statusOf(w *work, failed error) *v1alpha1.TenantStatus {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionKubeconfig)
 	}
 	return status
+}
+
+// isShown reports whether a Tenant is not Ready for what has failed. A space is as it was if its control plane does not answer,
+// or refuses another spec; what has never been made says why.
+func isShown(ready *metav1.Condition, failed error) bool {
+	p, is := errors.AsType[*conditions.Problem](failed)
+	unreachable := is && p.Reason == v1alpha1.ReasonControlPlaneUnreachable || !is && planeclient.IsUnreachable(failed)
+	switch {
+	case ready == nil:
+		return true
+	case unreachable:
+		return false
+	default:
+		return is || ready.Status != metav1.ConditionTrue && ready.Reason != v1alpha1.ReasonProgressing
+	}
 }
 
 // statusBytes is how large the status may be that a control plane says, in JSON. The host stores it for each

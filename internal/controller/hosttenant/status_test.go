@@ -2,14 +2,17 @@ package hosttenant
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
@@ -77,6 +80,40 @@ func TestLastKnown(t *testing.T) {
 	got := statusOf(w, conditions.Unwatchedf(v1alpha1.ReasonControlPlaneUnreachable, "it does not answer"))
 	if !meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionReady) || !meta.IsStatusConditionFalse(got.Conditions, v1alpha1.ConditionMirrored) {
 		t.Errorf("conditions %v", got.Conditions)
+	}
+}
+
+// TestReadyOfWhatFails checks that a Tenant that has never been made says why, and that a space is as it was.
+func TestReadyOfWhatFails(t *testing.T) {
+	invalid := fmt.Errorf("creating: %w", apierrors.NewInvalid(schema.GroupKind{Kind: "Tenant"}, "acme", nil))
+	unreachable := conditions.Unwatchedf(v1alpha1.ReasonControlPlaneUnreachable, "it does not answer")
+	never := onHost().Status
+	was := func(reason string) v1alpha1.TenantStatus {
+		return v1alpha1.TenantStatus{Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason}}}
+	}
+	for name, tc := range map[string]struct {
+		before v1alpha1.TenantStatus
+		failed error
+		want   string
+	}{
+		"refused":                     {never, invalid, v1alpha1.ReasonInvalid},
+		"refused again":               {was(v1alpha1.ReasonInvalid), invalid, v1alpha1.ReasonInvalid},
+		"refused after a failure":     {was(v1alpha1.ReasonFailed), invalid, v1alpha1.ReasonInvalid},
+		"refused after no answer":     {was(v1alpha1.ReasonControlPlaneUnreachable), invalid, v1alpha1.ReasonInvalid},
+		"refused, of a space":         {inSpace(hostUID).Status, invalid, v1alpha1.ReasonReady},
+		"refused, of one on its way":  {was(v1alpha1.ReasonProgressing), invalid, v1alpha1.ReasonProgressing},
+		"not answered":                {never, unreachable, v1alpha1.ReasonControlPlaneUnreachable},
+		"not answered after that":     {was(v1alpha1.ReasonInvalid), unreachable, v1alpha1.ReasonInvalid},
+		"failed":                      {never, errors.New("no rights"), v1alpha1.ReasonFailed},
+		"failed, of a space":          {inSpace(hostUID).Status, errors.New("no rights"), v1alpha1.ReasonReady},
+		"of a reserved name, a space": {inSpace(hostUID).Status, conditions.Problemf(v1alpha1.ReasonNameReserved, "reserved"), v1alpha1.ReasonNameReserved},
+	} {
+		w := &work{tenant: onHost(), ref: new(ref("own", "a"))}
+		w.tenant.Status = tc.before
+		got := meta.FindStatusCondition(statusOf(w, tc.failed).Conditions, v1alpha1.ConditionReady)
+		if got == nil || got.Reason != tc.want || (got.Status == metav1.ConditionTrue) != (tc.want == v1alpha1.ReasonReady) {
+			t.Errorf("%s: Ready is %v, want reason %q", name, got, tc.want)
+		}
 	}
 }
 

@@ -557,6 +557,8 @@ var _ = Describe("The operator's rights", func() {
 		Entry(nil, "get", "secrets", "default", false),
 		Entry(nil, "delete", "secrets", namespace, false),
 		Entry(nil, "create", "events.events.k8s.io", "default", true),
+		Entry(nil, "list", "events.events.k8s.io", namespace, true),
+		Entry(nil, "watch", "events.events.k8s.io", namespace, false),
 		Entry(nil, "list", "events.events.k8s.io", "default", false),
 		Entry(nil, "create", "events.events.k8s.io", "kube-system", false),
 		Entry(nil, "list", "controlplanes.tenantry.io", "", false),

@@ -1,12 +1,18 @@
 package operator
 
 import (
+	"context"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/controller/statefulset"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -106,8 +112,59 @@ var _ = Describe("A problem of a ControlPlane", func() {
 		condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonPodFailing)
 		Expect(condition.Message).To(Equal("pod failing-0: CrashLoopBackOff: tenantry: the disk is full"))
 		expectEvent(ctx, namespace, cp.Name, v1alpha1.ReasonPodFailing)
-		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+		container := &pod.Status.ContainerStatuses[0]
+		container.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
+		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
+		Eventually(func() string { return degraded(ctx, cp).Message }).Should(Equal("pod failing-0: Error: tenantry: the disk is full"))
+		Expect(degraded(ctx, cp).Status).To(Equal(metav1.ConditionTrue), "it may end again")
+		container = &pod.Status.ContainerStatuses[0] // what the host has answered
+		container.Started, container.Ready = new(true), true
 		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
 		expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
 	})
+
+	It("is that the host makes no pod, as its event says", func(ctx SpecContext) {
+		cp := newControlPlane("refused")
+		cp.Spec.Pod.PriorityClassName = "nobody-made-it"
+		create(ctx, cp)
+		runStatefulSets(ctx)
+		DeferCleanup(func(ctx SpecContext) {
+			for _, left := range []client.Object{named(&corev1.Pod{}, "refused-0"), named(&corev1.PersistentVolumeClaim{}, "state-refused-0")} {
+				Expect(client.IgnoreNotFound(admin.Delete(ctx, left, client.GracePeriodSeconds(0)))).To(Succeed())
+			}
+		})
+		condition := expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonPodFailing)
+		Expect(condition.Message).To(SatisfyAll(HavePrefix("StatefulSet refused has no pods: "), ContainSubstring("no PriorityClass with name nobody-made-it was found")))
+
+		change(ctx, cp, cp.Name, func(cp *v1alpha1.ControlPlane) { cp.Spec.Pod.PriorityClassName = "" })
+		get(ctx, &corev1.Pod{}, "refused-0")
+		expectCondition(ctx, cp.Name, v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonAsExpected)
+	}, NodeTimeout(startTimeout))
 })
+
+// degraded returns the condition Degraded of a ControlPlane.
+func degraded(ctx context.Context, cp *v1alpha1.ControlPlane) metav1.Condition {
+	GinkgoHelper()
+	return *meta.FindStatusCondition(get(ctx, cp, cp.Name).Status.Conditions, v1alpha1.ConditionDegraded)
+}
+
+// runStatefulSets runs the host's own controller of StatefulSets until the end of the spec.
+func runStatefulSets(ctx context.Context) {
+	GinkgoHelper()
+	clients, err := kubernetes.NewForConfig(cluster.Config)
+	Expect(err).NotTo(HaveOccurred())
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	informers := informers.NewSharedInformerFactory(clients, 0)
+	controller := statefulset.NewStatefulSetController(running, informers.Core().V1().Pods(), informers.Apps().V1().StatefulSets(),
+		informers.Core().V1().PersistentVolumeClaims(), informers.Apps().V1().ControllerRevisions(), clients)
+	informers.Start(running.Done())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		controller.Run(running, 1)
+	}()
+	DeferCleanup(func() {
+		stop()
+		Eventually(ended).Should(BeClosed())
+	})
+}

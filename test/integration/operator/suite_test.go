@@ -92,7 +92,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	}
 	endOperator = startOperator()
 	DeferCleanup(func() { endOperator() })
-}, NodeTimeout(2*startTimeout))
+}, NodeTimeout(startTimeout))
 
 // startOperator runs the operator, with its own rights, until the returned function is called.
 func startOperator() (end func()) {
