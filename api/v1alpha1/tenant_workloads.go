@@ -112,9 +112,10 @@ type Workloads struct {
 }
 
 // HasHostName reports whether a host name is among those that are granted, as in hostNames of Workloads. One that can be
-// none, such as one in capitals, is not.
+// none, such as one in capitals, or with a label of more than 63 letters, is not.
 func HasHostName(granted []string, name string) bool {
-	if len(validation.IsDNS1123Subdomain(name)) > 0 && len(validation.IsWildcardDNS1123Subdomain(name)) > 0 {
+	labels := strings.Split(strings.TrimPrefix(name, "*."), ".")
+	if len(name) > validation.DNS1123SubdomainMaxLength || slices.ContainsFunc(labels, func(l string) bool { return len(validation.IsDNS1123Label(l)) > 0 }) {
 		return false
 	}
 	_, domain, _ := strings.Cut(name, ".")

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -23,7 +24,8 @@ import (
 )
 
 var (
-	routesResource      = gatewayv1.SchemeGroupVersion.WithResource("httproutes")
+	routesVersion       = schema.GroupVersion(gatewayv1.GroupVersion)
+	routesResource      = routesVersion.WithResource("httproutes")
 	definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 )
 
@@ -89,7 +91,7 @@ func newRouteClient(config *rest.Config) (rest.Interface, error) {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
-	config.GroupVersion, config.APIPath = &gatewayv1.SchemeGroupVersion, "/apis"
+	config.GroupVersion, config.APIPath = &routesVersion, "/apis"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := rest.RESTClientFor(config)

@@ -262,7 +262,7 @@ func TestRoutes(t *testing.T) {
 		"of spaces of which nothing is known": {before: func(w *world) { withHost(nil)(w); w.routes.inSpaces.state.Store(unknown) }, host: "shop.acme.example.com"},
 		"one that the host refuses": {
 			route: spaceRoute(), before: func(w *world) {
-				w.routesOnHost.refuses = apierrors.NewInvalid(gatewayv1.SchemeGroupVersion.WithKind("HTTPRoute").GroupKind(), "web", field.ErrorList{field.Required(field.NewPath("spec", "x"), "")})
+				w.routesOnHost.refuses = apierrors.NewInvalid(routesVersion.WithKind("HTTPRoute").GroupKind(), "web", field.ErrorList{field.Required(field.NewPath("spec", "x"), "")})
 			}, events: 1, shown: 1, onHost: []string{"create"}, fail: "spec.x", parents: []string{refused},
 		},
 		"one that a webhook of the host refuses": {

@@ -72,7 +72,7 @@ func (r Rules) chain(text []byte) ([]byte, error) {
 		if len(chain) > 0 && isRoot(certificate) {
 			continue // who trusts it has it, and old ones are signed as nobody may sign any more
 		}
-		if err := errors.Join(checkEncoding(block.Bytes), checkLoads(certificate)); err != nil {
+		if err := errors.Join(checkEncoding(certificate), checkLoads(certificate)); err != nil {
 			return nil, err
 		}
 		if len(chain) == 0 {
@@ -104,6 +104,9 @@ func checkLoads(certificate *x509.Certificate) error {
 	}
 	if !fits {
 		return fmt.Errorf("its tls.crt has a certificate with another key than one of RSA of at least %d bits, or of ECDSA with the curve P-256, P-384 or P-521; make one of these", minRSABits)
+	}
+	if len(certificate.UnhandledCriticalExtensions) > 0 {
+		return fmt.Errorf("its tls.crt has a certificate with the critical extension %s, which not all programs know", certificate.UnhandledCriticalExtensions[0])
 	}
 	if err := bounds.PublicKey(certificate.PublicKey); err != nil {
 		return fmt.Errorf("its tls.crt has a certificate that is not taken: %w", err)

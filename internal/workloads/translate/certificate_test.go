@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"math/big"
 	"net"
@@ -110,11 +111,14 @@ func TestCertificate(t *testing.T) {
 		"another's before a NUL":   {of: common("shop.globex.example.com\x00.acme.example.com"), want: "shop.globex.example.com"},
 		"another's before a space": {of: common("shop.globex.example.com "), want: "shop.globex.example.com"},
 		"another's behind a dash":  {of: common("-shop.globex.example.com"), want: "shop.globex.example.com"},
-		"one for nothing":          {of: named(), want: "for no host name"},
-		"an address":               {of: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} }, want: "an IP address"},
-		"none":                     {change: func(data map[string][]byte) { delete(data, "tls.crt") }, want: "tls.crt has no certificate"},
-		"no key":                   {change: func(data map[string][]byte) { delete(data, "tls.key") }, want: "tls.key has no private key"},
-		"something else":           {change: func(data map[string][]byte) { data["tls.crt"] = block("TRUSTED CERTIFICATE", []byte("x")) }, want: "something else than certificates"},
+		"one that few understand": {of: func(c *x509.Certificate) {
+			c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 1}, Critical: true, Value: []byte{5, 0}}}
+		}, want: "the critical extension 1.3.6.1.4.1.1"},
+		"one for nothing": {of: named(), want: "for no host name"},
+		"an address":      {of: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} }, want: "an IP address"},
+		"none":            {change: func(data map[string][]byte) { delete(data, "tls.crt") }, want: "tls.crt has no certificate"},
+		"no key":          {change: func(data map[string][]byte) { delete(data, "tls.key") }, want: "tls.key has no private key"},
+		"something else":  {change: func(data map[string][]byte) { data["tls.crt"] = block("TRUSTED CERTIFICATE", []byte("x")) }, want: "something else than certificates"},
 		"another's under another name": {change: func(data map[string][]byte) {
 			data["tls.crt"] = append(bytes.ReplaceAll(other["tls.crt"], []byte("CERTIFICATE"), []byte("X509 CERTIFICATE")), data["tls.crt"]...)
 		}, want: "something else than certificates"},

@@ -2,10 +2,14 @@ package translate
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/asn1"
 	"errors"
+	"fmt"
 	"math/big"
+	"reflect"
 	"slices"
+	"strings"
 )
 
 // encodedCertificate is a certificate of version 3 as RFC 5280, section 4.1, has it, without unique identifiers, which nobody writes. What
@@ -48,44 +52,125 @@ type encodedExtension struct {
 // version3 is how certificates say that they have extensions.
 const version3 = 2
 
-var (
-	// oidAlternativeNames is the extension with the names that a certificate is for (RFC 5280, section 4.2.1.6), and alternativeNames what
-	// each of them begins with: other names, addresses of mail, host names, X.400's, directories', EDI's, URIs, IP addresses, registered ones.
-	oidAlternativeNames = asn1.ObjectIdentifier{2, 5, 29, 17}
-	alternativeNames    = []byte{0xa0, 0x81, 0x82, 0xa3, 0xa4, 0xa5, 0x86, 0x87, 0x88}
-	// parametersOfSignatures is what parameters of a signature begin with: none for ECDSA, NULL for RSA, a sequence for PSS.
-	parametersOfSignatures = []byte{asn1.TagNull, 0x30}
+// pssParameters are those of a signature by RSASSA-PSS (RFC 4055, section 3.1).
+type pssParameters struct {
+	Hash    encodedAlgorithm `asn1:"explicit,tag:0"`
+	Mask    encodedAlgorithm `asn1:"explicit,tag:1"`
+	Salt    int              `asn1:"explicit,tag:2"`
+	Trailer int              `asn1:"optional,explicit,tag:3,default:1"`
+}
 
-	errEncoding = errors.New("its tls.crt has a certificate that is not of version 3 and encoded as RFC 5280 has it, which programs read in several ways; have it made anew")
+// What is in extensions that libraries read when they load a certificate (RFC 5280, section 4.2.1).
+type (
+	basicConstraints struct {
+		Authority bool `asn1:"optional"`
+		Path      int  `asn1:"optional,default:-1"`
+	}
+	authorityKey struct {
+		ID     []byte          `asn1:"optional,tag:0"`
+		Issuer []asn1.RawValue `asn1:"optional,tag:1"`
+		Serial *big.Int        `asn1:"optional,tag:2"`
+	}
+	distributionPoint struct {
+		Name struct {
+			Full []asn1.RawValue `asn1:"optional,tag:0"`
+		} `asn1:"optional,tag:0"`
+	}
+	nameConstraints struct {
+		Permitted []subtree `asn1:"optional,tag:0"`
+		Excluded  []subtree `asn1:"optional,tag:1"`
+	}
+	subtree struct{ Base asn1.RawValue }
 )
+
+// What a name of a certificate begins with (RFC 5280, section 4.2.1.6): an address of mail, a host name, that of a directory, a URI, an IP
+// address. There are others, which nobody needs here.
+const (
+	mailTag, hostTag, directoryTag, uriTag, addressTag = 0x81, 0x82, 0xa4, 0x86, 0x87
+)
+
+// extensions are what an extension has to be, by its id. What is not among them is refused, for a library may read it.
+var extensions = map[string]func(value []byte) bool{
+	"2.5.29.14": func(v []byte) bool { var id []byte; return isWritten(v, &id) && len(id) > 0 },
+	"2.5.29.15": func(v []byte) bool {
+		var usage asn1.BitString
+		return isWritten(v, &usage) && slices.ContainsFunc(usage.Bytes, func(b byte) bool { return b != 0 })
+	},
+	"2.5.29.17": func(v []byte) bool {
+		var names []asn1.RawValue
+		return isWritten(v, &names) && areNames(names, mailTag, hostTag, uriTag, addressTag)
+	},
+	"2.5.29.19": func(v []byte) bool { var c basicConstraints; return isWritten(v, &c) },
+	"2.5.29.30": func(v []byte) bool {
+		var c nameConstraints
+		return isWritten(v, &c) && !slices.ContainsFunc(slices.Concat(c.Permitted, c.Excluded), func(s subtree) bool {
+			return !areNames([]asn1.RawValue{s.Base}, mailTag, hostTag, directoryTag, uriTag, addressTag)
+		})
+	},
+	"2.5.29.31": func(v []byte) bool {
+		var points []distributionPoint
+		return isWritten(v, &points) && !slices.ContainsFunc(points, func(p distributionPoint) bool { return !areNames(p.Name.Full, directoryTag, uriTag) })
+	},
+	"2.5.29.35": func(v []byte) bool {
+		var key authorityKey
+		return isWritten(v, &key) && (len(key.Issuer) == 0 || areNames(key.Issuer, directoryTag))
+	},
+	"2.5.29.37": func(v []byte) bool {
+		var usages []asn1.ObjectIdentifier
+		return isWritten(v, &usages) && len(usages) > 0
+	},
+	// Nobody reads these when a certificate is loaded: policies, where its issuer is asked, what a server has to show, and a comment.
+	"2.5.29.32": isOpaque, "1.3.6.1.5.5.7.1.1": isOpaque, "1.3.6.1.5.5.7.1.24": isOpaque, "2.16.840.1.113730.1.13": isOpaque,
+}
+
+// privateExtensions are those that companies and logs of certificates define, which no library reads when it loads a certificate.
+const privateExtensions = "1.3.6.1.4.1."
+
+func isOpaque([]byte) bool { return true }
+
+var errEncoding = errors.New("its tls.crt has a certificate that is not of version 3 and encoded as RFC 5280 has it, or has an unusual extension, which programs read in several ways; have it made anew")
 
 // checkEncoding returns an error if other libraries than Go's may read something else in a certificate, or not load it: x509.ParseCertificate
 // passes over what it does not know. So there must be nothing but what is written when all that is known is written again.
-func checkEncoding(der []byte) error {
+func checkEncoding(certificate *x509.Certificate) error {
 	var c encodedCertificate
-	if rest, err := asn1.Unmarshal(der, &c); err != nil || len(rest) > 0 || c.Signed.Version != version3 {
+	if !isWritten(certificate.Raw, &c) || c.Signed.Version != version3 || !isSignature(c.Signed.Algorithm) || !isSignature(c.Algorithm) {
 		return errEncoding
 	}
-	if again, err := asn1.Marshal(c); err != nil || !bytes.Equal(again, der) {
+	if key, err := x509.MarshalPKIXPublicKey(certificate.PublicKey); err != nil || !bytes.Equal(key, certificate.RawSubjectPublicKeyInfo) {
 		return errEncoding
-	}
-	for _, signature := range []encodedAlgorithm{c.Signed.Algorithm, c.Algorithm} {
-		if p := signature.Parameters.FullBytes; len(p) > 0 && !slices.Contains(parametersOfSignatures, p[0]) {
-			return errEncoding
-		}
 	}
 	for _, e := range c.Signed.Extensions {
-		if e.ID.Equal(oidAlternativeNames) && !knowsAll(e.Value) {
-			return errEncoding
+		id := e.ID.String()
+		is, known := extensions[id]
+		if !known && !strings.HasPrefix(id, privateExtensions) || known && !is(e.Value) {
+			return fmt.Errorf("%w (extension %s)", errEncoding, id)
 		}
 	}
 	return nil
 }
 
-// knowsAll reports whether each of a certificate's alternative names begins as one does.
-func knowsAll(encoded []byte) bool {
-	var names []asn1.RawValue
-	rest, err := asn1.Unmarshal(encoded, &names)
-	return err == nil && len(rest) == 0 &&
-		!slices.ContainsFunc(names, func(n asn1.RawValue) bool { return !slices.Contains(alternativeNames, n.FullBytes[0]) })
+// isWritten reads DER into what into points to, and reports whether that is all there is.
+func isWritten(der []byte, into any) bool {
+	if rest, err := asn1.Unmarshal(der, into); err != nil || len(rest) > 0 {
+		return false
+	}
+	again, err := asn1.Marshal(reflect.ValueOf(into).Elem().Interface())
+	return err == nil && bytes.Equal(again, der)
+}
+
+// isSignature reports whether an algorithm has no parameters, NULL, or those of PSS, of which Go reads the algorithms.
+func isSignature(a encodedAlgorithm) bool {
+	p := a.Parameters.FullBytes
+	return len(p) == 0 || bytes.Equal(p, asn1.NullBytes) || isWritten(p, new(pssParameters))
+}
+
+// areNames reports whether there are names, and all of them of some kinds.
+func areNames(names []asn1.RawValue, kinds ...byte) bool {
+	for _, n := range names {
+		if !slices.Contains(kinds, n.FullBytes[0]) || n.FullBytes[0] == directoryTag && !isWritten(n.Bytes, new([]attributeSET)) {
+			return false
+		}
+	}
+	return len(names) > 0
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
+	"errors"
 	"slices"
 	"testing"
 )
@@ -112,6 +113,20 @@ func TestCertificateEncodings(t *testing.T) {
 			signed[ofAlgorithm] = algorithm(t, []byte{asn1.TagBoolean, 0})
 			return signed
 		}},
+		"a parameter that is NULL and more": {change: func(signed [][]byte) [][]byte {
+			signed[ofAlgorithm] = algorithm(t, []byte{asn1.TagNull, 1, 0})
+			return signed
+		}},
+		"a key of RSA with something behind it": {change: func(signed [][]byte) [][]byte {
+			key := elementsIn(t, must(t)(x509.MarshalPKIXPublicKey(&rsaKey(t, 2048).PublicKey)))
+			var bits asn1.BitString
+			if _, err := asn1.Unmarshal(key[1], &bits); err != nil {
+				t.Fatal(err)
+			}
+			long := sequence(t, append(elementsIn(t, bits.Bytes), []byte{asn1.TagInteger, 1, 9})...)
+			signed[ofKey] = sequence(t, key[0], must(t)(asn1.Marshal(asn1.BitString{Bytes: long, BitLength: 8 * len(long)})))
+			return signed
+		}},
 		"two parameters":                       {change: func(signed [][]byte) [][]byte { signed[ofAlgorithm] = algorithm(t, null, null); return signed }},
 		"a parameter that makes no difference": {change: func(signed [][]byte) [][]byte { signed[ofAlgorithm] = algorithm(t, null); return signed }, good: true},
 	} {
@@ -141,10 +156,70 @@ func TestCertificateEncodings(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = granted.Certificate(map[string][]byte{"tls.crt": block("CERTIFICATE", one), "tls.key": block("PRIVATE KEY", private)})
-			if (err == nil) != tc.good {
+			if tc.good && err != nil || !tc.good && !errors.Is(err, errEncoding) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestCertificateExtensions checks that extensions are such as libraries read alike, or none of them reads.
+func TestCertificateExtensions(t *testing.T) {
+	directory := element(t, asn1.ClassContextSpecific, 4, must(t)(asn1.Marshal(pkix.Name{CommonName: "An authority"}.ToRDNSequence())))
+	wrong := []byte{asn1.TagNull, 0}
+	usual := func(c *x509.Certificate) {
+		c.KeyUsage, c.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+		c.BasicConstraintsValid, c.SubjectKeyId, c.AuthorityKeyId = true, []byte("s"), []byte("a")
+		c.OCSPServer, c.IssuingCertificateURL, c.CRLDistributionPoints = []string{"http://o"}, []string{"http://i"}, []string{"http://c", "ldap:///d"}
+		c.PolicyIdentifiers = []asn1.ObjectIdentifier{{2, 23, 140, 1, 2, 1}}
+		c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 11129, 2, 4, 2}, Value: []byte("of a log")}}
+	}
+	authority := func(c *x509.Certificate) {
+		c.BasicConstraintsValid, c.IsCA, c.MaxPathLen, c.KeyUsage = true, true, 1, x509.KeyUsageCertSign
+		c.PermittedDNSDomains, c.ExcludedEmailAddresses = []string{"acme.example.com"}, []string{"example.com"}
+	}
+	with := func(value []byte, id ...int) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.ExtraExtensions = []pkix.Extension{{Id: id, Value: value}} }
+	}
+	for name, tc := range map[string]struct {
+		of   func(*x509.Certificate)
+		good bool
+	}{
+		"usual ones":                   {usual, true},
+		"an authority's":               {authority, true},
+		"an authority, by its name":    {with(sequence(t, element(t, asn1.ClassContextSpecific, 1, directory), []byte{0x82, 1, 5}), 2, 5, 29, 35), true},
+		"a list at a directory":        {with(sequence(t, sequence(t, element(t, asn1.ClassContextSpecific, 0, element(t, asn1.ClassContextSpecific, 0, directory)))), 2, 5, 29, 31), true},
+		"a directory that is none":     {with(sequence(t, element(t, asn1.ClassContextSpecific, 1, element(t, asn1.ClassContextSpecific, 4, wrong)), []byte{0x82, 1, 5}), 2, 5, 29, 35), false},
+		"constraints with more":        {with(sequence(t, []byte{asn1.TagOctetString, 1, 0}), 2, 5, 29, 19), false},
+		"a usage of nothing":           {with([]byte{asn1.TagBitString, 2, 7, 0}, 2, 5, 29, 15), false},
+		"a name that is a directory's": {with(sequence(t, []byte{0x82, 21}, []byte("shop.acme.example.com"), directory), 2, 5, 29, 17), false},
+		"a name that is another's":     {with(sequence(t, []byte{0x82, 21}, []byte("shop.acme.example.com"), []byte{0xa0, 2, 5, 0}), 2, 5, 29, 17), false},
+		"a kind of Netscape's":         {with(wrong, 2, 16, 840, 1, 113730, 1, 1), false},
+		"a proxy's":                    {with(wrong, 1, 3, 6, 1, 5, 5, 7, 1, 14), false},
+		"blocks of addresses":          {with(wrong, 1, 3, 6, 1, 5, 5, 7, 1, 7), false},
+		"one that nobody knows":        {with(wrong, 2, 5, 29, 99), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := pair(t, tc.of)
+			one, _ := pem.Decode(data["tls.crt"])
+			if _, err := x509.ParseCertificate(one.Bytes); err != nil {
+				t.Fatalf("Go does not take it either: %v", err)
+			}
+			if _, err := granted.Certificate(data); tc.good && err != nil || !tc.good && !errors.Is(err, errEncoding) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// must returns a function that fails a test for what is not written.
+func must(t *testing.T) func([]byte, error) []byte {
+	return func(written []byte, err error) []byte {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return written
 	}
 }
 

@@ -48,8 +48,8 @@ var (
 	headerValue = regexp.MustCompile(`^[A-Za-z0-9` + regexp.QuoteMeta(headerCharacters) + `]*$`)
 	headerName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,255}$`)
 	// connectionHeaders say which request is whose on a connection, and where it ends. One of them in a proxy's configuration may be why
-	// that is not loaded any more, for any tenant.
-	connectionHeaders = regexp.MustCompile(`(?i)^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|http2-settings)$`)
+	// that is not loaded any more, for any tenant. By others, some proxies are told what to do: how often to try again, or what to send.
+	connectionHeaders = regexp.MustCompile(`(?i)^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|http2-settings|x-envoy-.*|x-accel-.*)$`)
 	// routeMethods are those of requests that a Service answers: one of CONNECT is for a proxy.
 	routeMethods = []gatewayv1.HTTPMethod{
 		gatewayv1.HTTPMethodGet, gatewayv1.HTTPMethodHead, gatewayv1.HTTPMethodPost, gatewayv1.HTTPMethodPut, gatewayv1.HTTPMethodDelete,
@@ -279,13 +279,20 @@ func checkTarget(name *gatewayv1.PreciseHostname, modifier *gatewayv1.HTTPPathMo
 	if modifier == nil {
 		return errs
 	}
-	if text := ptr.Deref(modifier.ReplaceFullPath, ""); text != "" {
-		errs = append(errs, checkPath(text, path.Child("path", "replaceFullPath"))...)
+	errs = append(errs, checkReplaced(ptr.Deref(modifier.ReplaceFullPath, ""), path.Child("path", "replaceFullPath"))...)
+	return append(errs, checkReplaced(ptr.Deref(modifier.ReplacePrefixMatch, ""), path.Child("path", "replacePrefixMatch"))...)
+}
+
+// checkReplaced refuses what is written as a path, if it is not empty, and is more than text to some proxies: it is a format to them.
+func checkReplaced(text string, path *field.Path) field.ErrorList {
+	switch {
+	case text == "":
+		return nil
+	case strings.Contains(text, "%"):
+		return field.ErrorList{field.Forbidden(path, "on a host cluster, a path that a filter writes has no %; have the Service redirect to it")}
+	default:
+		return checkPath(text, path)
 	}
-	if text := ptr.Deref(modifier.ReplacePrefixMatch, ""); text != "" {
-		errs = append(errs, checkPath(text, path.Child("path", "replacePrefixMatch"))...)
-	}
-	return errs
 }
 
 // checkModifier refuses headers that are of the connection, and values that are more than text to some proxies.
@@ -316,7 +323,7 @@ func checkHeaderName(name string, path *field.Path) field.ErrorList {
 	case !headerName.MatchString(name):
 		return field.ErrorList{badHeaderName(path)}
 	case connectionHeaders.MatchString(name):
-		return field.ErrorList{field.Forbidden(path, "this header is of the connection, and not of one request; remove it, or use urlRewrite for the host name")}
+		return field.ErrorList{field.Forbidden(path, "this header is for the connection, or for what serves the Gateway; remove it, or use urlRewrite for the host name")}
 	default:
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -26,7 +27,7 @@ import (
 	"github.com/tenantry/tenantry/test/env/suite"
 )
 
-var routesResource = gatewayv1.SchemeGroupVersion.WithResource("httproutes")
+var routesResource = schema.GroupVersion(gatewayv1.GroupVersion).WithResource("httproutes")
 
 // publishRoutes gives the host the Gateway API's own definition of HTTPRoutes, and all spaces, too: the host is their system space.
 func publishRoutes(ctx context.Context) {
