@@ -2,6 +2,10 @@ package main
 
 // routesTable are lines of HTTPRoutes of spaces on a host cluster.
 var routesTable = []mutant{
+	{"routes stay while nobody can read them in their spaces", by("internal/workloads/sync", "TestRoutes$"),
+		"internal/workloads/sync/routes.go", `if s.routes.inSpaces.state.Load() == unserved {`, `if false {`},
+	{"routes go with their grant also then", by("internal/workloads/sync", "TestRoutes$"),
+		"internal/workloads/sync/routes.go", ` || rules.Covers(whole) {`, ` || len(whole.Name) > 0 {`},
 	{"routes are for Gateways that are granted", by("internal/workloads/translate", "TestRoute$"),
 		"internal/workloads/translate/route.go", `bool { return !r.Grants(&ref) })`, `bool { return false })`},
 	{"a grant is of a Gateway of its namespace", by("internal/workloads/translate", "TestParentsOf"),

@@ -41,11 +41,16 @@ type routes struct {
 	host func(namespace string) writer[gatewayv1.HTTPRoute]
 }
 
-// newRoutes returns those of two sides. spaces is the configuration of the flattened view.
-func newRoutes(spaces, host *rest.Config, installation string) (*routes, error) {
+// newRoutes returns those of two sides. spaces is the configuration of the flattened view, and writing that of a worker's requests there,
+// whose time is not enough for a list of all spaces.
+func newRoutes(spaces, writing, host *rest.Config, installation string) (*routes, error) {
 	r := &routes{}
 	var err error
-	if r.spaces, err = dynamic.NewForConfig(spaces); err != nil {
+	if r.spaces, err = dynamic.NewForConfig(writing); err != nil {
+		return nil, fmt.Errorf("creating the client of custom resources of all spaces: %w", err)
+	}
+	reading, err := dynamic.NewForConfig(spaces)
+	if err != nil {
 		return nil, fmt.Errorf("creating the client of custom resources of all spaces: %w", err)
 	}
 	client, err := newRouteClient(host)
@@ -65,13 +70,13 @@ func newRoutes(spaces, host *rest.Config, installation string) (*routes, error) 
 		o.LabelSelector = labels.Set{names.InstallationLabel: installation}.String()
 	}
 	lw := cache.ToListWatcherWithWatchListSemantics(cache.NewFilteredListWatchFromClient(client, routesResource.Resource, metav1.NamespaceAll, ours), client)
-	return r, r.setInformers(lw)
+	return r, r.setInformers(reading, lw)
 }
 
-// setInformers makes the informers, that of the host of a ListerWatcher.
-func (r *routes) setInformers(host cache.ListerWatcher) error {
+// setInformers makes the informers, of a client of all spaces and of a ListerWatcher of the host.
+func (r *routes) setInformers(spaces dynamic.Interface, host cache.ListerWatcher) error {
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
-	r.inSpaces.informer = dynamicinformer.NewFilteredDynamicInformer(r.spaces, routesResource, metav1.NamespaceAll, 0, byNamespace, nil).Informer()
+	r.inSpaces.informer = dynamicinformer.NewFilteredDynamicInformer(spaces, routesResource, metav1.NamespaceAll, 0, byNamespace, nil).Informer()
 	r.onHost.informer = cache.NewSharedIndexInformer(host, &gatewayv1.HTTPRoute{}, 0, byNamespace)
 	for _, informer := range []cache.SharedIndexInformer{r.inSpaces.informer, r.onHost.informer} {
 		if err := informer.SetTransform(slim); err != nil {

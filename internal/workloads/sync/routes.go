@@ -47,10 +47,10 @@ func (s *syncer) syncRoute(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
-	if route == nil {
-		return s.removeRoute(ctx, i, home, there)
-	}
 	rules := s.rulesFor(i.tenant)
+	if route == nil {
+		return s.removeRoute(ctx, i, home, rules, there)
+	}
 	if !rules.HasRoutes() && there == nil || there == nil && route.GetDeletionTimestamp() != nil {
 		return nil
 	}
@@ -149,11 +149,19 @@ func (s *syncer) withdrawRoute(ctx context.Context, i item, home names.Namespace
 }
 
 // removeRoute deletes an HTTPRoute of the host whose own is gone, once the space says so, too, or which the space reads by a
-// definition of its own.
-func (s *syncer) removeRoute(ctx context.Context, i item, home names.Namespace, there *gatewayv1.HTTPRoute) error {
+// definition of its own. While no space shows any, what there is stays, but for what its tenant may not have any more: spaces show them
+// again when the definition is published again.
+func (s *syncer) removeRoute(ctx context.Context, i item, home names.Namespace, rules translate.Rules, there *gatewayv1.HTTPRoute) error {
 	s.routing.drop(i)
 	if there == nil {
 		return nil
+	}
+	if s.routes.inSpaces.state.Load() == unserved {
+		whole, err := orNil(s.routes.host(home.Host()).Get(ctx, i.name, metav1.GetOptions{})) // of which the cache has no spec
+		if err != nil || whole == nil || rules.Covers(whole) {
+			return err
+		}
+		return remove(ctx, s.routes.host(home.Host()), "HTTPRoute", there, home, i.name)
 	}
 	own, err := s.definesRoutes(ctx, i.tenant)
 	if err == nil && !own {

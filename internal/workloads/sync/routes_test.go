@@ -84,7 +84,7 @@ func (w *world) addRoutes(s *syncer) {
 	}}
 	s.routes.inSpaces.state.Store(followed)
 	s.routes.onHost.state.Store(followed)
-	if err := s.routes.setInformers(&cache.ListWatch{}); err != nil {
+	if err := s.routes.setInformers(w.routesInSpace, &cache.ListWatch{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -260,6 +260,16 @@ func TestRoutes(t *testing.T) {
 		},
 		"on a host of which nothing is known": {route: spaceRoute(), before: func(w *world) { w.routes.onHost.state.Store(unknown) }},
 		"of spaces of which nothing is known": {before: func(w *world) { withHost(nil)(w); w.routes.inSpaces.state.Store(unknown) }, host: "shop.acme.example.com"},
+		"of spaces that have them no more":    {before: func(w *world) { withHost(nil)(w); w.routes.inSpaces.state.Store(unserved) }, host: "shop.acme.example.com"},
+		"of spaces that have neither them nor a grant": {
+			may: &nothing, before: func(w *world) { withHost(nil)(w); w.routes.inSpaces.state.Store(unserved) }, onHost: []string{"delete hr"},
+		},
+		"of spaces that have neither them nor the name": {
+			before: func(w *world) {
+				withHost(func(r *gatewayv1.HTTPRoute) { r.Spec.Hostnames = []gatewayv1.Hostname{"shop.globex.example.com"} })(w)
+				w.routes.inSpaces.state.Store(unserved)
+			}, onHost: []string{"delete hr"},
+		},
 		"one that the host refuses": {
 			route: spaceRoute(), before: func(w *world) {
 				w.routesOnHost.refuses = apierrors.NewInvalid(routesVersion.WithKind("HTTPRoute").GroupKind(), "web", field.ErrorList{field.Required(field.NewPath("spec", "x"), "")})
@@ -357,7 +367,7 @@ func TestOptional(t *testing.T) {
 	served := &servedResources{}
 	inSpace := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{routesResource: "HTTPRouteList"}, spaceRoute())
 	r := &routes{spaces: inSpace}
-	if err := r.setInformers(&cache.ListWatch{}); err != nil {
+	if err := r.setInformers(inSpace, &cache.ListWatch{}); err != nil {
 		t.Fatal(err)
 	}
 	o := &r.inSpaces

@@ -304,7 +304,7 @@ func connect(ctx context.Context, o Options) (c clients, err error) {
 	if c.installation, err = Installation(ctx, c.spaces); err != nil {
 		return c, err
 	}
-	if c.routes, err = newRoutes(writing, host, c.installation); err != nil {
+	if c.routes, err = newRoutes(spaces.NewClientConfig(asSyncer(o.Spaces)), writing, host, c.installation); err != nil {
 		return c, err
 	}
 	if c.owner, c.subjects, err = accountOf(ctx, c.host); err != nil {

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // encodedCertificate is a certificate of version 3 as RFC 5280, section 4.1, has it, without unique identifiers, which nobody writes. What
@@ -54,10 +55,13 @@ const version3 = 2
 
 // pssParameters are those of a signature by RSASSA-PSS (RFC 4055, section 3.1).
 type pssParameters struct {
-	Hash    encodedAlgorithm `asn1:"explicit,tag:0"`
-	Mask    encodedAlgorithm `asn1:"explicit,tag:1"`
-	Salt    int              `asn1:"explicit,tag:2"`
-	Trailer int              `asn1:"optional,explicit,tag:3,default:1"`
+	Hash encodedAlgorithm `asn1:"explicit,tag:0"`
+	Mask struct {
+		Algorithm asn1.ObjectIdentifier
+		Hash      encodedAlgorithm
+	} `asn1:"explicit,tag:1"`
+	Salt    int `asn1:"explicit,tag:2"`
+	Trailer int `asn1:"optional,explicit,tag:3,default:1"`
 }
 
 // What is in extensions that libraries read when they load a certificate (RFC 5280, section 4.2.1).
@@ -94,7 +98,7 @@ var extensions = map[string]func(value []byte) bool{
 	"2.5.29.14": func(v []byte) bool { var id []byte; return isWritten(v, &id) && len(id) > 0 },
 	"2.5.29.15": func(v []byte) bool {
 		var usage asn1.BitString
-		return isWritten(v, &usage) && slices.ContainsFunc(usage.Bytes, func(b byte) bool { return b != 0 })
+		return isWritten(v, &usage) && usage.BitLength <= keyUsages && slices.ContainsFunc(usage.Bytes, func(b byte) bool { return b != 0 })
 	},
 	"2.5.29.17": func(v []byte) bool {
 		var names []asn1.RawValue
@@ -119,9 +123,16 @@ var extensions = map[string]func(value []byte) bool{
 		var usages []asn1.ObjectIdentifier
 		return isWritten(v, &usages) && len(usages) > 0
 	},
-	// Nobody reads these when a certificate is loaded: policies, where its issuer is asked, what a server has to show, and a comment.
-	"2.5.29.32": isOpaque, "1.3.6.1.5.5.7.1.1": isOpaque, "1.3.6.1.5.5.7.1.24": isOpaque, "2.16.840.1.113730.1.13": isOpaque,
+	"2.16.840.1.113730.1.1": func(v []byte) bool { var kind asn1.BitString; return isWritten(v, &kind) && kind.BitLength <= 8 }, // Netscape's
+	// Nobody reads these when a certificate is loaded: attributes and times of the key, other names of the issuer, policies, changed lists,
+	// where its issuer is asked, what a server has to show, what European laws want, who the organization is, and a comment.
+	"2.5.29.9": isOpaque, "2.5.29.16": isOpaque, "2.5.29.18": isOpaque, "2.5.29.32": isOpaque, "2.5.29.33": isOpaque, "2.5.29.36": isOpaque,
+	"2.5.29.46": isOpaque, "2.5.29.54": isOpaque, "1.3.6.1.5.5.7.1.1": isOpaque, "1.3.6.1.5.5.7.1.3": isOpaque, "1.3.6.1.5.5.7.1.11": isOpaque,
+	"1.3.6.1.5.5.7.1.24": isOpaque, "2.23.140.3.1": isOpaque, "2.16.840.1.113730.1.13": isOpaque,
 }
+
+// keyUsages is how many there are.
+const keyUsages = 9
 
 // privateExtensions are those that companies and logs of certificates define, which no library reads when it loads a certificate.
 const privateExtensions = "1.3.6.1.4.1."
@@ -168,9 +179,28 @@ func isSignature(a encodedAlgorithm) bool {
 // areNames reports whether there are names, and all of them of some kinds.
 func areNames(names []asn1.RawValue, kinds ...byte) bool {
 	for _, n := range names {
-		if !slices.Contains(kinds, n.FullBytes[0]) || n.FullBytes[0] == directoryTag && !isWritten(n.Bytes, new([]attributeSET)) {
+		if !slices.Contains(kinds, n.FullBytes[0]) || n.FullBytes[0] == directoryTag && !isDirectory(n.Bytes) {
 			return false
 		}
 	}
 	return len(names) > 0
+}
+
+// textTypes are the types of values in directories' names that libraries read alike: UTF8String, which is one, PrintableString and IA5String.
+var textTypes = []byte{asn1.TagUTF8String, asn1.TagPrintableString, asn1.TagIA5String}
+
+// isDirectory reports whether there is the name of a directory, of texts: Go reads those of the subject and the issuer alone.
+func isDirectory(der []byte) bool {
+	var name []attributeSET
+	if !isWritten(der, &name) {
+		return false
+	}
+	for _, set := range name {
+		for _, a := range set {
+			if !slices.Contains(textTypes, a.Value.FullBytes[0]) || !utf8.Valid(a.Value.Bytes) {
+				return false
+			}
+		}
+	}
+	return true
 }

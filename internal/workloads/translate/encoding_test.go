@@ -117,6 +117,13 @@ func TestCertificateEncodings(t *testing.T) {
 			signed[ofAlgorithm] = algorithm(t, []byte{asn1.TagNull, 1, 0})
 			return signed
 		}},
+		"a mask of PSS with something behind it": {change: func(signed [][]byte) [][]byte {
+			sha256 := []byte{asn1.TagOID, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1}
+			in := func(tag int, parts ...[]byte) []byte { return element(t, asn1.ClassContextSpecific, tag, parts...) }
+			signed[ofAlgorithm] = sequence(t, []byte{asn1.TagOID, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 10}, sequence(t, in(0, sequence(t, sha256, null)),
+				in(1, sequence(t, []byte{asn1.TagOID, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 8}, sequence(t, sha256, null, null))), in(2, []byte{asn1.TagInteger, 1, 32})))
+			return signed
+		}},
 		"a key of RSA with something behind it": {change: func(signed [][]byte) [][]byte {
 			key := elementsIn(t, must(t)(x509.MarshalPKIXPublicKey(&rsaKey(t, 2048).PublicKey)))
 			var bits asn1.BitString
@@ -194,10 +201,15 @@ func TestCertificateExtensions(t *testing.T) {
 		"a usage of nothing":           {with([]byte{asn1.TagBitString, 2, 7, 0}, 2, 5, 29, 15), false},
 		"a name that is a directory's": {with(sequence(t, []byte{0x82, 21}, []byte("shop.acme.example.com"), directory), 2, 5, 29, 17), false},
 		"a name that is another's":     {with(sequence(t, []byte{0x82, 21}, []byte("shop.acme.example.com"), []byte{0xa0, 2, 5, 0}), 2, 5, 29, 17), false},
-		"a kind of Netscape's":         {with(wrong, 2, 16, 840, 1, 113730, 1, 1), false},
-		"a proxy's":                    {with(wrong, 1, 3, 6, 1, 5, 5, 7, 1, 14), false},
-		"blocks of addresses":          {with(wrong, 1, 3, 6, 1, 5, 5, 7, 1, 7), false},
-		"one that nobody knows":        {with(wrong, 2, 5, 29, 99), false},
+		"Netscape's kind":              {with([]byte{asn1.TagBitString, 2, 6, 0x40}, 2, 16, 840, 1, 113730, 1, 1), true},
+		"a law's":                      {with([]byte("q"), 1, 3, 6, 1, 5, 5, 7, 1, 3), true},
+		"a usage too far":              {with([]byte{asn1.TagBitString, 4, 0, 0, 0, 1}, 2, 5, 29, 15), false},
+		"a directory of no texts": {with(sequence(t, sequence(t, element(t, asn1.ClassContextSpecific, 0, element(t, asn1.ClassContextSpecific, 0,
+			element(t, asn1.ClassContextSpecific, 4, sequence(t, element(t, asn1.ClassUniversal, asn1.TagSet, sequence(t, []byte{asn1.TagOID, 3, 85, 4, 3}, wrong)))))))), 2, 5, 29, 31), false},
+		"a kind of Netscape's":  {with(wrong, 2, 16, 840, 1, 113730, 1, 1), false},
+		"a proxy's":             {with(wrong, 1, 3, 6, 1, 5, 5, 7, 1, 14), false},
+		"blocks of addresses":   {with(wrong, 1, 3, 6, 1, 5, 5, 7, 1, 7), false},
+		"one that nobody knows": {with(wrong, 2, 5, 29, 99), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := pair(t, tc.of)

@@ -64,6 +64,12 @@ var (
 // HasRoutes reports whether HTTPRoutes of the tenant may be on the host.
 func (r Rules) HasRoutes() bool { return len(r.Gateways) > 0 && len(r.HostNames) > 0 }
 
+// Covers reports whether the tenant may have the host names and Gateways of an HTTPRoute of the host.
+func (r Rules) Covers(host *gatewayv1.HTTPRoute) bool {
+	return !slices.ContainsFunc(host.Spec.Hostnames, func(name gatewayv1.Hostname) bool { return !v1alpha1.HasHostName(r.HostNames, string(name)) }) &&
+		!slices.ContainsFunc(host.Spec.ParentRefs, func(ref gatewayv1.ParentReference) bool { return !r.Grants(&ref) })
+}
+
 // ParentsOf returns the parentRefs of an HTTPRoute of a space by which it may be for a Gateway of another namespace, in their order.
 // What cannot be read is none.
 func ParentsOf(route *unstructured.Unstructured) (refs []gatewayv1.ParentReference) {
