@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ type machinery struct {
 	executing          atomic.Int64 // requests that have seats
 	upstream.Interface              // what a test does not need
 	upstream.WatchTracker
+	mu   sync.Mutex // of what follows
 	flow user.Info
 	work fcrequest.WorkEstimate
 }
@@ -53,9 +55,11 @@ func (m *machinery) GetMaxSeats(string) uint64 { return maxSeats }
 func (m *machinery) Handle(_ context.Context, digest upstream.RequestDigest,
 	note func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string),
 	estimate func() fcrequest.WorkEstimate, _ fairqueuing.QueueNoteFn, execute func()) {
+	m.mu.Lock()
 	m.flow = digest.User
 	note(&flowcontrolv1.FlowSchema{}, &flowcontrolv1.PriorityLevelConfiguration{}, m.flow.GetName())
 	m.work = estimate()
+	m.mu.Unlock()
 	m.executing.Add(1)
 	defer m.executing.Add(-1)
 	execute()
