@@ -7,7 +7,7 @@ var routesTable = []mutant{
 	{"routes go with their grant also then", by("internal/workloads/sync", "TestRoutes$"),
 		"internal/workloads/sync/routes.go", ` || rules.Covers(whole) {`, ` || len(whole.Name) > 0 {`},
 	{"routes are for Gateways that are granted", by("internal/workloads/translate", "TestRoute$"),
-		"internal/workloads/translate/route.go", `bool { return !r.Grants(&ref) })`, `bool { return false })`},
+		"internal/workloads/translate/route.go", `host.Spec.ParentRefs = slices.DeleteFunc(host.Spec.ParentRefs, func(ref gatewayv1.ParentReference) bool { return !r.Grants(&ref) })`, ``},
 	{"a grant is of a Gateway of its namespace", by("internal/workloads/translate", "TestParentsOf"),
 		"internal/workloads/translate/route.go", `isGateway && namespace != "" {`, `(isGateway || true) && namespace != "" {`},
 	{"Tenants without host names have no routes", by("internal/workloads/translate", "TestParentsOf"),
