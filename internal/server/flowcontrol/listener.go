@@ -26,7 +26,7 @@ func WithConnections(l net.Listener, most int) net.Listener {
 	if most == 0 {
 		most = usualConnections()
 	}
-	return &listener{Listener: l, most: most, strangers: crowd{from: map[netip.Prefix]map[*connection]struct{}{}}, users: crowd{from: map[netip.Prefix]map[*connection]struct{}{}}}
+	return &listener{Listener: l, most: most, strangers: newCrowd(), users: newCrowd()}
 }
 
 // usualConnections is half of the files that the process may have, for etcd and webhooks need some, too, or what is
@@ -53,6 +53,8 @@ type crowd struct {
 	size int
 	from map[netip.Prefix]map[*connection]struct{}
 }
+
+func newCrowd() crowd { return crowd{from: map[netip.Prefix]map[*connection]struct{}{}} }
 
 // fullest are the connections of the network that has the most.
 func (c *crowd) fullest() (fullest map[*connection]struct{}) {
