@@ -138,7 +138,11 @@ var syncerTable = []mutant{
 	{"a tenant does not fill the host with namespaces", by("internal/workloads/sync", "TestManyNamespaces"),
 		"internal/workloads/sync/namespaces.go", `len(all) >= s.maxNamespaces {`, `false {`},
 	{"a tenant does not fill the queue of the host's scheduler", by("internal/workloads/sync", "TestPodsWaitForTheScheduler"),
-		"internal/workloads/sync/pods.go", `if s.release(r); !may {`, `if s.release(r); false {`},
+		"internal/workloads/sync/pods.go", `if s.release(r); !may {`, `if s.release(r); !may && false {`},
+	{"a pod whose turn it is keeps it until it is made", by("internal/workloads/sync", "TestPodsWaitForTheScheduler"),
+		"internal/workloads/sync/scheduling.go", `	if len(all) == 0 {`, `	if false {`},
+	{"a pod that is not made keeps nobody's place", by("internal/workloads/sync", "TestPlacesAreGivenUp"),
+		"internal/workloads/sync/pods.go", `	if !placed {`, `	if !placed && false {`},
 	{"the first that waits for the scheduler comes again", by("internal/workloads/sync", "TestNoScheduler"),
 		"internal/workloads/sync/scheduling.go", `	if q.queued[0] != i {`, `	if true {`},
 	{"what is gone costs its tenant nothing", by("internal/workloads/sync", "TestWriteBudgetGivesBack"),
@@ -267,7 +271,7 @@ var syncerTable = []mutant{
 		"internal/workloads/sync/claims.go", `	if !slices.Contains(claim.Finalizers, names.ClaimFinalizer) {`, `	if false {`},
 	{"somebody else's claim is not taken", by("internal/workloads/sync", "TestForeignClaim"),
 		"internal/workloads/sync/pods.go", `	if waits, err := s.awaitClaims(ctx, pod); err != nil || waits {
-		return err
+		return false, err
 	}`, ``},
 	{"a pod has the claim that was made for it", by("internal/workloads/sync", "TestEphemeralClaim"),
 		"internal/workloads/sync/claims.go", `err == nil && ephemeral.VolumeIsForPod(pod, claim) != nil {`, `err == nil && claim == nil {`},

@@ -40,6 +40,7 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
+	placed := len(all) > 0
 	switch {
 	case pod == nil:
 		s.backoffs.forget(i)
@@ -54,57 +55,57 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	case host != nil:
 		err = s.follow(ctx, pod, host)
 	case len(pod.Spec.SchedulingGates) == 0:
-		err = s.begin(ctx, pod)
+		placed, err = s.begin(ctx, pod)
+	}
+	if !placed {
+		s.release(s.scheduling.leave(i))
 	}
 	return errors.Join(removed, err)
 }
 
-// begin makes the host's pod.
-func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) error {
+// begin makes the host's pod, and reports whether it has a place among those of its tenant that wait for the host's scheduler.
+func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) (placed bool, _ error) {
 	if podv1.IsPodTerminal(pod) {
-		return nil
+		return false, nil
 	}
 	home, t, err := s.homeOf(tenant.Flat(pod.Namespace))
 	if err != nil {
-		return err
+		return false, err
 	}
 	if pod.Spec.NodeName != "" {
-		return s.lost(ctx, pod, home)
+		return false, s.lost(ctx, pod, home)
 	}
 	if errs := rulesOf(t).Check(&pod.ObjectMeta, &pod.Spec, field.NewPath("spec")); len(errs) > 0 {
-		return s.refuse(ctx, pod, errs.ToAggregate().Error())
+		return false, s.refuse(ctx, pod, errs.ToAggregate().Error())
 	}
 	if s.isolated != nil {
 		if why := s.isolated.refusal(); why != "" {
-			return s.refuse(ctx, pod, why)
+			return false, s.refuse(ctx, pod, why)
 		}
 	}
 	open, err := s.openOf(pod)
 	if err != nil {
-		return err
+		return false, err
 	}
 	wanted := s.translated(pod, translate.Home{Namespace: home}, open)
 	if why := tooLarge(wanted, 0); why != "" {
-		return s.refuse(ctx, pod, why)
+		return false, s.refuse(ctx, pod, why)
 	}
 	if s.postponeRetry(pod, writeCreation, creationOf(pod, wanted)) {
-		return nil
+		return false, nil
 	}
 	if err := s.surplus.allow(home.Tenant); err != nil {
-		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that they have ended
+		return false, errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that they have ended
 	}
 	if waits, err := s.awaitClaims(ctx, pod); err != nil || waits {
-		return err
+		return false, err
 	}
 	may, r := s.scheduling.enter(itemOf(podItem, pod))
 	if s.release(r); !may {
-		return nil
+		return true, nil
 	}
 	err = s.createOnHost(ctx, pod, home, t, writesOfPod*s.storedSize(pod, wanted))
-	if err != nil {
-		s.release(s.scheduling.leave(itemOf(podItem, pod)))
-	}
-	return err
+	return err == nil, err
 }
 
 // createOnHost creates the host's pod and what it needs. A pod that waits for copies or for its bytes, which are what the host will

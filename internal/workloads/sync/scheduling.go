@@ -69,8 +69,11 @@ func (s *scheduling) enter(i item) (bool, released) {
 	return false, released{retryLater: q.queued[:1:1]} // the first one always comes again: there may be room by time alone
 }
 
-// note notes which pods of the host there are for one of a space.
+// note notes which pods of the host there are for one of a space. While there is none, it keeps the place that it has.
 func (s *scheduling) note(i item, all []*corev1.Pod) released {
+	if len(all) == 0 {
+		return released{}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, host := range all {
@@ -89,7 +92,7 @@ func (s *scheduling) note(i item, all []*corev1.Pod) released {
 	return s.remove(i, q)
 }
 
-// leave notes that a pod does not wait on the host.
+// leave notes that a pod does not wait on the host, and will not be made there now.
 func (s *scheduling) leave(i item) released {
 	s.mu.Lock()
 	defer s.mu.Unlock()

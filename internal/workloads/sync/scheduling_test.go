@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	testingclock "k8s.io/utils/clock/testing"
 )
 
@@ -46,6 +47,9 @@ func TestScheduling(t *testing.T) {
 		want := pod(maxUnscheduled + i)
 		if r := s.note(pod(i), host(change)); len(r.ready) != 1 || r.ready[0] != want || len(r.retryLater) != 1 {
 			t.Errorf("released are %v, want %v", r, want)
+		}
+		if r := s.note(want, nil); len(r.ready) != 0 {
+			t.Errorf("%v takes the place of %v, which is about to be made", r.ready, want)
 		}
 		if may, _ := s.enter(want); !may {
 			t.Errorf("%v waits again", want)
@@ -133,6 +137,9 @@ func TestPodsWaitForTheScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expect(nil, nil)
+	if may, _ := w.scheduling.enter(other(maxUnscheduled)); may {
+		t.Fatal("one that came later does not wait")
+	}
 	w.release(w.scheduling.note(other(0), []*corev1.Pod{hostPod(spacePod(nil), onNode)}))
 	if w.queue.Len() != 1 {
 		t.Fatal("it is not looked at")
@@ -141,4 +148,36 @@ func TestPodsWaitForTheScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expect(nil, []string{"create pods"})
+}
+
+// TestPlacesAreGivenUp checks that the next pod comes in place of one whose turn it is and that is not made.
+func TestPlacesAreGivenUp(t *testing.T) {
+	for name, pod := range map[string]*corev1.Pod{
+		"gone":    nil,
+		"ended":   spacePod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+		"gated":   spacePod(func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}} }),
+		"refused": spacePod(func(p *corev1.Pod) { p.Spec.HostNetwork = true }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := []runtime.Object{hostSpace()}
+			if pod != nil {
+				objects = append(objects, pod)
+			}
+			w := newWorld(t, objects...)
+			next := item{podItem, "acme", "acme|shop", "next"}
+			for i := range maxUnscheduled - 1 {
+				w.scheduling.enter(item{podItem, "acme", "acme|shop", fmt.Sprint("other-", i)})
+			}
+			w.scheduling.enter(itemOf(podItem, spacePod(nil)))
+			if may, _ := w.scheduling.enter(next); may {
+				t.Fatal("room")
+			}
+			if err := w.look(); err != nil {
+				t.Fatal(err)
+			}
+			if may, _ := w.scheduling.enter(next); !may || w.queue.Len() != 1 {
+				t.Errorf("%v may be made is %v, and %d are to be looked at, want it alone", next, may, w.queue.Len())
+			}
+		})
+	}
 }
