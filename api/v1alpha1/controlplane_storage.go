@@ -51,7 +51,7 @@ type EtcdStorage struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=9
 	// +kubebuilder:validation:items:MaxLength=280
-	// +kubebuilder:validation:XValidation:rule="self.all(e, e.matches('^https://([a-z0-9]([-a-z0-9.]*[a-z0-9])?|[[][0-9a-f:.]+[]]):[1-9][0-9]{0,4}$'))",message="each of endpoints must be https://HOST:PORT, such as https://etcd-0.example.com:2379"
+	// +kubebuilder:validation:XValidation:rule="self.all(e, e.matches('^https://([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*|[[][0-9a-f:.]+[]]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$'))",message="each of endpoints must be https://HOST:PORT, such as https://etcd-0.example.com:2379"
 	// +kubebuilder:validation:XValidation:rule="self.exists(e, e in oldSelf)",message="keep one of the endpoints that were there: add the new ones first, and take the others away then"
 	Endpoints []string `json:"endpoints,omitempty"`
 	// prefix of all keys in that etcd, for this control plane alone. Defaults to
@@ -95,7 +95,7 @@ type EtcdOverride struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=9
 	// +kubebuilder:validation:items:MaxLength=280
-	// +kubebuilder:validation:XValidation:rule="self.all(e, e.matches('^https://([a-z0-9]([-a-z0-9.]*[a-z0-9])?|[[][0-9a-f:.]+[]]):[1-9][0-9]{0,4}$'))",message="each of endpoints must be https://HOST:PORT, such as https://etcd-0.example.com:2379"
+	// +kubebuilder:validation:XValidation:rule="self.all(e, e.matches('^https://([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*|[[][0-9a-f:.]+[]]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$'))",message="each of endpoints must be https://HOST:PORT, such as https://etcd-0.example.com:2379"
 	// +kubebuilder:validation:XValidation:rule="self.exists(e, e in oldSelf)",message="keep one of the endpoints that were there: add the new ones first, and take the others away then"
 	Endpoints []string `json:"endpoints,omitempty"`
 }

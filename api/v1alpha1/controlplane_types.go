@@ -337,7 +337,7 @@ type ControlPlaneProxy struct {
 	// url of the proxy, as http://HOST:PORT or https://HOST:PORT.
 	// +required
 	// +kubebuilder:validation:MaxLength=280
-	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://([a-z0-9]([-a-z0-9.]*[a-z0-9])?|[[][0-9a-f:.]+[]]):[1-9][0-9]{0,4}$')",message="url must be http://HOST:PORT or https://HOST:PORT, without credentials"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*|[[][0-9a-f:.]+[]]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$')",message="url must be http://HOST:PORT or https://HOST:PORT, without credentials"
 	URL string `json:"url,omitempty"`
 	// noProxy are host names, domains such as .example.com, addresses and networks that are
 	// called directly. The servers themselves and their etcd always are.

@@ -196,7 +196,7 @@ var hostTable = []mutant{
 	{"what the operator has made is not published", by("internal/controller/hostpublish", "TestPublished"),
 		"internal/controller/controlplane/configuration.go", ` && marks[managedLabel] != FieldManager`, ``},
 	{"what nobody has annotated is not published", by("internal/controller/hostpublish", "TestPublished"),
-		"internal/controller/hostpublish/wanted.go", `		case !isPublished(object) || !isGiven(cp, k, object):`, `		case !isGiven(cp, k, object):`},
+		"internal/controller/hostpublish/wanted.go", `	case !isPublished(object):`, `	case false:`},
 	{"Secrets are published by name alone", by("internal/controller/hostpublish", "TestPublished"),
 		"internal/controller/hostpublish/wanted.go", `		case k.Resource == "secrets" && k.Group == "" || slices.Contains(byNameAlone, k.Group):`, `		case slices.Contains(byNameAlone, k.Group):`},
 	{"what is not the host's is not written", by("internal/controller/hostpublish", "TestFollowing"),

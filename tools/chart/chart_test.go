@@ -41,7 +41,7 @@ func render(t *testing.T, namespace, values string) (map[string]object, error) {
 	}
 	files, err := engine.Render(c, all)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	objects := map[string]object{}
 	for file, content := range files {
@@ -181,6 +181,7 @@ func TestInvalidValues(t *testing.T) {
 		"a namespace twice":    {"{namespaces: [a, a]}", "/namespaces"},
 		"an image and a tag":   {"{image: {repository: 'a b'}}", "/image/repository"},
 		"a digest of a letter": {"{image: {digest: x}}", "/image/digest"},
+		"another's":            {"{namespaces: [a], defaultControlPlane: b/one}", "b/one\" is in none of the namespaces that the operator works in (a)"},
 		"half a ControlPlane":  {"{defaultControlPlane: one}", "/defaultControlPlane"},
 		"no operator":          {"{replicas: 0}", "/replicas"},
 	} {

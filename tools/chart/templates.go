@@ -29,7 +29,7 @@ var expressions = map[string]string{
 var lines = map[string]string{
 	"HELM_LABELS": `{{- include "tenantry.labels" $ | nindent INDENT }}`,
 	"HELM_CONTROL_PLANES": "{{- range .Values.namespaces }}\n- --namespace={{ . }}\n{{- end }}\n" +
-		"{{- with .Values.defaultControlPlane }}\n- --default-control-plane={{ . }}\n{{- end }}",
+		"{{- with .Values.defaultControlPlane }}\n{{- include \"tenantry.looksAfter\" (list $ .) }}\n- --default-control-plane={{ . }}\n{{- end }}",
 	"HELM_SCHEDULING": `{{- range $field := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "priorityClassName" }}
 {{- with index $.Values $field }}
 {{ $field }}: {{ toJson . }}

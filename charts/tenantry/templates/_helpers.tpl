@@ -14,3 +14,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- define "tenantry.namespaces" -}}
 {{- join " " (.Values.namespaces | default (list .Release.Namespace)) -}}
 {{- end }}
+
+{{- /* Nothing, and an error if a ControlPlane is in none of these namespaces. */ -}}
+{{- define "tenantry.looksAfter" -}}
+{{- $namespaces := include "tenantry.namespaces" (first .) -}}
+{{- if not (has (first (splitList "/" (last .))) (splitList " " $namespaces)) -}}
+{{- fail (printf "defaultControlPlane: %q is in none of the namespaces that the operator works in (%s): add its namespace to namespaces" (last .) $namespaces) -}}
+{{- end -}}
+{{- end }}

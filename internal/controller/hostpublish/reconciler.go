@@ -119,7 +119,8 @@ func (r *Reconciler) publish(ctx context.Context, cp *v1alpha1.ControlPlane, all
 	var failures []error
 	var readable []*kind
 	for _, k := range all {
-		wanted, err := r.wanted(ctx, cp, k)
+		wanted, missing, err := r.wanted(ctx, cp, k)
+		failures = append(failures, missing...)
 		if err == nil {
 			readable = append(readable, k)
 			var n int

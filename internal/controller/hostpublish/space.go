@@ -65,7 +65,11 @@ func (s *Space) authorize(ctx context.Context, namespace string, all []*kind) er
 			binding.Subjects = subjects
 		},
 	} {
-		if _, err := controllerutil.CreateOrUpdate(ctx, s.Admin, object, func() error { set(); return nil }); err != nil {
+		_, err := controllerutil.CreateOrUpdate(ctx, s.Admin, object, func() error { set(); return nil })
+		if apierrors.IsNotFound(err) {
+			return problemf("spec.publish.namespace: the system space has no namespace %q: create it there", namespace)
+		}
+		if err != nil {
 			return fmt.Errorf("giving user %q its rights: %T: %w", PublisherUser, object, err)
 		}
 	}

@@ -104,14 +104,15 @@ func newKind(resource string, mapper meta.RESTMapper) (*kind, error) {
 	return &kind{GroupVersionResource: gvr, object: gvk, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }
 
-// wanted returns the copies of the objects of a kind that are published, by name.
-func (r *Reconciler) wanted(ctx context.Context, cp *v1alpha1.ControlPlane, k *kind) (map[string]*unstructured.Unstructured, error) {
+// wanted returns the copies of the objects of a kind that are published, by name, and what is named
+// and is not published.
+func (r *Reconciler) wanted(ctx context.Context, cp *v1alpha1.ControlPlane, k *kind) (all map[string]*unstructured.Unstructured, missing []error, _ error) {
 	names := slices.Clone(k.names)
 	if k.all {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(k.object.GroupVersion().WithKind(k.object.Kind + "List"))
 		if err := r.Host.List(ctx, list, client.InNamespace(cp.Namespace)); err != nil {
-			return nil, k.explain("list", cp, err)
+			return nil, nil, k.explain("list", cp, err)
 		}
 		for i := range list.Items {
 			if isPublished(&list.Items[i]) {
@@ -119,7 +120,7 @@ func (r *Reconciler) wanted(ctx context.Context, cp *v1alpha1.ControlPlane, k *k
 			}
 		}
 	}
-	all := map[string]*unstructured.Unstructured{}
+	all = map[string]*unstructured.Unstructured{}
 	for _, name := range names {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(k.object)
@@ -127,21 +128,44 @@ func (r *Reconciler) wanted(ctx context.Context, cp *v1alpha1.ControlPlane, k *k
 		if k.namespaced {
 			key.Namespace = cp.Namespace
 		}
-		switch err := r.Host.Get(ctx, key, object); {
-		case apierrors.IsNotFound(err):
-			continue
-		case err != nil:
-			return nil, k.explain("get", cp, err)
-		case !isPublished(object) || !isGiven(cp, k, object):
+		err := r.Host.Get(ctx, key, object)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, nil, k.explain("get", cp, err)
+		}
+		if reason := k.unpublished(cp, object, err == nil); reason != "" {
+			if slices.Contains(k.names, name) {
+				missing = append(missing, problemf("spec.publish.objects: %s %q is not published: %s", k, name, reason))
+			}
 			continue
 		}
-		wanted, err := copyOf(cp, k, object)
-		if err != nil {
-			return nil, err
+		if all[name], err = copyOf(cp, k, object); err != nil {
+			return nil, nil, err
 		}
-		all[name] = wanted
 	}
-	return all, nil
+	return all, missing, nil
+}
+
+// unpublished says why an object of the host is not published, or nothing.
+func (k *kind) unpublished(cp *v1alpha1.ControlPlane, object *unstructured.Unstructured, exists bool) string {
+	switch {
+	case !exists && k.namespaced:
+		return fmt.Sprintf("namespace %q has none of this name", cp.Namespace)
+	case !exists:
+		return "the host has none of this name"
+	case !isPublished(object):
+		return fmt.Sprintf("it needs the annotation %s=%s", tenant.PublishedAnnotation, tenant.PublishedTrue)
+	case k.Resource != "secrets" || k.Group != "":
+		return ""
+	}
+	kindOfSecret, _, _ := unstructured.NestedString(object.Object, "type")
+	switch {
+	case configv1alpha1.HoldsCredentials(corev1.SecretType(kindOfSecret)):
+		return fmt.Sprintf("Secrets of type %q are credentials", kindOfSecret)
+	case !controlplane.IsGiven(cp, object):
+		// Who may write ControlPlanes, and read what is in them, gets no other Secret by its name.
+		return fmt.Sprintf("it needs the label %s=%s, and cannot be one that the operator has made", controlplane.OfLabel, cp.Name)
+	}
+	return ""
 }
 
 // explain says what right the operator lacks.
@@ -159,16 +183,6 @@ func (k *kind) explain(verb string, cp *v1alpha1.ControlPlane, err error) error 
 // isPublished reports whether somebody who may write an object wants it to be published.
 func isPublished(object metav1.Object) bool {
 	return object.GetAnnotations()[tenant.PublishedAnnotation] == tenant.PublishedTrue
-}
-
-// isGiven reports whether a Secret is for a ControlPlane, and no credential: who may write
-// ControlPlanes, and read what is in them, gets no other Secret by its name. Other objects always are.
-func isGiven(cp *v1alpha1.ControlPlane, k *kind, object *unstructured.Unstructured) bool {
-	if k.Resource != "secrets" || k.Group != "" {
-		return true
-	}
-	kindOfSecret, _, _ := unstructured.NestedString(object.Object, "type")
-	return controlplane.IsGiven(cp, object) && !configv1alpha1.HoldsCredentials(corev1.SecretType(kindOfSecret))
 }
 
 // copyOf returns what there is to be in the system space.

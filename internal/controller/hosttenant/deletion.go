@@ -35,7 +35,7 @@ func (r *Reconciler) abandon(ctx context.Context, w *work) error {
 		return r.release(ctx, w)
 	}
 	p.Message += fmt.Sprintf("; what is in the space is left in its volume or its etcd. Bring the ControlPlane back or, to delete the Tenant all the same, "+
-		"run \"kubectl annotate tenant %s %s=true\"", w.tenant.Name, v1alpha1.AbandonAnnotation)
+		"run \"kubectl annotate --overwrite tenant %s %s=true\"", w.tenant.Name, v1alpha1.AbandonAnnotation)
 	return p
 }
 

@@ -403,7 +403,7 @@ var _ = Describe("A Tenant on the host", Ordered, func() {
 		condition = expectOfTenant(ctx, "wanderer", v1alpha1.ConditionMirrored, metav1.ConditionFalse, v1alpha1.ReasonControlPlaneMissing)
 		Eventually(func() string {
 			return expectOfTenant(ctx, "wanderer", v1alpha1.ConditionMirrored, metav1.ConditionFalse, v1alpha1.ReasonControlPlaneMissing).Message
-		}).Should(ContainSubstring("kubectl annotate tenant wanderer " + v1alpha1.AbandonAnnotation + "=true"))
+		}).Should(ContainSubstring("kubectl annotate --overwrite tenant wanderer " + v1alpha1.AbandonAnnotation + "=true"))
 		changeTenant(ctx, admin, "wanderer", func(t *v1alpha1.Tenant) { t.Annotations = map[string]string{v1alpha1.AbandonAnnotation: "true"} })
 		expectGone(ctx, newTenant("wanderer"))
 		expectEvent(ctx, metav1.NamespaceDefault, "wanderer", "SpaceAbandoned")

@@ -79,6 +79,13 @@ var _ = Describe("What a ControlPlane publishes of the host", Ordered, func() {
 		change(ctx, newControlPlane("publisher"), "publisher", func(cp *v1alpha1.ControlPlane) {
 			cp.Spec.Publish.Objects = append(cp.Spec.Publish.Objects, v1alpha1.HostObject{Resource: "configmaps", Name: "later"})
 		})
+		Eventually(func(g Gomega) {
+			condition := expectCondition(ctx, "publisher", v1alpha1.ConditionHostPublished, metav1.ConditionFalse, v1alpha1.ReasonNotPublished)
+			g.Expect(condition.Message).To(Equal(`spec.publish.objects: configmaps "later" is not published: namespace "` + namespace + `" has none of this name`))
+		}).Should(Succeed())
+		later := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "later", Annotations: annotated}}
+		Expect(admin.Create(ctx, later)).To(Succeed())
+		given = append(given, later)
 		expectCondition(ctx, "publisher", v1alpha1.ConditionHostPublished, metav1.ConditionTrue, v1alpha1.ReasonInControlPlane)
 	})
 

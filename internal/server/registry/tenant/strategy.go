@@ -72,7 +72,7 @@ func (s strategy) validate(ctx context.Context, t, old *v1alpha1.Tenant) field.E
 	if !apiequality.Semantic.DeepEqual(t.Spec.AuditPolicy, before.Spec.AuditPolicy) {
 		errs = append(errs, audit.Validate(t.Spec.AuditPolicy, path.Child("auditPolicy"))...)
 	}
-	errs = append(errs, validateAdoption(t, before)...)
+	errs = append(errs, validateAnnotations(t, before)...)
 	if tenant.Name(t.Name) == tenant.System {
 		errs = append(errs, validateSystem(t, before, path)...)
 	}
@@ -103,18 +103,33 @@ func (s strategy) validateDefinition(ctx context.Context, t, old *v1alpha1.Tenan
 	return slices.DeleteFunc(errs, func(err *field.Error) bool { return err.Field == "spec.quota" })
 }
 
-// adoption is a name of a Keystone, and the id of a domain there.
-var adoption = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[A-Za-z0-9_.@-]{1,64}$`)
+// annotations are those that let somebody have a Tenant, and what they can be. By another value nobody
+// would have it, and nobody would say so.
+var annotations = []struct {
+	name    string
+	form    *regexp.Regexp
+	message string
+}{
+	{
+		v1alpha1.AdoptKeystoneDomainAnnotation, regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[A-Za-z0-9_.@-]{1,64}$`),
+		"must be KEYSTONE/DOMAIN-ID: the name in the KeystoneConfiguration, default unless it says another, and the id, not the name, of the domain " +
+			"(openstack domain show NAME -f value -c id)",
+	},
+	{
+		v1alpha1.HostTenantAnnotation, regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`),
+		"must be the UID of the Tenant on the host (there: kubectl get tenant NAME -o jsonpath={.metadata.uid})",
+	},
+}
 
-// validateAdoption refuses to annotate a Tenant with what can be no domain: it would never be synchronised, and nobody would say so.
-func validateAdoption(t, before *v1alpha1.Tenant) field.ErrorList {
-	value, ok := t.Annotations[v1alpha1.AdoptKeystoneDomainAnnotation]
-	if was, had := before.Annotations[v1alpha1.AdoptKeystoneDomainAnnotation]; !ok || had && was == value || adoption.MatchString(value) {
-		return nil
+// validateAnnotations refuses values that are new and can mean nobody.
+func validateAnnotations(t, before *v1alpha1.Tenant) (errs field.ErrorList) {
+	for _, a := range annotations {
+		value, ok := t.Annotations[a.name]
+		if was, had := before.Annotations[a.name]; ok && !(had && was == value) && !a.form.MatchString(value) {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(a.name), value, a.message))
+		}
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.AdoptKeystoneDomainAnnotation), value,
-		"must be KEYSTONE/DOMAIN-ID: the name in the KeystoneConfiguration, default unless it says another, and the id, not the name, of the domain "+
-			"(openstack domain show NAME -f value -c id)")}
+	return errs
 }
 
 func validateSystem(t, before *v1alpha1.Tenant, path *field.Path) field.ErrorList {

@@ -132,6 +132,9 @@ func TestValidate(t *testing.T) {
 		"adoption by name":               {tenant: newTenant("a", adopts("acme")), want: "must be KEYSTONE/DOMAIN-ID"},
 		"adoption of a name with spaces": {tenant: newTenant("a", adopts("default/my domain")), want: "must be KEYSTONE/DOMAIN-ID"},
 		"adoption of nothing":            {tenant: newTenant("a", adopts("")), want: "must be KEYSTONE/DOMAIN-ID"},
+		"a host's, by its name":          {tenant: newTenant("a", hosted("acme")), want: "must be the UID of the Tenant on the host"},
+		"a host's, by a longer UID":      {tenant: newTenant("a", hosted("0b6e1b0e-6a36-4d05-9c55-5d8e7b1f2a3c-1")), want: "must be the UID of the Tenant on the host"},
+		"a host's":                       {tenant: newTenant("a", hosted("0b6e1b0e-6a36-4d05-9c55-5d8e7b1f2a3c"))},
 		"adoption":                       {tenant: newTenant("a", adopts("default/0123456789abcdef0123456789abcdef"))},
 		"no name":                        {tenant: newTenant(""), want: "metadata.name: Required value: a tenant needs a name"},
 		"suspension too long": {tenant: newTenant("a", func(t *v1alpha1.Tenant) {
@@ -156,13 +159,17 @@ func adopts(domain string) func(*v1alpha1.Tenant) {
 	}
 }
 
+func hosted(uid string) func(*v1alpha1.Tenant) {
+	return func(t *v1alpha1.Tenant) { t.Annotations = map[string]string{v1alpha1.HostTenantAnnotation: uid} }
+}
+
 // TestOldAdoptions checks that what was accepted before can be changed otherwise.
 func TestOldAdoptions(t *testing.T) {
 	old := newTenant("a", adopts("acme"))
-	if errs := validateAdoption(newTenant("a", adopts("acme"), quotaOf("pods", "1")), old); len(errs) > 0 {
+	if errs := validateAnnotations(newTenant("a", adopts("acme"), quotaOf("pods", "1")), old); len(errs) > 0 {
 		t.Error(errs)
 	}
-	if errs := validateAdoption(newTenant("a", adopts("acme2")), old); len(errs) == 0 {
+	if errs := validateAnnotations(newTenant("a", adopts("acme2")), old); len(errs) == 0 {
 		t.Error("another wrong one is accepted")
 	}
 }
