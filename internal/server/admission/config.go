@@ -68,7 +68,7 @@ type Config struct {
 // Kubernetes do. It is called before flags are added.
 func Register(o *options.AdmissionOptions) {
 	o.GenericAdmission.DefaultOffPlugins.Delete(noderestriction.PluginName)
-	spacepolicy.Register(o.GenericAdmission.Plugins, spacepolicy.Rules{})
+	spacepolicy.Register(o.GenericAdmission.Plugins, spacepolicy.Rules{}, func(*spacepolicy.Plugin) {})
 	published.Register(o.GenericAdmission.Plugins, published.Rules{}) // Apply completes them
 	o.GenericAdmission.RecommendedPluginOrder = slices.Concat(
 		[]string{spacepolicy.PluginName, published.PluginName}, o.GenericAdmission.RecommendedPluginOrder)

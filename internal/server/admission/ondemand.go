@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 
@@ -206,6 +207,10 @@ func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 			return admission.NewForbidden(shown, fmt.Errorf("policies of the space may use it as a quantity: %w", err))
 		}
 	}
+	var sent runtime.Object
+	if _, platform := shown.(platformAttributes); platform && shown.GetObject() != nil {
+		sent = shown.GetObject().DeepCopyObject()
+	}
 	bounded := &boundedDefaults{ObjectInterfaces: o}
 	if err := boundEvaluations(ctx, p.name, shown, func(a admission.Attributes) error { return mutate(ctx, i, a, bounded) }); bounded.err != nil {
 		return admission.NewForbidden(shown, bounded.err)
@@ -215,6 +220,11 @@ func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return err
+	}
+	if sent != nil && p.shared.policy != nil {
+		if err := p.shared.policy.CheckMutation(shown, n, sent); err != nil {
+			return err
+		}
 	}
 	return p.shared.Definition.Check(shown, n)
 }

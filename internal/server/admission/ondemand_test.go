@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,8 +23,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -308,7 +311,12 @@ func TestValidatingPolicies(t *testing.T) {
 	}
 }
 
-func mutatingPolicy(n tenant.Name, value string) []apiruntime.Object {
+func mutatingPolicy(n tenant.Name, hostname string) []apiruntime.Object {
+	return patching(n, "/spec/hostname", strconv.Quote(hostname))
+}
+
+// patching returns a policy that adds a value to pods, which is an expression.
+func patching(n tenant.Name, path, value string) []apiruntime.Object {
 	fail, equivalent := admissionregistrationv1.Fail, admissionregistrationv1.Equivalent
 	return []apiruntime.Object{
 		&admissionregistrationv1.MutatingAdmissionPolicy{
@@ -323,7 +331,7 @@ func mutatingPolicy(n tenant.Name, value string) []apiruntime.Object {
 				Mutations: []admissionregistrationv1.Mutation{{
 					PatchType: admissionregistrationv1.PatchTypeJSONPatch,
 					JSONPatch: &admissionregistrationv1.JSONPatch{
-						Expression: `[JSONPatch{op: "add", path: "/spec/hostname", value: "` + value + `"}]`,
+						Expression: `[JSONPatch{op: "add", path: "` + path + `", value: ` + value + `}]`,
 					},
 				}},
 			},
@@ -357,6 +365,27 @@ func TestMutatingPolicies(t *testing.T) {
 		if p.Spec.Hostname != want {
 			t.Errorf("in space %q: got host name %q, want %q", n, p.Spec.Hostname, want)
 		}
+	}
+}
+
+// TestMutationsAreTheTenants checks that a policy of a space makes of a request of the platform nothing that the tenant may not write.
+func TestMutationsAreTheTenants(t *testing.T) {
+	s := newServer(t, serverConfig{objects: spaces(append(patching("a", "/spec/nodeSelector", `{"disk": "fast"}`), mutatingPolicy("b", "of-b")...)...)})
+	platform := &user.DefaultInfo{Name: "admin", Extra: map[string][]string{tenant.UserExtraKey: {string(tenant.System)}}}
+	for n, want := range map[tenant.Name]string{"a": "by a mutating webhook or policy of the space: ", "b": ""} {
+		var err error
+		until.True(t, "the policies know what a pod is", func() bool {
+			err = s.do(call{space: n, operation: admission.Create, object: pod("team"), user: platform})
+			return err == nil || !strings.Contains(err.Error(), "There can be a delay")
+		})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("in space %q: got %v, want %q", n, err, want)
+		}
+	}
+	chosen := pod("team")
+	chosen.Spec.NodeSelector = map[string]string{"disk": "fast"}
+	if err := s.do(call{space: "b", operation: admission.Create, object: chosen, user: platform}); err != nil {
+		t.Errorf("the platform's own choice is refused: %v", err)
 	}
 }
 

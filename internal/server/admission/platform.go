@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -33,6 +34,9 @@ func forTenant(ctx context.Context, a admission.Attributes) (admission.Attribute
 		return nil, nil
 	case isToken(a.GetObject()) || isToken(a.GetOldObject()):
 		return nil, nil
+	case a.GetSubresource() == "status" || isCopy(a.GetOldObject()):
+		// What the platform says of an object is so as well, and what it publishes is as it publishes it.
+		return nil, nil
 	default:
 		return platformAttributes{a}, nil
 	}
@@ -50,6 +54,12 @@ func isReview(a admission.Attributes) bool {
 func isToken(obj runtime.Object) bool {
 	secret, ok := obj.(*core.Secret)
 	return ok && secret.Type == core.SecretTypeServiceAccountToken
+}
+
+// isCopy reports whether obj is the copy of a published object.
+func isCopy(obj runtime.Object) bool {
+	object, ok := obj.(metav1.Object)
+	return ok && object.GetLabels()[tenant.PublishedCopyLabel] == tenant.PublishedCopy
 }
 
 // platformAttributes are the attributes of a request of the platform: its controllers,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -36,6 +37,10 @@ func TestPlatformRights(t *testing.T) {
 	}
 }
 
+func copied(mark string) *core.Namespace {
+	return &core.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{tenant.PublishedCopyLabel: mark}}}
+}
+
 // TestForTenant checks what webhooks and policies of a tenant see.
 func TestForTenant(t *testing.T) {
 	const hidden, shown, asPlatform = "hidden", "shown", "as the platform's"
@@ -44,6 +49,7 @@ func TestForTenant(t *testing.T) {
 		by          tenant.Name
 		user        string
 		group       string
+		subresource string
 		object, old runtime.Object
 		want        string
 	}{
@@ -54,13 +60,17 @@ func TestForTenant(t *testing.T) {
 		"a user called as the syncer": {by: "a", user: tenant.Syncer, object: &core.Pod{}, want: shown},
 		"platform's token":            {by: tenant.System, object: token, want: hidden},
 		"token the platform changes":  {by: tenant.System, object: &core.Secret{}, old: token, want: hidden},
+		"platform's status":           {by: tenant.System, subresource: "status", object: &core.Pod{}, want: hidden},
+		"own status":                  {by: "a", subresource: "status", object: &core.Pod{}, want: shown},
+		"what is published":           {by: tenant.System, object: copied(tenant.PublishedCopy), old: copied(tenant.PublishedCopy), want: hidden},
+		"a namespace of copies":       {by: tenant.System, object: copied(tenant.PublishedNamespace), old: copied(tenant.PublishedNamespace), want: asPlatform},
 		"own review of a token":       {by: "a", group: authenticationapi.GroupName, want: hidden},
 		"own review of access":        {by: "a", group: authorizationapi.GroupName, want: hidden},
 		"platform's review of access": {by: tenant.System, group: authorizationapi.GroupName, want: hidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resource := schema.GroupVersionResource{Group: tc.group, Version: "v1", Resource: "things"}
-			a := admission.NewAttributesRecord(tc.object, tc.old, schema.GroupVersionKind{}, "ns", "name", resource, "", admission.Create, nil, false, &user.DefaultInfo{Name: tc.user})
+			a := admission.NewAttributesRecord(tc.object, tc.old, schema.GroupVersionKind{}, "ns", "name", resource, tc.subresource, admission.Create, nil, false, &user.DefaultInfo{Name: tc.user})
 			seen, err := forTenant(tenant.WithRequest(tenant.WithSpace(t.Context(), "a"), &tenant.Request{Authenticated: tc.by}), a)
 			if err != nil {
 				t.Fatal(err)

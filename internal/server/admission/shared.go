@@ -41,6 +41,8 @@ type shared struct {
 	services webhook.ServiceResolver
 	quota    func() (quota.Configuration, error)
 	spaces   *spaceClients
+	// policy says what webhooks and policies of a space may make of requests of the platform. It is nil if the plugin is switched off.
+	policy *spacepolicy.Plugin
 }
 
 func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
@@ -70,7 +72,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 		Placement: config.Placement, DaemonSets: config.DaemonSets, Workloads: config.Workloads, Definition: config.Definition, UID: config.TenantUID,
 		Expressions: spacepolicy.Expressions{Policies: s.expressions, Definitions: config.DefinitionCosts},
 		LimitRanges: s.limitRanges, Namespaces: config.Namespaces,
-	})
+	}, func(p *spacepolicy.Plugin) { s.policy = p })
 	published.Register(s.replacements, config.Published)
 	for _, class := range schedulingv1.SystemPriorityClasses() {
 		s.views.AddBuiltin(class)

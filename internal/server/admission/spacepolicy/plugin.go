@@ -55,9 +55,15 @@ func (r Rules) lifeOf(n tenant.Name) life {
 	return life{n, r.UID(n)}
 }
 
-// Register makes the plugin known by its name.
-func Register(plugins *admission.Plugins, rules Rules) {
-	plugins.Register(PluginName, func(config io.Reader) (admission.Interface, error) { return New(config, rules) })
+// Register makes the plugin known by its name. made gets it when it is made.
+func Register(plugins *admission.Plugins, rules Rules, made func(*Plugin)) {
+	plugins.Register(PluginName, func(config io.Reader) (admission.Interface, error) {
+		p, err := New(config, rules)
+		if err == nil {
+			made(p)
+		}
+		return p, err
+	})
 }
 
 // Plugin refuses objects in a space that are for the system space only, and in every space

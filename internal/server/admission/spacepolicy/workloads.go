@@ -95,7 +95,7 @@ func checkSyncerToken(a admission.Attributes, n tenant.Name) error {
 // ofHost returns why a request says what the host is to say, empty if it does not.
 func ofHost(a admission.Attributes) string {
 	switch _, binds := a.GetObject().(*core.Binding); {
-	case binds:
+	case binds && !equality.Semantic.DeepEqual(a.GetObject(), a.GetOldObject()):
 		return "the host cluster finds the nodes of pods; leave the pod unbound"
 	case changesMarks(a):
 		return "annotations below " + names.Prefix + " say where an object is on the host cluster, and what is wanted there; leave them as they are"

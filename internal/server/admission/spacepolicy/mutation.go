@@ -1,0 +1,45 @@
+package spacepolicy
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// CheckMutation refuses what webhooks and policies of a space have made of a request of the platform, and what no user of the
+// tenant may write. sent is the object as the platform has sent it: the request is the platform's, and what has changed since is the tenant's.
+func (p *Plugin) CheckMutation(a admission.Attributes, n tenant.Name, sent runtime.Object) error {
+	if equality.Semantic.DeepEqual(sent, a.GetObject()) {
+		return nil
+	}
+	m := mutation{a, sent, &user.DefaultInfo{Name: tenant.Platform, Extra: map[string][]string{tenant.UserExtraKey: {string(n)}}}}
+	for _, check := range []func() error{
+		func() error { return checkFinalize(m) }, func() error { return p.checkWorkloads(m, n) }, func() error { return p.checkPlacement(m, n) },
+	} {
+		if err := check(); err != nil {
+			return admission.NewForbidden(a, fmt.Errorf("by a mutating webhook or policy of the space: %w", err))
+		}
+	}
+	return nil
+}
+
+// mutation is a mutation of a request as an update of what was sent, by the tenant.
+type mutation struct {
+	admission.Attributes
+	sent runtime.Object
+	by   user.Info
+}
+
+// GetOperation implements admission.Attributes.
+func (m mutation) GetOperation() admission.Operation { return admission.Update }
+
+// GetOldObject implements admission.Attributes.
+func (m mutation) GetOldObject() runtime.Object { return m.sent }
+
+// GetUserInfo implements admission.Attributes.
+func (m mutation) GetUserInfo() user.Info { return m.by }
