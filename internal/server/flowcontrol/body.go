@@ -2,20 +2,17 @@ package flowcontrol
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // incoming is the body of a request, which the client may send slowly, or never. One goroutine reads it.
@@ -230,44 +227,12 @@ func (b *incoming) isLate() bool {
 	}
 }
 
-// lateBodyWriter writes the answer to a request with a body. If that was late, the response is 408, whatever the handler answers, such as
-// 429 for want of a seat.
-type lateBodyWriter struct {
-	http.ResponseWriter
-	body        *incoming
-	begun, late bool
-}
-
-// Unwrap implements responsewriter.UserProvidedDecorator.
-func (a *lateBodyWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter.
-func (a *lateBodyWriter) WriteHeader(status int) {
-	if a.begun || !a.body.isLate() {
-		a.begun = true
-		a.ResponseWriter.WriteHeader(status)
-		return
+// rejection returns the answer to a request whose client was late, or nil.
+func (b *incoming) rejection() *apierrors.StatusError {
+	if b.isLate() {
+		return errLate
 	}
-	a.begun, a.late = true, true
-	for name := range a.Header() {
-		if strings.HasPrefix(name, "Content-") || name == "Retry-After" {
-			a.Header().Del(name)
-		}
-	}
-	a.Header().Set("Content-Type", runtime.ContentTypeJSON)
-	a.ResponseWriter.WriteHeader(int(errLate.ErrStatus.Code))
-	_ = json.NewEncoder(a.ResponseWriter).Encode(errLate.ErrStatus) // to who may have gone
-}
-
-// Write implements http.ResponseWriter.
-func (a *lateBodyWriter) Write(p []byte) (int, error) {
-	if !a.begun {
-		a.WriteHeader(http.StatusOK)
-	}
-	if a.late {
-		return len(p), nil
-	}
-	return a.ResponseWriter.Write(p)
+	return nil
 }
 
 // ends notes the end of the body, which may be an error. It returns one if the body is lost instead.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
@@ -269,6 +270,8 @@ type sent struct {
 	seat      *levelSeat
 	// client is the context of the request without an end of upstream's.
 	client context.Context
+	// rejection is that of a request that impersonates, nil of others.
+	rejection *rejection
 }
 
 // hasLargeBody reports whether a request has a large body, or one of unknown
@@ -289,7 +292,11 @@ func WithSent(handler http.Handler, timeout time.Duration) http.Handler {
 		if req.Body != nil && req.ContentLength != 0 {
 			sent.body = newIncoming(w, req, timeout)
 			defer sent.body.forsake()
-			w = responsewriter.WrapForHTTP1Or2(&lateBodyWriter{ResponseWriter: w, body: sent.body})
+			w = responsewriter.WrapForHTTP1Or2(&rejectingWriter{ResponseWriter: w, rejection: sent.body.rejection})
+		}
+		if len(req.Header[authenticationv1.ImpersonateUserHeader]) > 0 {
+			sent.rejection = &rejection{}
+			w = responsewriter.WrapForHTTP1Or2(&rejectingWriter{ResponseWriter: w, rejection: sent.rejection.Load})
 		}
 		req = req.WithContext(context.WithValue(req.Context(), sentKey{}, sent))
 		if sent.body != nil {

@@ -2,13 +2,21 @@ package flowcontrol
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -57,4 +65,49 @@ func TestInTurn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFewImpersonate checks that requests beyond those of a tenant that may wait to be authorized to impersonate are refused, and no others.
+func TestFewImpersonate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		authorize := make(chan struct{})
+		in := InTurn(authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			if n, err := tenant.OfUser(a.GetUser()); n == "acme" && err == nil {
+				<-authorize
+			}
+			return authorizer.DecisionAllow, "", nil
+		}))
+		served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+		handler := WithSent(impersonation.WithImpersonation(served, in, serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()), time.Minute)
+		answer := func(of tenant.Name, as string) *httptest.ResponseRecorder {
+			u := &user.DefaultInfo{Name: "u", Extra: map[string][]string{tenant.UserExtraKey: {string(of)}}}
+			ctx := tenant.WithRequest(request.WithUser(t.Context(), u), &tenant.Request{Authenticated: of})
+			req := httptest.NewRequestWithContext(request.WithRequestInfo(ctx, &request.RequestInfo{}), http.MethodGet, "/api", nil)
+			if as != "" {
+				req.Header.Set("Impersonate-User", as)
+			}
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, req)
+			return w
+		}
+		var waiting sync.WaitGroup
+		for range 1 + maxImpersonating { // one has its turn
+			waiting.Go(func() {
+				if w := answer("acme", "v"); w.Code != http.StatusOK {
+					t.Errorf("one that waited is answered %d", w.Code)
+				}
+			})
+		}
+		synctest.Wait()
+		if w := answer("acme", "v"); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "wait to be authorized to impersonate") {
+			t.Errorf("one beyond those that wait is answered %d with %v and %s", w.Code, w.Header(), w.Body)
+		}
+		for of, as := range map[tenant.Name]string{"acme": "", "globex": "v", tenant.System: "v"} {
+			if w := answer(of, as); w.Code != http.StatusOK {
+				t.Errorf("of tenant %q, as %q: %d", of, as, w.Code)
+			}
+		}
+		close(authorize)
+		waiting.Wait()
+	})
 }
