@@ -2,6 +2,16 @@ package main
 
 // podsTable are lines of what a pod or claim of a space is on a host cluster.
 var podsTable = []mutant{
+	{"what autoscalers say of others is not told", by("internal/workloads/translate", "TestEvents"),
+		"internal/workloads/translate/event.go", `	case aboutPod.Has(event.Reason):`, `	case aboutPod.Has(event.Reason) || !ofPlugins.Has(event.Reason):`},
+	{"what plugins say of others is not told", by("internal/workloads/translate", "TestEvents"),
+		"internal/workloads/translate/event.go", `strings.Cut(message, "rpc error")`, `strings.Cut(message, "\x00")`},
+	{"certificates have no names that are not compared", by("internal/workloads/translate", "TestCertificate"),
+		"internal/workloads/translate/certificate.go", `len(certificate.EmailAddresses)+len(certificate.URIs) > 0`, `false`},
+	{"issuers are at a web server of a name", by("internal/workloads/translate", "TestCertificateExtensions"),
+		"internal/workloads/translate/encoding.go", `!isPublicURI(a.Location)`, `false && !isPublicURI(a.Location)`},
+	{"ports of nodes for no load balancer", by("internal/workloads/translate", "TestCheckService"),
+		"internal/workloads/translate/service.go", `!r.NodePorts && spec.Type != corev1.ServiceTypeNodePort`, `!r.NodePorts && spec.Type == corev1.ServiceTypeLoadBalancer`},
 	{"a claim asks for storage alone", by("internal/workloads/translate", "TestCheckClaim"),
 		"internal/workloads/translate/claim.go", `			if name != corev1.ResourceStorage {`, `			if false {`},
 	{"a claim names a mode once", by("internal/workloads/translate", "TestCheckClaim"),

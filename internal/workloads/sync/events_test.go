@@ -125,6 +125,7 @@ func TestPatch(t *testing.T) {
 	before := spacePod(func(p *corev1.Pod) { p.Labels = map[string]string{"gone": "x", "kept": "x"} })
 	host := hostPod(before, func(p *corev1.Pod) {
 		p.Labels["host"], p.Annotations["host"] = "x", "x"
+		p.Annotations["gone"] = "of the host" // as a label of the space is called
 	})
 	now := hostPod(spacePod(func(p *corev1.Pod) { p.Labels = map[string]string{"kept": "y"} }), nil)
 	patch := patchOf(now, host)["metadata"].(map[string]any)
@@ -134,6 +135,9 @@ func TestPatch(t *testing.T) {
 	}
 	if value, named := labels["gone"]; !named || value != nil {
 		t.Errorf("a label stays: %v", labels)
+	}
+	if _, named := patch["annotations"].(map[string]any)["gone"]; named {
+		t.Errorf("an annotation of the host goes with a label: %v", patch)
 	}
 	if _, named := patch["annotations"].(map[string]any)["host"]; named {
 		t.Errorf("an annotation of the host is changed: %v", patch)

@@ -84,7 +84,7 @@ func (s *syncer) syncEvent(ctx context.Context, i item) error {
 		s.events.done(i, event)
 		return nil
 	}
-	if err := s.putEvent(ctx, eventIn(event, pod, of)); err != nil {
+	if err := s.putEvent(ctx, eventIn(event, host, pod, of)); err != nil {
 		return err
 	}
 	s.events.done(i, event)
@@ -92,20 +92,14 @@ func (s *syncer) syncEvent(ctx context.Context, i item) error {
 }
 
 // eventIn returns an event of the host as the space is told of it.
-func eventIn(event *corev1.Event, pod *corev1.Pod, of names.Namespace) *corev1.Event {
-	message := translate.Text(event.Message, pod, of)
-	if event.Reason == "FailedScheduling" {
-		message = translate.Unschedulable(message)
+func eventIn(event *corev1.Event, host, pod *corev1.Pod, of names.Namespace) *corev1.Event {
+	shown := translate.Event(event, host, pod, of)
+	shown.ObjectMeta = metav1.ObjectMeta{Name: "tn-" + names.Digest(string(event.UID)), Namespace: pod.Namespace}
+	shown.InvolvedObject = corev1.ObjectReference{
+		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, FieldPath: translate.Text(event.InvolvedObject.FieldPath, pod, of),
 	}
-	return &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: "tn-" + names.Digest(string(event.UID)), Namespace: pod.Namespace},
-		InvolvedObject: corev1.ObjectReference{
-			Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, FieldPath: translate.Text(event.InvolvedObject.FieldPath, pod, of),
-		},
-		Reason: event.Reason, Message: shortened(message), Type: event.Type, Source: event.Source,
-		FirstTimestamp: event.FirstTimestamp, LastTimestamp: event.LastTimestamp, Count: event.Count, EventTime: event.EventTime,
-		Action: event.Action, ReportingController: event.ReportingController, ReportingInstance: event.ReportingInstance,
-	}
+	shown.Message = shortened(shown.Message)
+	return &shown
 }
 
 // putEvent creates an event, or says how often it has come again.

@@ -18,7 +18,7 @@ import (
 const (
 	// hashAnnotation has the hash of what can be changed of the host's pod, as it was last written.
 	hashAnnotation = names.HashAnnotation
-	// keysAnnotation has the keys of the labels and annotations that were last written, so that those which
+	// keysAnnotation has the keys of the labels and, behind a semicolon, of the annotations that were last written, so that those which
 	// the host's own components add stay.
 	keysAnnotation = names.KeysAnnotation
 	// ofChange is what events name when the host refuses a change.
@@ -40,8 +40,7 @@ func (s *syncer) translated(pod *corev1.Pod, home translate.Home, open network.O
 	host := s.translation().Pod(pod, home)
 	open.Label(host.Labels)
 	hash := network.Hash(changeableOf(host))
-	keys := slices.Sorted(maps.Keys(host.Labels))
-	host.Annotations[keysAnnotation] = strings.Join(append(keys, slices.Sorted(maps.Keys(host.Annotations))...), ",")
+	host.Annotations[keysAnnotation] = strings.Join(slices.Sorted(maps.Keys(host.Labels)), ",") + ";" + strings.Join(slices.Sorted(maps.Keys(host.Annotations)), ",")
 	host.Annotations[hashAnnotation], host.Annotations[resourcesAnnotation] = hash, network.Hash(resourcesOf(&host.Spec))
 	return host
 }
@@ -86,17 +85,24 @@ func (s *syncer) update(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 	return nil
 }
 
+// forget has a patch take away those of the keys that there are.
+func forget(patch map[string]any, there map[string]string, keys string) {
+	for key := range strings.SplitSeq(keys, ",") {
+		if _, ok := there[key]; ok {
+			patch[key] = nil
+		}
+	}
+}
+
 // patchOf returns a strategic merge patch of what can be changed.
 func patchOf(wanted, host *corev1.Pod) map[string]any {
 	labels, annotations := map[string]any{}, map[string]any{}
-	for _, key := range strings.Split(host.Annotations[keysAnnotation], ",") {
-		if _, ok := host.Labels[key]; ok {
-			labels[key] = nil
-		}
-		if _, ok := host.Annotations[key]; ok {
-			annotations[key] = nil
-		}
+	keys, ofAnnotations, divided := strings.Cut(host.Annotations[keysAnnotation], ";")
+	if !divided { // by the version before
+		ofAnnotations = keys
 	}
+	forget(labels, host.Labels, keys)
+	forget(annotations, host.Annotations, ofAnnotations)
 	for key, value := range wanted.Labels {
 		labels[key] = value
 	}

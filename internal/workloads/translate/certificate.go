@@ -159,6 +159,9 @@ func (r Rules) checkNames(certificate *x509.Certificate) error {
 	if len(certificate.IPAddresses) > 0 {
 		return errors.New("its certificate is for an IP address, which no Tenant has")
 	}
+	if len(certificate.EmailAddresses)+len(certificate.URIs) > 0 { // which some controllers compare with names of hosts
+		return errors.New("its certificate is for an address of mail or a URI; have one made for names of hosts alone")
+	}
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -116,6 +117,8 @@ func TestCertificate(t *testing.T) {
 		}, want: "the critical extension 1.3.6.1.4.1.1"},
 		"one for nothing": {of: named(), want: "for no host name"},
 		"an address":      {of: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} }, want: "an IP address"},
+		"mail":            {of: func(c *x509.Certificate) { c.EmailAddresses = []string{"shop.globex.example.com"} }, want: "an address of mail or a URI"},
+		"a URI":           {of: func(c *x509.Certificate) { c.URIs = []*url.URL{{Host: "shop.globex.example.com"}} }, want: "an address of mail or a URI"},
 		"none":            {change: func(data map[string][]byte) { delete(data, "tls.crt") }, want: "tls.crt has no certificate"},
 		"no key":          {change: func(data map[string][]byte) { delete(data, "tls.key") }, want: "tls.key has no private key"},
 		"something else":  {change: func(data map[string][]byte) { data["tls.crt"] = block("TRUSTED CERTIFICATE", []byte("x")) }, want: "something else than certificates"},

@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // encodedCertificate is a certificate of version 3 as RFC 5280, section 4.1, has it, without unique identifiers, which nobody writes. What
@@ -85,6 +89,10 @@ type (
 		Excluded  []subtree `asn1:"optional,tag:1"`
 	}
 	subtree struct{ Base asn1.RawValue }
+	access  struct {
+		Method   asn1.ObjectIdentifier
+		Location asn1.RawValue
+	}
 )
 
 // What a name of a certificate begins with (RFC 5280, section 4.2.1.6): an address of mail, a host name, that of a directory, a URI, an IP
@@ -123,11 +131,15 @@ var extensions = map[string]func(value []byte) bool{
 		var usages []asn1.ObjectIdentifier
 		return isWritten(v, &usages) && len(usages) > 0
 	},
+	"1.3.6.1.5.5.7.1.1": func(v []byte) bool {
+		var all []access
+		return isWritten(v, &all) && !slices.ContainsFunc(all, func(a access) bool { return !isPublicURI(a.Location) })
+	},
 	"2.16.840.1.113730.1.1": func(v []byte) bool { var kind asn1.BitString; return isWritten(v, &kind) && kind.BitLength <= 8 }, // Netscape's
 	// Nobody reads these when a certificate is loaded: attributes and times of the key, other names of the issuer, policies, changed lists,
-	// where its issuer is asked, what a server has to show, what European laws want, who the organization is, and a comment.
+	// where its subject is asked, what a server has to show, what European laws want, who the organization is, and a comment.
 	"2.5.29.9": isOpaque, "2.5.29.16": isOpaque, "2.5.29.18": isOpaque, "2.5.29.32": isOpaque, "2.5.29.33": isOpaque, "2.5.29.36": isOpaque,
-	"2.5.29.46": isOpaque, "2.5.29.54": isOpaque, "1.3.6.1.5.5.7.1.1": isOpaque, "1.3.6.1.5.5.7.1.3": isOpaque, "1.3.6.1.5.5.7.1.11": isOpaque,
+	"2.5.29.46": isOpaque, "2.5.29.54": isOpaque, "1.3.6.1.5.5.7.1.3": isOpaque, "1.3.6.1.5.5.7.1.11": isOpaque,
 	"1.3.6.1.5.5.7.1.24": isOpaque, "2.23.140.3.1": isOpaque, "2.16.840.1.113730.1.13": isOpaque,
 }
 
@@ -136,6 +148,26 @@ const keyUsages = 9
 
 // privateExtensions are those that companies and logs of certificates define, which no library reads when it loads a certificate.
 const privateExtensions = "1.3.6.1.4.1."
+
+// isPublicURI reports whether a name is a URI by which a program that asks the issuer of a certificate, such as a controller that staples its answers,
+// asks no other program than a web server of a name, and tells it nothing: not one of an address, at another port, or with a query. Those of directories
+// without a host mean the reader's own.
+func isPublicURI(name asn1.RawValue) bool {
+	if len(name.FullBytes) == 0 || name.FullBytes[0] != uriTag {
+		return false
+	}
+	u, err := url.Parse(string(name.Bytes))
+	switch {
+	case err != nil || u.User != nil || u.Fragment != "":
+		return false
+	case u.Scheme == "ldap":
+		return u.Host == ""
+	default:
+		dot := strings.LastIndexByte(u.Host, '.') // addresses are written in many ways, of which each ends in a number
+		return (u.Scheme == "http" || u.Scheme == "https") && u.RawQuery == "" && !u.ForceQuery &&
+			len(validation.IsDNS1123Subdomain(strings.ToLower(u.Host))) == 0 && dot > 0 && !unicode.IsDigit(rune(u.Host[dot+1]))
+	}
+}
 
 func isOpaque([]byte) bool { return true }
 

@@ -98,7 +98,6 @@ func TestCertificateEncodings(t *testing.T) {
 	}{
 		"a good one":                       {good: true},
 		"a good one, written again":        {change: names(), good: true},
-		"an address of mail":               {change: names([]byte{0x81, 1, 'a'}), good: true},
 		"no version":                       {change: func(signed [][]byte) [][]byte { signed[ofVersion] = nil; return signed }},
 		"version 2":                        {change: func(signed [][]byte) [][]byte { signed[ofVersion] = []byte{0xa0, 3, 2, 1, 1}; return signed }},
 		"a name in parts":                  {change: names(element(t, asn1.ClassContextSpecific, 2, other))},
@@ -177,13 +176,16 @@ func TestCertificateExtensions(t *testing.T) {
 	usual := func(c *x509.Certificate) {
 		c.KeyUsage, c.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 		c.BasicConstraintsValid, c.SubjectKeyId, c.AuthorityKeyId = true, []byte("s"), []byte("a")
-		c.OCSPServer, c.IssuingCertificateURL, c.CRLDistributionPoints = []string{"http://o"}, []string{"http://i"}, []string{"http://c", "ldap:///d"}
+		c.OCSPServer, c.IssuingCertificateURL, c.CRLDistributionPoints = []string{"http://o.example.com/ocsp"}, []string{"http://i.example.com/a.crt", "ldap:///CN=a?cACertificate?base"}, []string{"http://c", "ldap:///d"}
 		c.PolicyIdentifiers = []asn1.ObjectIdentifier{{2, 23, 140, 1, 2, 1}}
 		c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 11129, 2, 4, 2}, Value: []byte("of a log")}}
 	}
 	authority := func(c *x509.Certificate) {
 		c.BasicConstraintsValid, c.IsCA, c.MaxPathLen, c.KeyUsage = true, true, 1, x509.KeyUsageCertSign
 		c.PermittedDNSDomains, c.ExcludedEmailAddresses = []string{"acme.example.com"}, []string{"example.com"}
+	}
+	asking := func(at string) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.OCSPServer = []string{at} }
 	}
 	with := func(value []byte, id ...int) func(*x509.Certificate) {
 		return func(c *x509.Certificate) { c.ExtraExtensions = []pkix.Extension{{Id: id, Value: value}} }
@@ -203,6 +205,16 @@ func TestCertificateExtensions(t *testing.T) {
 		"a name that is another's":     {with(sequence(t, []byte{0x82, 21}, []byte("shop.acme.example.com"), []byte{0xa0, 2, 5, 0}), 2, 5, 29, 17), false},
 		"Netscape's kind":              {with([]byte{asn1.TagBitString, 2, 6, 0x40}, 2, 16, 840, 1, 113730, 1, 1), true},
 		"a law's":                      {with([]byte("q"), 1, 3, 6, 1, 5, 5, 7, 1, 3), true},
+		"an issuer by https":           {asking("https://o.example.com"), true},
+		"an issuer at an address":      {asking("http://169.254.169.254/latest"), false},
+		"at one in another form":       {asking("http://0x7f.1/"), false},
+		"at one of IPv6":               {asking("http://[::1]/"), false},
+		"on the controller itself":     {asking("http://localhost/"), false},
+		"at another port":              {asking("http://o.example.com:2019/stop"), false},
+		"with a query":                 {asking("http://o.example.com/?stop=now"), false},
+		"with credentials":             {asking("http://u:p@o.example.com/"), false},
+		"in a directory of a host":     {asking("ldap://o.example.com/"), false},
+		"by another protocol":          {asking("file:///etc/passwd"), false},
 		"a usage too far":              {with([]byte{asn1.TagBitString, 4, 0, 0, 0, 1}, 2, 5, 29, 15), false},
 		"a directory of no texts": {with(sequence(t, sequence(t, element(t, asn1.ClassContextSpecific, 0, element(t, asn1.ClassContextSpecific, 0,
 			element(t, asn1.ClassContextSpecific, 4, sequence(t, element(t, asn1.ClassUniversal, asn1.TagSet, sequence(t, []byte{asn1.TagOID, 3, 85, 4, 3}, wrong)))))))), 2, 5, 29, 31), false},

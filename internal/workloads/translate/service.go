@@ -34,6 +34,13 @@ func (r Rules) CheckService(service *corev1.Service) field.ErrorList {
 	case spec.Type == corev1.ServiceTypeNodePort && !r.NodePorts:
 		errs = append(errs, noNodePorts(path.Child("type"), "use type ClusterIP"))
 	}
+	if !r.NodePorts && spec.Type != corev1.ServiceTypeNodePort {
+		for i := range spec.Ports {
+			if spec.Ports[i].NodePort != 0 {
+				errs = append(errs, noNodePorts(path.Child("ports").Index(i).Child("nodePort"), "remove it"))
+			}
+		}
+	}
 	if len(spec.Selector) == 0 && spec.Type != corev1.ServiceTypeExternalName {
 		errs = append(errs, field.Forbidden(path.Child("selector"), "endpoints that a tenant chooses are not there yet for Services on a host cluster; "+
 			"select pods, or use type ExternalName"))
@@ -75,11 +82,6 @@ func (r Rules) checkBalancer(service *corev1.Service, path *field.Path) field.Er
 	}
 	if spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal { // which has one for health checks
 		errs = append(errs, noNodePorts(path.Child("externalTrafficPolicy"), "use Cluster"))
-	}
-	for i := range spec.Ports {
-		if spec.Ports[i].NodePort != 0 {
-			errs = append(errs, noNodePorts(path.Child("ports").Index(i).Child("nodePort"), "remove it"))
-		}
 	}
 	return errs
 }

@@ -1,0 +1,53 @@
+package translate
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/kubelet/events"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// reasonScheduled is that of the scheduler's event that a pod has a node. Upstream has no constant for it.
+const reasonScheduled = "Scheduled"
+
+var (
+	// aboutPod are reasons of events whose messages are about the pod and its node alone. Autoscalers, descheduling and others name nodes,
+	// groups of nodes and pods of everybody.
+	aboutPod = sets.New(reasonScheduled, events.CreatedContainer, events.StartedContainer, events.FailedToCreateContainer, events.KillingContainer,
+		events.BackOffStartContainer, events.ExceededGracePeriod, events.FailedToCreatePodContainer, events.NetworkNotReady,
+		events.ResizeDeferred, events.ResizeInfeasible, events.ResizeCompleted, events.ResizeStarted, events.ResizeError,
+		events.PullingImage, events.PulledImage, events.FailedToInspectImage, events.ErrImageNeverPullPolicy, events.InvalidImageID,
+		events.VolumeResizeSuccess, events.FileSystemResizeSuccess, events.VolumePermissionChangeInProgress, events.SuccessfulAttachVolume,
+		events.SuccessfulMountVolume, events.SandboxChanged, events.ContainerUnhealthy, events.ContainerProbeWarning, events.FailedSync,
+		events.FailedValidation, events.FailedPostStartHook, events.FailedPreStopHook, "Evicted")
+	// ofPlugins are those whose messages end with what a plugin of the node says, which may name what others have there.
+	ofPlugins = sets.New(events.FailedAttachVolume, events.FailedMountVolume, events.FailedMapVolume, events.VolumeResizeFailed, events.FileSystemResizeFailed,
+		events.FailedCreatePodSandBox, events.FailedStatusPodSandBox, events.FailedToKillPod, events.FailedPrepareDynamicResources)
+)
+
+// Event returns what a tenant is told of an event about a pod of the host: its reason, and its message where that is about the pod.
+func Event(event *corev1.Event, host, pod *corev1.Pod, home names.Namespace) corev1.Event {
+	shown := corev1.Event{
+		Reason: event.Reason, Type: event.Type, Count: event.Count, FirstTimestamp: event.FirstTimestamp, LastTimestamp: event.LastTimestamp, EventTime: event.EventTime,
+		Source: corev1.EventSource{Component: event.Source.Component}, ReportingController: event.ReportingController,
+	}
+	message := Text(event.Message, pod, home)
+	switch {
+	case event.Reason == "FailedScheduling":
+		shown.Message = Unschedulable(message)
+	case aboutPod.Has(event.Reason):
+		shown.Message = message
+	case ofPlugins.Has(event.Reason):
+		shown.Message, _, _ = strings.Cut(message, "rpc error")
+		shown.Message = strings.TrimRight(shown.Message, ": ")
+	default:
+		shown.Message = "the host cluster says so of the pod; the platform's administrators see more there"
+	}
+	if node := host.Spec.NodeName; node != "" && event.Source.Host == node {
+		shown.Source.Host, shown.ReportingInstance = node, node
+	}
+	return shown
+}
