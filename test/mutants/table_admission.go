@@ -13,7 +13,7 @@ var admissionTable = []mutant{
 	{"mutations are compared with what was sent", by("internal/server/admission/spacepolicy", "TestMutations"),
 		"internal/server/admission/spacepolicy/mutation.go", `return m.sent`, `return nil`},
 	{"mutations are judged as the tenant's", by("internal/server/admission/spacepolicy", "TestMutations"),
-		"internal/server/admission/spacepolicy/mutation.go", `return m.by`, `return m.Attributes.GetUserInfo()`},
+		"internal/server/admission/spacepolicy/mutation.go", `m := mutation{ofTenant{a, n}, sent}`, `m := mutation{ofTenant{a, tenant.System}, sent}`},
 	{"marks of what is made of Keystone", by("internal/server/admission/published", "TestRules"),
 		"internal/server/admission/published/rules.go", `case was.keystone != is.keystone && !deleted:`, `case false:`},
 	{"marks of Keystone are compared one by one", by("internal/server/admission/published", "TestRules"),

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -98,12 +99,45 @@ func (r *router) handlerOfMany(req *http.Request) http.Handler {
 		return r.system
 	}
 	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	if published := r.published(resource); published != nil {
+		return published
+	}
+	if info.Verb == "watch" {
+		return r.untilPublished(resource)
+	}
+	return r.system
+}
+
+// published returns what serves a custom resource that all spaces have, or nil.
+func (r *router) published(resource schema.GroupResource) http.Handler {
 	for _, server := range r.Custom.In("") { // no tenant defines them itself
 		if server.Serves(resource, true) {
 			return server.Handler
 		}
 	}
-	return r.system
+	return nil
+}
+
+// untilPublished returns what serves watches of a resource in many spaces that the system space alone has. They end when it is published:
+// spaces have it from then on, of which these watches are told nothing.
+func (r *router) untilPublished(resource schema.GroupResource) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		changes, stop := r.Custom.Changes(tenant.System)
+		defer stop()
+		ctx, end := context.WithCancel(req.Context())
+		defer end()
+		go func() {
+			for r.published(resource) == nil {
+				select {
+				case <-changes:
+				case <-ctx.Done():
+					return
+				}
+			}
+			end()
+		}()
+		r.system.ServeHTTP(w, req.WithContext(ctx))
+	})
 }
 
 // handler returns what serves a path in the space of n.

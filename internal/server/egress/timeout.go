@@ -37,11 +37,10 @@ func withTimeout(next http.RoundTripper) http.RoundTripper {
 // timeoutFor returns how long the request of a call may wait, zero if there is no limit
 // here.
 func timeoutFor(ctx context.Context) time.Duration {
-	u, ok := request.UserFrom(ctx)
-	if !ok {
+	if _, ok := request.UserFrom(ctx); !ok {
 		return conversionTimeout
 	}
-	if n, err := tenant.OfUser(u); err != nil || n == tenant.System {
+	if n, err := tenant.UserTenant(ctx); err != nil || n == tenant.System {
 		return platformTimeout
 	}
 	return 0

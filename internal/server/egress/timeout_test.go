@@ -55,12 +55,14 @@ func TestTimeout(t *testing.T) {
 		ctx  context.Context
 		want time.Duration
 	}{
-		"controller":           {as(user.APIServerUser, tenant.System), platformTimeout},
-		"platform's operator":  {as("admin", tenant.System), platformTimeout},
-		"user of the tenant":   {as("jane", "a"), asked},
-		"user of another one":  {as("jane", "b"), asked},
-		"conversion":           {context.Background(), conversionTimeout},
-		"nobody knows of whom": {as("x", "not a name"), platformTimeout},
+		"impersonated by the platform": {tenant.WithRequest(request.WithUser(context.Background(), &user.DefaultInfo{Name: "somebody"}), &tenant.Request{Authenticated: tenant.System}), platformTimeout},
+		"impersonated by a tenant":     {tenant.WithRequest(request.WithUser(context.Background(), &user.DefaultInfo{Name: "somebody"}), &tenant.Request{Authenticated: "a"}), asked},
+		"controller":                   {as(user.APIServerUser, tenant.System), platformTimeout},
+		"platform's operator":          {as("admin", tenant.System), platformTimeout},
+		"user of the tenant":           {as("jane", "a"), asked},
+		"user of another one":          {as("jane", "b"), asked},
+		"conversion":                   {context.Background(), conversionTimeout},
+		"nobody knows of whom":         {as("x", "not a name"), platformTimeout},
 	} {
 		for _, header := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package published
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/env/suite"
 )
@@ -194,6 +197,27 @@ var _ = Describe("A published definition", func() {
 		systems, err := objects(tenant.System, parts(group, "v1"), "").List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(systems.Items).To(BeEmpty())
+	}, SpecTimeout(specTimeout))
+
+	It("ends watches of everything that began before it was published", func(ctx SpecContext) {
+		const group = "later.example.com"
+		definition := objects(tenant.System, crds, "")
+		_, err := definition.Create(ctx, definitionOf(group, "v1", "platform"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) { Expect(definition.Delete(ctx, "parts."+group, metav1.DeleteOptions{})).To(Succeed()) }, NodeTimeout(specTimeout))
+		all := suite.Dynamic(spaces.ConfigIn(tenantry.Config(tenant.System), tenant.Everything)).Resource(parts(group, "v1"))
+		var watched watch.Interface
+		Eventually(func() (err error) {
+			watched, err = all.Watch(ctx, metav1.ListOptions{})
+			return err
+		}).Should(Succeed())
+		defer watched.Stop()
+		annotation := fmt.Sprintf(`{"metadata": {"annotations": {%q: "true"}}}`, tenant.PublishedAnnotation)
+		_, err = definition.Patch(ctx, "parts."+group, mergePatch, []byte(annotation), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(watched.ResultChan()).Should(BeClosed())
+		createPart(ctx, tenants[0], part(group, "v1", "one"))
+		Eventually(func() (*unstructured.UnstructuredList, error) { return all.List(ctx, metav1.ListOptions{}) }).Should(HaveField("Items", HaveLen(1)))
 	}, SpecTimeout(specTimeout))
 
 	It("gives way to a space's own of the same name, and is back when that goes", func(ctx SpecContext) {

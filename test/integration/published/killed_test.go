@@ -101,8 +101,8 @@ var _ = Describe("tenantry up, killed", func() {
 		p := &process{binary: sessions.Tenantry(), dir: filepath.Join(GinkgoT().TempDir(), "state"), port: sessions.FreePort()}
 		p.start()
 		DeferCleanup(func() { p.kill() })
-		const count, all = 40, 40 * spaces
-		for i := range spaces {
+		const count, all = 40, 40 * spaceCount
+		for i := range spaceCount {
 			object := &unstructured.Unstructured{}
 			object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Tenant"))
 			object.SetName(fmt.Sprintf("t%02d", i))
@@ -148,7 +148,7 @@ var _ = Describe("tenantry up, killed", func() {
 		_, err := p.client("").Resource(configMaps).Namespace("default").Patch(ctx, "published-00", mergePatch,
 			[]byte(`{"metadata": {"labels": {"again": "yes"}}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(p.copies(ctx, ",again=yes")).Should(Equal(spaces))
+		Eventually(p.copies(ctx, ",again=yes")).Should(Equal(spaceCount))
 		written := 0
 		for uid, version := range p.versions(ctx) {
 			Expect(before).To(HaveKey(uid))
@@ -156,7 +156,7 @@ var _ = Describe("tenantry up, killed", func() {
 				written++
 			}
 		}
-		Expect(written).To(Equal(spaces))
+		Expect(written).To(Equal(spaceCount))
 		Eventually(p.eventsSince(ctx, stopped)).Should(HaveEach("published-00"))
 
 		By("while it removes")

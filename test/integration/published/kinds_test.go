@@ -213,5 +213,5 @@ func expectSameContent(ctx SpecContext, r schema.GroupVersionResource, object *u
 		delete(found.Object, "status")
 		return found.Object
 	}
-	Expect(content(tenants[spaces-1])).To(Equal(content(tenant.System)))
+	Expect(content(tenants[spaceCount-1])).To(Equal(content(tenant.System)))
 }

@@ -242,7 +242,7 @@ var _ = Describe("Publishing", func() {
 		const namespace = "still"
 		createNamespace(ctx, namespace)
 		publish(ctx, namespace, "still", "true")
-		Eventually(copiesOf(ctx, configMaps, "still")).Should(BeNumerically(">=", spaces))
+		Eventually(copiesOf(ctx, configMaps, "still")).Should(BeNumerically(">=", spaceCount))
 		versions := func() (versions []string) {
 			for _, n := range tenants {
 				object, err := tenantry.Client(n).CoreV1().ConfigMaps(namespace).Get(ctx, "still", metav1.GetOptions{})
@@ -256,7 +256,7 @@ var _ = Describe("Publishing", func() {
 		_, err := tenantry.Client(tenant.System).CoreV1().ConfigMaps(namespace).Patch(ctx, "still", mergePatch, []byte(patch), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		publish(ctx, namespace, "still-after", "true") // comes after the change has been looked at
-		Eventually(copiesOf(ctx, configMaps, "still-after")).Should(BeNumerically(">=", spaces))
+		Eventually(copiesOf(ctx, configMaps, "still-after")).Should(BeNumerically(">=", spaceCount))
 		Expect(versions()).To(Equal(before))
 	}, SpecTimeout(specTimeout))
 
@@ -282,7 +282,7 @@ var _ = Describe("Publishing", func() {
 		_, err = tenantry.Client(tenant.System).CoreV1().Secrets(namespace).Patch(ctx, "token", mergePatch, []byte(`{"metadata": {"labels": {"x": "y"}}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		publish(ctx, namespace, "after", "true") // comes after the change has been looked at
-		Eventually(copiesOf(ctx, configMaps, "after")).Should(BeNumerically(">=", spaces))
+		Eventually(copiesOf(ctx, configMaps, "after")).Should(BeNumerically(">=", spaceCount))
 		after, err := reports.Get(ctx, "secrets.credentials.token", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(after).To(Equal(before))

@@ -23,8 +23,8 @@ import (
 
 const (
 	specTimeout = 2 * time.Minute
-	// spaces is the number of tenants that all specs share.
-	spaces = 20
+	// spaceCount is the number of tenants that all specs share.
+	spaceCount = 20
 )
 
 var (
@@ -40,7 +40,7 @@ func TestPublished(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	tenantry = suite.Start(ctx)
-	for i := range spaces {
+	for i := range spaceCount {
 		tenants = append(tenants, tenant.Name(fmt.Sprintf("t%02d", i)))
 	}
 	tenantry.CreateTenants(ctx, tenants...)

@@ -16,6 +16,7 @@ import (
 func TestFinalize(t *testing.T) {
 	member := &user.DefaultInfo{Name: "jane", Extra: map[string][]string{tenant.UserExtraKey: {"a"}}}
 	controller := &user.DefaultInfo{Name: user.APIServerUser, Extra: map[string][]string{tenant.UserExtraKey: {tenant.System.String()}}}
+	impersonated := &user.DefaultInfo{Name: "somebody"}
 	plugin, err := New(nil, Rules{})
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +35,7 @@ func TestFinalize(t *testing.T) {
 		"a user, when it is out":     {"a", member, []core.FinalizerName{other}, nil, false},
 		"the controller":             {"a", controller, []core.FinalizerName{core.FinalizerKubernetes}, nil, false},
 		"a user of the system space": {tenant.System, controller, []core.FinalizerName{core.FinalizerKubernetes}, nil, false},
+		"a user of the system's":     {"a", impersonated, []core.FinalizerName{core.FinalizerKubernetes}, nil, false},
 		"nobody":                     {"a", nil, []core.FinalizerName{core.FinalizerKubernetes}, nil, true},
 	} {
 		is, was := &core.Namespace{Spec: core.NamespaceSpec{Finalizers: tc.is}}, &core.Namespace{Spec: core.NamespaceSpec{Finalizers: tc.was}}
@@ -41,6 +43,13 @@ func TestFinalize(t *testing.T) {
 		err := plugin.Validate(tenant.WithSpace(t.Context(), tc.space), a, nil)
 		if (err != nil) != tc.refused || err != nil && tc.user != nil && !strings.Contains(err.Error(), notEmptied) {
 			t.Errorf("%s: got %v", name, err)
+		}
+		if tc.user != impersonated {
+			continue
+		}
+		ctx := tenant.WithRequest(t.Context(), &tenant.Request{Requested: tc.space.Scope(), Authenticated: "a"})
+		if err := plugin.Validate(ctx, a, nil); err == nil {
+			t.Errorf("%s, by one of the tenant: it is not refused", name)
 		}
 	}
 }

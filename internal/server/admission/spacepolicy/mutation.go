@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -17,7 +16,7 @@ func (p *Plugin) CheckMutation(a admission.Attributes, n tenant.Name, sent runti
 	if equality.Semantic.DeepEqual(sent, a.GetObject()) {
 		return nil
 	}
-	m := mutation{a, sent, &user.DefaultInfo{Name: tenant.Platform, Extra: map[string][]string{tenant.UserExtraKey: {string(n)}}}}
+	m := mutation{ofTenant{a, n}, sent}
 	for _, check := range []func() error{
 		func() error { return checkFinalize(m) }, func() error { return p.checkWorkloads(m, n) }, func() error { return p.checkPlacement(m, n) },
 	} {
@@ -30,9 +29,8 @@ func (p *Plugin) CheckMutation(a admission.Attributes, n tenant.Name, sent runti
 
 // mutation is a mutation of a request as an update of what was sent, by the tenant.
 type mutation struct {
-	admission.Attributes
+	ofTenant
 	sent runtime.Object
-	by   user.Info
 }
 
 // GetOperation implements admission.Attributes.
@@ -40,6 +38,3 @@ func (m mutation) GetOperation() admission.Operation { return admission.Update }
 
 // GetOldObject implements admission.Attributes.
 func (m mutation) GetOldObject() runtime.Object { return m.sent }
-
-// GetUserInfo implements admission.Attributes.
-func (m mutation) GetUserInfo() user.Info { return m.by }

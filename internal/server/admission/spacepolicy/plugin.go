@@ -101,7 +101,7 @@ func New(config io.Reader, rules Rules) (*Plugin, error) {
 // nobody has said it.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if n, err := tenant.SpaceFrom(ctx); err == nil && n != tenant.System {
-		if err := checkRevisionUser(a); err != nil {
+		if err := checkRevisionUser(withTenant(ctx, a)); err != nil {
 			return err
 		}
 		if err := p.rules.Definition.Check(a, n); err != nil {
@@ -118,6 +118,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
+	a = withTenant(ctx, a)
 	if err := p.rules.Namespaces.check(ctx, a, n); err != nil {
 		return err
 	}
