@@ -120,7 +120,7 @@ var syncerTable = []mutant{
 	{"writes for which nobody comes are forgotten", by("internal/workloads/sync", "TestNamespacesShareABudget"),
 		"internal/workloads/sync/writebudget.go", `now.Sub(d.at) > 2*maxDebt`, `now.Sub(d.at) < 0`},
 	{"what a host notes of each entry of a pod counts", by("internal/workloads/sync", "TestLargePods"),
-		"internal/workloads/sync/writebudget.go", `len(written) + entryBytes*entriesOf(host)`, `len(written)`},
+		"internal/workloads/sync/writebudget.go", `len(written) + translate.EntryBytes*entriesOf(host)`, `len(written)`},
 	{"variables of Services count", by("internal/workloads/sync", "TestVariablesCount"),
 		"internal/workloads/sync/writebudget.go", `	s.options.SetVariables(whole, pod, services)
 `, `	_ = services
