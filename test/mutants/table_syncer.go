@@ -14,7 +14,7 @@ var syncerTable = []mutant{
 	{"the same event is posted once", by("internal/workloads/sync", "TestToldOnce"),
 		"internal/workloads/sync/events.go", `Get(key); is ||`, `Get(key); is && false ||`},
 	{"no tenant has very many events posted", by("internal/workloads/sync", "TestToldOnce"),
-		"internal/workloads/sync/events.go", `|| s.told.limits.Take(`, `|| false && 0 < s.told.limits.Take(`},
+		"internal/workloads/sync/events.go", `|| s.recent.limits.Take(`, `|| false && 0 < s.recent.limits.Take(`},
 	{"a certificate that does not fit is read once", by("internal/workloads/sync", "TestUnfitCertificate"),
 		"internal/workloads/sync/copies.go", `copied{version: source.version, unfit: unfit}`, `copied{unfit: unfit}`},
 	{"copies are those of one life of a namespace", by("internal/workloads/sync", "TestCopiesOfTheNextNamespace"),
