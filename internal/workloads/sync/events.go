@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// component is the source of events that the syncer itself has to tell.
+	// component is the source of events of the syncer itself.
 	component = "tenantry-syncer"
 	// reasonRefused is the reason of the condition and of the event of a pod that does not get to the host.
 	reasonRefused = "RefusedByHost"
@@ -75,13 +75,13 @@ func (s *syncer) setCondition(status *corev1.PodStatus, pod *corev1.Pod, conditi
 	return !is || has.Reason != condition.Reason || has.Message != condition.Message
 }
 
-// tellRefused says in the space, by an event, that an object of it, or a change, is not on the host, and why.
+// tellRefused records an event in the space that an object of it, or a change, is not on the host, and why.
 func (s *syncer) tellRefused(ctx context.Context, obj runtime.Object, why string) error {
 	return s.recordEvent(ctx, obj, reasonRefused, s.wayOut(why))
 }
 
-// recordEvent makes an event about an object in its space. The same one is made once an hour at most. A tenant that has been told of
-// as much as it may be in a minute is not told; the next look at the object tells it.
+// recordEvent creates an event about an object in its space: the same one once an hour at most, and so many of a tenant in a minute. What
+// is too much is recorded when the object is looked at again.
 func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, message string) error {
 	about, err := objectreference.GetReference(scheme.Scheme, obj)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, me
 	}
 	_, err = s.spaces.CoreV1().Events(about.Namespace).Create(ctx, event, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("telling of an object: %w", err)
+		return fmt.Errorf("recording an event: %w", err)
 	}
 	s.recent.events.Add(key, nil, recentFor)
 	return nil
