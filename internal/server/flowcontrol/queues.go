@@ -24,6 +24,11 @@ type fairQueues struct {
 	afterFunc  func(time.Duration, func()) (stop func() bool)
 }
 
+// afterFunc calls do after some time, unless it is stopped.
+func afterFunc(after time.Duration, do func()) (stop func() bool) {
+	return time.AfterFunc(after, do).Stop
+}
+
 type queueKey struct {
 	tenant tenant.Name
 	class  class
