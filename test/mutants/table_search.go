@@ -145,8 +145,8 @@ var searchTable = []mutant{
 		"internal/search/index/index.go", `if !p.Complete {`, `if false && !p.Complete {`},
 	{"an index that is emptied is not read as empty", by("internal/search/index", "TestEmptiedWhileRead"),
 		"internal/search/index/index.go", `if x.postgres {
-		// Who empties`, `if false && x.postgres {
-		// Who empties`},
+		// Emptying`, `if false && x.postgres {
+		// Emptying`},
 	{"one process writes", by("internal/search/index", "TestOneWrites"),
 		"internal/search/index/write.go", `if err == nil && changed != 1 {`, `if false && changed != 1 {`},
 	{"a database that has come back as it was before is noticed", by("internal/search/index", "TestOneWrites"),

@@ -123,7 +123,7 @@ func (c *condition) property(name string, v query.Value) {
 	case v.Parts != nil:
 		c.add(c.exists(`properties p WHERE p.object = `+c.at.id()+` AND p.name = ? AND `+c.matches(wholeValue)), name, c.pattern(v.Parts))
 	default:
-		// What has a value in a range stands on fewer pages than all that objects have.
+		// The rows of one value in a range are on fewer pages than those of all values of its objects.
 		c.add(c.exists(`properties p`+c.by(`properties_value`)+` WHERE p.home = `+string(c.at)+`.home AND p.name = ? AND p.value = ? AND p.object = `+c.at.id()), name, short(v.Text))
 	}
 	if v.Since != "" {
