@@ -51,8 +51,12 @@ func (v *view) show(row *index.Row) {
 // reading reads something in a view. It is called again if the rights have changed meanwhile.
 type reading func(ctx context.Context, v *view) error
 
-// answer has something read of rights that are not older than the request.
-func (s *Service) answer(ctx context.Context, current *session, a *asker, read reading) error {
+// read has something read of rights that are not older than the request.
+func (l *local) read(ctx context.Context, a *asker, read reading) error {
+	current := l.current.Load()
+	if current == nil {
+		return unavailable("the search index is not complete yet; try again")
+	}
 	revision, err := current.revisions.now(ctx)
 	if err != nil {
 		return unavailable(fmt.Sprintf("it cannot be known which rights hold now: %v", err))
@@ -69,7 +73,7 @@ func (s *Service) answer(ctx context.Context, current *session, a *asker, read r
 	}
 	lag.Observe(time.Since(began).Seconds())
 	for pause := attemptPause; ; pause = min(2*pause, maxAttemptPause) {
-		version, err := s.try(ctx, current, a, read)
+		version, err := l.try(ctx, current, a, read)
 		if !errors.Is(err, errChanged) {
 			return err
 		}
@@ -110,7 +114,7 @@ func (c *session) catchUp(ctx context.Context, places []*asker, revision int64) 
 }
 
 // try has something read in one view, of one version of the rights in each space. It returns that of the first.
-func (s *Service) try(ctx context.Context, current *session, a *asker, read reading) (rights.Version, error) {
+func (l *local) try(ctx context.Context, current *session, a *asker, read reading) (rights.Version, error) {
 	all := a.all()
 	versions, stable := current.versions(all)
 	first := versions[0]
@@ -132,8 +136,8 @@ func (s *Service) try(ctx context.Context, current *session, a *asker, read read
 	if err := current.view(ctx, v, needed, read); err != nil {
 		return first, err
 	}
-	// A server that asks confirms what it is told with its own authorizer: see remotely.
-	allowed := isForServer(ctx) || s.confirm(ctx, current.rights.Served, a, v.shown)
+	// A server that asks confirms what it is told with its own authorizer: see remote.
+	allowed := isForServer(ctx) || l.config.confirm(ctx, current.rights.Served, a, v.shown)
 	if now, stable := current.versions(all); !stable || !slices.Equal(now, versions) {
 		return first, errChanged
 	}
@@ -232,7 +236,7 @@ func (c *session) admits(a *asker) error {
 }
 
 // confirm reports whether the server's authorizer allows every row, too. It is a second line of defense.
-func (s *Service) confirm(ctx context.Context, served func(schema.GroupResource) []schema.GroupResource, a *asker, rows []index.Row) bool {
+func (c *Config) confirm(ctx context.Context, served func(schema.GroupResource) []schema.GroupResource, a *asker, rows []index.Row) bool {
 	contexts, askers := map[tenant.Name]context.Context{}, map[tenant.Name]*asker{}
 	for _, in := range a.all() {
 		contexts[in.space], askers[in.space] = in.in(ctx), in
@@ -240,7 +244,7 @@ func (s *Service) confirm(ctx context.Context, served func(schema.GroupResource)
 	return !slices.ContainsFunc(rows, func(row index.Row) bool {
 		in := askers[row.Space]
 		return ctx.Err() != nil || in == nil || !slices.ContainsFunc(served(row.Resource), func(served schema.GroupResource) bool {
-			decision, _, err := s.config.Authorizer.Authorize(contexts[row.Space], authorizer.AttributesRecord{
+			decision, _, err := c.Authorizer.Authorize(contexts[row.Space], authorizer.AttributesRecord{
 				User: in.user, Verb: "list", APIGroup: served.Group, APIVersion: "*", Resource: served.Resource,
 				Namespace: row.Namespace, Name: row.Name, ResourceRequest: true,
 			})

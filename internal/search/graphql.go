@@ -22,6 +22,8 @@ import (
 type response struct {
 	Data   json.RawMessage `json:"data,omitempty"`
 	Errors graphql.Errors  `json:"errors,omitempty"`
+	// Shown are the objects that are shown. Servers alone are told.
+	Shown []place `json:"shown,omitempty"`
 }
 
 // serveGraphQL answers a query. All of it is of one state. What is wrong with it is said as GraphQL does; who
@@ -69,24 +71,10 @@ func (s *Service) query(ctx context.Context, a *asker, operation *graphql.Operat
 	if err != nil {
 		return nil, err
 	}
-	if s.remote != nil {
-		err = s.inTurn(ctx, a, ofGraphQL, func(ctx context.Context) error {
-			found, err := s.queryRemotely(ctx, operation, body, a)
-			if err == nil { // what is shown is told to this server alone
-				answer, err = json.Marshal(found)
-			}
-			return err
-		})
-		return answer, err
-	}
-	err = s.read(ctx, a, ofGraphQL, func(ctx context.Context, v *view) error {
-		data, err := operation.Answer(ctx, &root{view: v, now: time.Now()}, maxAnswer)
-		switch {
-		case err != nil:
-		case isForServer(ctx):
-			answer, err = json.Marshal(remoteResponse{Data: data, Shown: placesOf(v.shown)})
-		default:
-			answer, err = json.Marshal(response{Data: data})
+	err = s.inTurn(ctx, a, ofGraphQL, func(ctx context.Context) error {
+		found, err := s.finder.query(ctx, a, operation, body)
+		if err == nil { // its data has no more than an answer may have
+			answer, err = json.Marshal(found)
 		}
 		return err
 	})

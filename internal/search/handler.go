@@ -101,32 +101,17 @@ func (s *Service) serve(req *http.Request) (json.RawMessage, error) {
 		return nil, err
 	}
 	var answer json.RawMessage
-	encode := func(found *Answer, err error) error {
+	err = s.inTurn(req.Context(), a, kindOf(asked.query), func(ctx context.Context) error {
+		found, err := s.finder.search(ctx, a, asked, req.URL.RawQuery)
 		if err == nil {
 			answer, err = encoded(found)
 		}
 		return err
-	}
-	if s.remote != nil {
-		err = s.inTurn(req.Context(), a, kindOf(asked.query), func(ctx context.Context) error { return encode(s.answerRemotely(ctx, req.URL.RawQuery, a)) })
-	} else {
-		err = s.read(req.Context(), a, kindOf(asked.query), func(ctx context.Context, v *view) error { return encode(v.answer(ctx, asked)) })
-	}
+	})
 	return answer, err
 }
 
-// read has something read of one state. A tenant reads one thing at a time, and for a while at most.
-func (s *Service) read(parent context.Context, a *asker, kind string, read reading) error {
-	return s.inTurn(parent, a, kind, func(ctx context.Context) error {
-		current := s.current.Load()
-		if current == nil {
-			return unavailable("the search index is not complete yet; try again")
-		}
-		return s.answer(ctx, current, a, read)
-	})
-}
-
-// inTurn does something when it is the turn of who asks.
+// inTurn does something when it is the turn of who asks. A tenant does one thing at a time, and for a while at most.
 func (s *Service) inTurn(parent context.Context, a *asker, kind string, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(parent, s.config.Limits.Time)
 	defer cancel()

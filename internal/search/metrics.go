@@ -102,7 +102,7 @@ func (c collector) Collect(shown chan<- prometheus.Metric) {
 	}
 	shown <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, ready)
 	shown <- prometheus.MustNewConstMetric(heldDesc, prometheus.GaugeValue, float64(c.sockets.held.total()))
-	current := c.current.Load()
+	current := c.finder.session()
 	if current == nil {
 		return
 	}

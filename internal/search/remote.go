@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,18 +11,13 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
-	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/search/graphql"
@@ -63,68 +57,54 @@ func (o RemoteOptions) Validate() error {
 	return nil
 }
 
-// askerHeader is the header by which a server says who asks, and where: an identity, in JSON and base64, because names may have bytes that
-// headers lose. The server makes the request, and none of its clients' headers are in it.
-const askerHeader = "X-Tenantry-Asker"
-
-// identity is who asks, and where.
-type identity struct {
-	Name   string              `json:"name"`
-	UID    string              `json:"uid,omitempty"`
-	Groups []string            `json:"groups,omitempty"`
-	Extra  map[string][]string `json:"extra,omitempty"`
-	// Tenant is that of the user, Space the one that is searched, and Life the UID of its tenant.
-	Tenant tenant.Name `json:"tenant"`
-	Space  tenant.Name `json:"space"`
-	Life   types.UID   `json:"life,omitempty"`
-	// Elsewhere are who asks in other spaces that are searched.
-	Elsewhere []identity `json:"elsewhere,omitempty"`
-}
-
 // maxAnswerSize is how many bytes of an answer of the service are read: what its client may have, and the places of what is shown, which
 // have been read of the index and are half as long again at most.
 const maxAnswerSize = maxAnswer + 3*index.MaxRead/2
 
-// remote asks the service.
-type remote struct {
-	servers []string
-	client  *http.Client
-}
-
-// remoteOf returns the service that options name, nil if there is none.
-func remoteOf(options RemoteOptions) (*remote, error) {
-	if !options.Enabled() {
-		return nil, nil //nolint:nilnil // this process searches
-	}
-	client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: options.CAFile, CertFile: options.CertFile, KeyFile: options.KeyFile}})
+// client returns what the service is asked by.
+func (o RemoteOptions) client() (*http.Client, error) {
+	client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}})
 	if err != nil {
 		return nil, fmt.Errorf("reading the credentials for the search service: %w", err)
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &remote{servers: options.Servers, client: client}, nil
+	return client, nil
 }
 
-// answerRemotely has the service answer, and asks the server's authorizer about every object of its answer.
-func (s *Service) answerRemotely(ctx context.Context, query string, a *asker) (*Answer, error) {
-	var answer *Answer
-	return answer, s.remotely(ctx, a, func() ([]place, error) {
+// remote has the service find, and asks the server's authorizer about every object of its answer.
+type remote struct {
+	config *Config
+	client *http.Client
+}
+
+// run implements finder.
+func (r *remote) run(ctx context.Context) { <-ctx.Done() }
+
+// session implements finder.
+func (r *remote) session() *session { return nil }
+
+// signals implements finder.
+func (r *remote) signals() bool { return false }
+
+// search implements finder.
+func (r *remote) search(ctx context.Context, a *asker, _ *question, parameters string) (answer *Answer, err error) {
+	err = r.confirmed(ctx, a, func() ([]place, error) {
 		answer = &Answer{}
-		err := s.remote.ask(ctx, http.MethodGet, Path+"?"+query, nil, a, answer)
+		err := r.ask(ctx, http.MethodGet, Path+"?"+parameters, nil, a, answer)
 		places := placesOfItems(answer.Items)
 		for i := range answer.Related {
 			places = append(places, placesOfItems(answer.Related[i].Items)...)
 		}
 		return places, err
 	})
+	return answer, err
 }
 
-// queryRemotely has the service answer a request in GraphQL, body, which operation has been read of. Its data shows no object but those about
-// which the authorizer is asked.
-func (s *Service) queryRemotely(ctx context.Context, operation *graphql.Operation, body []byte, a *asker) (*response, error) {
-	var checked *response
-	err := s.remotely(ctx, a, func() ([]place, error) {
-		answer := &remoteResponse{}
-		if err := s.remote.ask(ctx, http.MethodPost, GraphQLPath, body, a, answer); err != nil {
+// query implements finder. The data shows no object but those about which the authorizer is asked.
+func (r *remote) query(ctx context.Context, a *asker, operation *graphql.Operation, body []byte) (checked *response, err error) {
+	err = r.confirmed(ctx, a, func() ([]place, error) {
+		answer := &response{}
+		if err := r.ask(ctx, http.MethodPost, GraphQLPath, body, a, answer); err != nil {
 			return nil, err
 		}
 		if checked = (&response{Errors: answer.Errors}); len(answer.Errors) > 0 { // which there are instead of data
@@ -149,6 +129,41 @@ func (s *Service) queryRemotely(ctx context.Context, operation *graphql.Operatio
 	return checked, err
 }
 
+// matching implements finder.
+func (r *remote) matching(ctx context.Context, a *asker, _ *question, input *graphql.Input) (states, error) {
+	filters := make([]map[string]any, 0, len(input.Filters))
+	for _, f := range input.Filters {
+		filters = append(filters, map[string]any{"property": f.Property, "values": f.Values})
+	}
+	body, err := json.Marshal(graphql.Request{Query: "query q($input: [SearchInput]) { search(input: $input) { items } messages { id } }",
+		Variables: map[string]any{"input": map[string]any{"keywords": input.Keywords, "filters": filters, "limit": maxWatched + 1}}})
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	operation, errs := graphql.Parse(body)
+	if errs != nil {
+		return nil, graphql.Refuse(errs)
+	}
+	answer, err := r.query(ctx, a, operation, body)
+	if err != nil {
+		return nil, err
+	}
+	var data struct {
+		Search   []struct{ Items []json.RawMessage }
+		Messages []struct{ ID string }
+	}
+	switch {
+	case len(answer.Errors) > 0:
+		return nil, graphql.Refuse(answer.Errors)
+	case json.Unmarshal(answer.Data, &data) != nil || len(data.Search) != 1:
+		return nil, unavailable("the search service has broken off its answer; try again")
+	case len(data.Search[0].Items) > maxWatched,
+		slices.ContainsFunc(data.Messages, func(m struct{ ID string }) bool { return m.ID == messageCut }):
+		return nil, errTooManyWatched
+	}
+	return newStates(data.Search[0].Items)
+}
+
 // errUnsaid means that an answer has an object that it does not tell the server of.
 var errUnsaid = errors.New("it shows an object that it does not name")
 
@@ -169,14 +184,6 @@ func shownIn(object map[string]any) shownObject {
 		return value
 	}
 	return shownObject{text("space"), text("apigroup"), text("resource"), text("namespace"), text("name")}
-}
-
-// remoteResponse is what the service answers to a server that asks in GraphQL.
-type remoteResponse struct {
-	Data   json.RawMessage `json:"data,omitempty"`
-	Errors graphql.Errors  `json:"errors,omitempty"`
-	// Shown are the objects that are shown.
-	Shown []place `json:"shown,omitempty"`
 }
 
 // place says which object is shown.
@@ -207,9 +214,9 @@ func placesOfItems(items []Item) []place {
 	return places
 }
 
-// remotely has something asked until the server's authorizer allows every object that is shown.
-func (s *Service) remotely(ctx context.Context, a *asker, ask func() ([]place, error)) error {
-	served, err := s.config.Listable()
+// confirmed has something asked until the server's authorizer allows every object that is shown.
+func (r *remote) confirmed(ctx context.Context, a *asker, ask func() ([]place, error)) error {
+	served, err := r.config.Listable()
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("reading which resources there are: %w", err))
 	}
@@ -229,7 +236,7 @@ func (s *Service) remotely(ctx context.Context, a *asker, ask func() ([]place, e
 			}
 			rows[i] = index.Row{Space: tenant.Name(p.Space), Resource: schema.GroupResource{Group: p.APIGroup, Resource: p.Resource}, Namespace: string(p.Namespace), Name: string(p.Name)}
 		}
-		if s.confirm(ctx, func(stored schema.GroupResource) []schema.GroupResource { return rights.ServedOf(served, stored) }, a, rows) {
+		if r.config.confirm(ctx, func(stored schema.GroupResource) []schema.GroupResource { return rights.ServedOf(served, stored) }, a, rows) {
 			return nil
 		}
 		select {
@@ -244,8 +251,8 @@ func (s *Service) remotely(ctx context.Context, a *asker, ask func() ([]place, e
 // no other one is: the request may be why.
 func (r *remote) ask(ctx context.Context, method, path string, body []byte, a *asker, answer any) error {
 	err := unavailable("the search service cannot be reached; try again")
-	for _, i := range rand.Perm(len(r.servers)) { //nolint:gosec // any order does
-		brokenOff, asked := r.askOne(ctx, method, r.servers[i]+path, body, a, answer)
+	for _, i := range rand.Perm(len(r.config.Remote.Servers)) { //nolint:gosec // any order does
+		brokenOff, asked := r.askOne(ctx, method, r.config.Remote.Servers[i]+path, body, a, answer)
 		if asked == nil || brokenOff || !apierrors.IsServiceUnavailable(asked) {
 			return asked
 		}
@@ -312,114 +319,4 @@ func withoutAddress(err error) error {
 		return errors.New("it takes too long")
 	}
 	return errors.New("no connection")
-}
-
-// identity returns who asks, and where.
-func (a *asker) identity() identity {
-	return identity{
-		Name: a.user.GetName(), UID: a.user.GetUID(), Groups: a.user.GetGroups(), Extra: a.user.GetExtra(), Tenant: a.userTenant, Space: a.space, Life: a.life,
-	}
-}
-
-// write says who asks, and where.
-func (a *asker) write(req *http.Request) error {
-	who := a.identity()
-	for _, in := range a.all() {
-		if in != a {
-			who.Elsewhere = append(who.Elsewhere, in.identity())
-		}
-	}
-	encoded, err := json.Marshal(who)
-	if err != nil {
-		return fmt.Errorf("encoding who asks: %w", err)
-	}
-	req.Header.Set(askerHeader, base64.RawURLEncoding.EncodeToString(encoded))
-	return nil
-}
-
-// Handler serves searches of servers, and health checks of everybody.
-func (s *Service) Handler(servers authenticator.Request) http.Handler {
-	searches := s.WithSearch(http.NotFoundHandler())
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		switch req.URL.Path {
-		case "/livez", "/healthz":
-			fmt.Fprintln(w, "ok")
-			return
-		case "/readyz":
-			if err := s.Ready(req.Context()); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-			fmt.Fprintln(w, "ok")
-			return
-		}
-		ctx, err := askedBy(req, servers)
-		if err != nil {
-			http.Error(w, "Unauthorized", http.StatusUnauthorized)
-			return
-		}
-		searches.ServeHTTP(w, req.WithContext(ctx))
-	})
-}
-
-// askedBy returns the context of a request as the server that sends it has had it.
-func askedBy(req *http.Request, servers authenticator.Request) (context.Context, error) {
-	if _, ok, err := servers.AuthenticateRequest(req); err != nil || !ok {
-		return nil, errors.Join(err, errors.New("it is none of a server"))
-	}
-	decoded, err := base64.RawURLEncoding.DecodeString(req.Header.Get(askerHeader))
-	if err != nil {
-		return nil, fmt.Errorf("header %s: %w", askerHeader, err)
-	}
-	var who identity
-	if err := json.Unmarshal(decoded, &who); err != nil {
-		return nil, fmt.Errorf("header %s: %w", askerHeader, err)
-	}
-	ctx, err := who.in(context.WithValue(req.Context(), forServerKey{}, true))
-	if err != nil {
-		return nil, err
-	}
-	v := &visit{admitted: map[tenant.Name]*asker{}, final: true}
-	for i := range who.Elsewhere {
-		in, err := who.Elsewhere[i].in(req.Context())
-		if err != nil {
-			return nil, err
-		}
-		if v.admitted[who.Elsewhere[i].Space], err = newAsker(in); err != nil {
-			return nil, err
-		}
-	}
-	return withVisit(ctx, v), nil
-}
-
-// in returns the context of a request as the server has had it in one space.
-func (who *identity) in(ctx context.Context) (context.Context, error) {
-	for _, n := range []tenant.Name{who.Tenant, who.Space} { // none is never the system space
-		if _, err := tenant.Parse(string(n)); err != nil {
-			return nil, fmt.Errorf("header %s: %w", askerHeader, err)
-		}
-	}
-	r := &tenant.Request{Requested: who.Space.Scope(), Authenticated: who.Tenant}
-	if who.Tenant.IsSpace() && who.Tenant != who.Space {
-		r.Admit(who.Tenant) // as the server has
-	}
-	u := &user.DefaultInfo{Name: who.Name, UID: who.UID, Groups: who.Groups, Extra: who.Extra}
-	ctx = tenant.WithRequest(request.WithUser(ctx, u), r)
-	if who.Space.IsSpace() {
-		ctx = tenant.WithUID(ctx, who.Space, who.Life)
-	}
-	return ctx, nil
-}
-
-type forServerKey struct{}
-
-// isForServer reports whether a server asks, which is told what is shown to ask its own authorizer about it.
-func isForServer(ctx context.Context) bool { return ctx.Value(forServerKey{}) != nil }
-
-// Servers tells servers by their certificates: of an authority, and with one of some names, if there are some.
-func Servers(ca x509request.VerifyOptionFunc, names []string) authenticator.Request {
-	verified := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
-		return &authenticator.Response{User: &user.DefaultInfo{}}, true, nil
-	})
-	return x509request.NewDynamicCAVerifier(ca, verified, headerrequest.StaticStringSlice(names))
 }

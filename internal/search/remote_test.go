@@ -281,7 +281,7 @@ func TestRemoteFailures(t *testing.T) {
 			asked.Add(1)
 			answer(w)
 		}), allow)
-		s.remote.servers = append(s.remote.servers, s.remote.servers...)
+		s.config.Remote.Servers = append(s.config.Remote.Servers, s.config.Remote.Servers...)
 		if got := (&fixture{TB: t, service: s}).search(""); got != want || asked.Load() != 1 {
 			t.Errorf("one that %s: %q, and %d were asked", name, got, asked.Load())
 		}

@@ -42,6 +42,7 @@ type fixture struct {
 	// dir is that of the index.
 	dir     string
 	service *Service
+	local   *local
 	session *session
 	// authorize is the server's authorizer.
 	authorize func() (authorizer.Decision, error)
@@ -77,10 +78,11 @@ func newFixture(t testing.TB) *fixture {
 		decision, err := f.authorize()
 		return decision, "", err
 	})})
+	f.local, _ = f.service.finder.(*local)
 	f.session = newSession(parts{stream: &stored{}, rights: state, index: database, options: &Options{}, watches: &f.service.watches}, true, index.Progress{}, nil)
 	f.session.Listed(10, 10)
 	f.session.revisions.read = func(context.Context) (int64, error) { return f.revision.Load(), nil }
-	f.service.current.Store(f.session)
+	f.local.current.Store(f.session)
 	f.tell(tenantregistry.Resource, storage.Place{Space: tenant.System, Name: "acme"}, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, 1)
 	f.tell(schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}, storage.Place{Space: "acme", Namespace: "a", Name: "r"},
 		&rbacv1.Role{Rules: []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"secrets"}}}}, 2)
@@ -170,7 +172,7 @@ func TestAnswers(t *testing.T) {
 	if got := f.search(""); got != "" {
 		t.Errorf("after a revocation: %q", got)
 	}
-	f.service.current.Store(nil)
+	f.local.current.Store(nil)
 	if got := f.search(""); got != string(metav1.StatusReasonServiceUnavailable) {
 		t.Errorf("without an index: %q", got)
 	}
@@ -219,7 +221,7 @@ func TestNoOldObjects(t *testing.T) {
 	tried, over := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(over)
-		_, err := f.service.try(ctx, f.session, a, func(context.Context, *view) error {
+		_, err := f.local.try(ctx, f.session, a, func(context.Context, *view) error {
 			t.Error("the index is older than the right")
 			return nil
 		})
@@ -311,7 +313,7 @@ func TestNothingIsConfirmedForNobody(t *testing.T) {
 		return authorizer.DecisionAllow, nil
 	}
 	rows := []index.Row{{Space: "acme", Resource: secrets, Namespace: "a"}, {Space: "acme", Resource: secrets, Namespace: "b"}}
-	if f.service.confirm(ctx, f.session.rights.Served, &asker{user: &user.DefaultInfo{}, space: "acme"}, rows) || asked != 1 {
+	if f.service.config.confirm(ctx, f.session.rights.Served, &asker{user: &user.DefaultInfo{}, space: "acme"}, rows) || asked != 1 {
 		t.Errorf("the authorizer was asked %d times", asked)
 	}
 }

@@ -87,6 +87,14 @@ func newSession(of parts, leads bool, base index.Progress, compared *index.Keys)
 
 var _ storage.Follower = &session{}
 
+// run follows the stream until ctx ends or an error.
+func (s *session) run(ctx context.Context, stream *storage.Stream) error {
+	if s.isLeader() && s.since == 0 {
+		return stream.Follow(ctx, s)
+	}
+	return stream.Resume(ctx, s, s.since, rights.Decides)
+}
+
 // Changed implements storage.Follower. It waits for nothing that objects do once the stream has begun: rights come by it.
 func (s *session) Changed(ctx context.Context, changes []storage.StoredChange) error {
 	for i := range changes {

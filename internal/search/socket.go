@@ -84,7 +84,7 @@ func (s *Service) WithSockets(handler http.Handler) http.Handler {
 
 // sockets are the web sockets of a server.
 type sockets struct {
-	unknown strangers
+	unknown unauthenticated
 	// renewal is between two looks at credentials.
 	renewal time.Duration
 	// ended is closed when the server ends.
@@ -95,18 +95,18 @@ type sockets struct {
 	held held
 }
 
-// strangers are clients that have not sent credentials yet.
-type strangers struct {
+// unauthenticated are clients that have not sent credentials yet.
+type unauthenticated struct {
 	all atomic.Int64
 	of  keyed.Map[netip.Prefix, struct{}]
 }
 
 // enter counts one more until known is called, once or more often. There is no known if it has no room.
-func (s *strangers) enter(network netip.Prefix) (known func()) {
-	_, own, leave := s.of.Use(network, func() struct{} { return struct{}{} })
-	all := int(s.all.Add(1))
+func (u *unauthenticated) enter(network netip.Prefix) (known func()) {
+	_, own, leave := u.of.Use(network, func() struct{} { return struct{}{} })
+	all := int(u.all.Add(1))
 	known = sync.OnceFunc(func() {
-		s.all.Add(-1)
+		u.all.Add(-1)
 		leave()
 	})
 	if room := maxUnknown - all; room < 0 || own > room+1 {

@@ -217,9 +217,9 @@ func (w *watching) run(ctx context.Context) error {
 	}
 }
 
-// poll returns what is signalled when it is to be looked at whether something has changed: another process may have written the index.
+// poll returns what is signalled when it is to be looked at whether something has changed, nil if changes are signalled.
 func (w *watching) poll() <-chan time.Time {
-	if current := w.current.Load(); w.remote == nil && (current == nil || current.isLeader()) {
+	if w.finder.signals() {
 		return nil
 	}
 	return time.After(watchPoll)
@@ -249,67 +249,12 @@ func (w *watching) look(ctx context.Context) error {
 
 var errTooManyWatched = graphql.Refuse(fmt.Errorf("more than %d objects match, or more than %d MiB of them, and a subscription has no more; use more filters", maxWatched, maxWatchedBytes>>20))
 
-func (w *watching) search(ctx context.Context) (states, error) {
-	if w.remote != nil {
-		return w.searchRemotely(ctx)
-	}
-	var now states
-	err := w.read(ctx, w.asker, ofWatch, func(ctx context.Context, v *view) error {
-		found, _, err := v.find(ctx, w.asked)
-		if err != nil {
-			return err
-		}
-		if found.More {
-			return errTooManyWatched
-		}
-		objects, err := shownOf(itemsOf(found.Rows))
-		if err == nil {
-			now, err = newStates(objects)
-		}
+func (w *watching) search(ctx context.Context) (now states, err error) {
+	err = w.inTurn(ctx, w.asker, ofWatch, func(ctx context.Context) (err error) {
+		now, err = w.finder.matching(ctx, w.asker, w.asked, &w.input)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return now, nil
-}
-
-// searchRemotely has the service search.
-func (w *watching) searchRemotely(ctx context.Context) (states, error) {
-	filters := make([]map[string]any, 0, len(w.input.Filters))
-	for _, f := range w.input.Filters {
-		filters = append(filters, map[string]any{"property": f.Property, "values": f.Values})
-	}
-	body, err := json.Marshal(graphql.Request{Query: "query q($input: [SearchInput]) { search(input: $input) { items } messages { id } }",
-		Variables: map[string]any{"input": map[string]any{"keywords": w.input.Keywords, "filters": filters, "limit": maxWatched + 1}}})
-	if err != nil {
-		return nil, apierrors.NewInternalError(err)
-	}
-	operation, errs := graphql.Parse(body)
-	if errs != nil {
-		return nil, graphql.Refuse(errs)
-	}
-	var answer *response
-	if err := w.inTurn(ctx, w.asker, ofWatch, func(ctx context.Context) (err error) {
-		answer, err = w.queryRemotely(ctx, operation, body, w.asker)
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	var data struct {
-		Search   []struct{ Items []json.RawMessage }
-		Messages []struct{ ID string }
-	}
-	switch {
-	case len(answer.Errors) > 0:
-		return nil, graphql.Refuse(answer.Errors)
-	case json.Unmarshal(answer.Data, &data) != nil || len(data.Search) != 1:
-		return nil, unavailable("the search service has broken off its answer; try again")
-	case len(data.Search[0].Items) > maxWatched,
-		slices.ContainsFunc(data.Messages, func(m struct{ ID string }) bool { return m.ID == messageCut }):
-		return nil, errTooManyWatched
-	}
-	return newStates(data.Search[0].Items)
+	return now, err
 }
 
 // changes returns the events between two states, in the order of what objects are.

@@ -127,37 +127,6 @@ func OfUser(u user.Info) (Name, error) {
 	}
 }
 
-// Effective returns the scope that a request acts in. u is the user in effect, after
-// impersonation.
-//
-// It returns ErrNoTenant if neither the request nor its user names one, and ErrForeign if a
-// tenant's user, or a user it impersonates, would leave its space.
-func (r *Request) Effective(u user.Info) (Scope, error) {
-	n, err := OfUser(u)
-	if err != nil {
-		return "", err
-	}
-	if r == nil {
-		return "", ErrNoTenant
-	}
-	switch {
-	case n == "":
-		n = r.Authenticated
-	case r.Authenticated != System && r.Authenticated != n:
-		return "", ErrForeign
-	}
-	switch {
-	case n == "":
-		return "", ErrNoTenant
-	case r.Requested == "":
-		return n.Scope(), nil
-	case n != System && r.Requested != n.Scope() && r.admitted != n:
-		return "", ErrForeign
-	default:
-		return r.Requested, nil
-	}
-}
-
 // UserTenant returns the tenant of the user in effect in ctx: that of the user
 // itself or, after impersonation of a user without one, of the impersonator.
 func UserTenant(ctx context.Context) (Name, error) {
@@ -197,24 +166,4 @@ func Foreign(ctx context.Context) (user, space Name, foreign bool) {
 		return "", "", false // impersonated out of its tenant
 	}
 	return user, space, true
-}
-
-// ScopeFrom returns the effective scope of the request in ctx.
-func ScopeFrom(ctx context.Context) (Scope, error) {
-	u, _ := request.UserFrom(ctx)
-	return RequestFrom(ctx).Effective(u)
-}
-
-// SpaceFrom returns the one space that the request in ctx acts in, and ErrManySpaces if
-// there are many.
-func SpaceFrom(ctx context.Context) (Name, error) {
-	s, err := ScopeFrom(ctx)
-	if err != nil {
-		return "", err
-	}
-	n, one := s.Space()
-	if !one {
-		return "", ErrManySpaces
-	}
-	return n, nil
 }

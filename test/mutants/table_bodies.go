@@ -71,7 +71,7 @@ var bodiesTable = []mutant{
 	{"the rest of a body that nobody reads is not waited for", by("internal/server/flowcontrol", "TestBodiesThatDoNotCome", "-timeout=60s"),
 		"internal/server/flowcontrol/body.go", `case unsettled:`, `case unsettled && false:`},
 	{"a request whose body is late is not broken off", by("internal/server/flowcontrol", "TestLateRequestsGoOn", "-timeout=60s"),
-		"internal/server/flowcontrol/body.go", `b.aside = req.ProtoMajor == 1 && b.`, `b.aside = req.ProtoMajor == 0 && b.`},
+		"internal/server/flowcontrol/body.go", `b.async = req.ProtoMajor == 1 && b.`, `b.async = req.ProtoMajor == 0 && b.`},
 	{"who is late is told so", by("internal/server/flowcontrol", "TestBodiesThatDoNotCome", "-timeout=60s"),
 		"internal/server/flowcontrol/answer.go", `if a.begun = true; rejection == nil {`, `if a.begun = true; true {`},
 	{"few requests wait to impersonate", by("internal/server/flowcontrol", "TestFewImpersonate", "-timeout=60s"),

@@ -176,11 +176,11 @@ var networkTable = []mutant{
 		"internal/workloads/dns/limits.go", `		l.remove(displaced)
 `, `		return nil, false
 `},
-	{"nobody has connections for DNS that are not known to be its own", by("internal/workloads/dns", "TestStrangers"),
+	{"nobody has connections for DNS that are not known to be its own", by("internal/workloads/dns", "TestUnidentified"),
 		"internal/workloads/dns/limits.go", `p.isUnknown() && l.unknown >= maxConnectionsOne
 `, `false
 `},
-	{"a connection for DNS is its tenant's when it asks", by("internal/workloads/dns", "TestStrangers"),
+	{"a connection for DNS is its tenant's when it asks", by("internal/workloads/dns", "TestUnidentified"),
 		"internal/workloads/dns/limits.go", `ok && !c.listener.settle(c) || `, `ok && c == nil || `},
 	{"nobody has all places for questions of unknown addresses", by("internal/workloads/dns", "TestWaiting"),
 		"internal/workloads/dns/queue.go", `	if q.taken >= q.places {

@@ -5,28 +5,16 @@ var servicesTable = []mutant{
 	{"the addresses of a predecessor are not shown", by("internal/workloads/sync", "TestIngresses$"),
 		"internal/workloads/sync/ingresses.go", `	if there != nil && uidOf(there) == ingress.UID {`, `	if there != nil {`},
 	{"Services that are made wait", by("internal/workloads/sync", "TestPacedSmall"),
-		"internal/workloads/sync/services.go", `	if s.postponeSmall(i, wanted, len(wanted.Spec.Ports), writesOfService) {
+		"internal/workloads/sync/services.go", `	if s.postponeBytes(i, translate.ServiceBytes(wanted)) {
 		return nil
 	}
 	client`, `	client`},
 	{"Services that change wait", by("internal/workloads/sync", "TestPacedSmall"),
-		"internal/workloads/sync/services.go", `	if !forgets && s.postponeSmall(`, `	if false && s.postponeSmall(`},
+		"internal/workloads/sync/services.go", `	if !forgets && s.postponeBytes(`, `	if false && s.postponeBytes(`},
 	{"a Service counts as often as it is stored", by("internal/workloads/sync", "TestServicesCount"),
-		"internal/workloads/sync/services.go", `len(wanted.Spec.Ports), writesOfService) {
-		return nil
-	}
-	client`, `len(wanted.Spec.Ports), 1) {
-		return nil
-	}
-	client`},
+		"internal/workloads/translate/service.go", `return writesOfService * max(`, `return max(`},
 	{"what a host notes of each port of a Service counts", by("internal/workloads/sync", "TestServicesCount"),
-		"internal/workloads/sync/services.go", `len(wanted.Spec.Ports), writesOfService) {
-		return nil
-	}
-	client`, `0, writesOfService) {
-		return nil
-	}
-	client`},
+		"internal/workloads/translate/service.go", `entries := len(host.Spec.Ports) + len(`, `entries := 0*len(host.Spec.Ports) + len(`},
 	{"a load balancer does not ask for the address of one before it", by("internal/workloads/translate", "TestBalancerEnds"),
 		"internal/workloads/translate/service.go", `	if has == had && !ends ||`, `	if (has || !had) && !ends ||`},
 	{"what is put back does not ask for the address of before", by("internal/workloads/translate", "TestBalancerEnds"),
@@ -39,7 +27,7 @@ var servicesTable = []mutant{
 	{"the address goes when the load balancer has been taken away", by("internal/workloads/sync", "TestForgetsBalancer"),
 		"internal/workloads/sync/services.go", `	return marked || left <= 0, left <= 0`, `	return marked && left <= 0 || left <= 0, left <= 0`},
 	{"the address that others wait for goes at once", by("internal/workloads/sync", "TestForgetsBalancer"),
-		"internal/workloads/sync/services.go", `	if !forgets && s.postponeSmall(`, `	if s.postponeSmall(`},
+		"internal/workloads/sync/services.go", `	if !forgets && s.postponeBytes(`, `	if s.postponeBytes(`},
 	{"an address that is written late goes as well", by("internal/workloads/sync", "TestForgetsBalancer"),
 		"internal/workloads/sync/services.go", `	left := s.making.left(key)
 	if left > 0 {
@@ -206,7 +194,7 @@ var servicesTable = []mutant{
 	{"the host is asked ever more seldom", by("internal/workloads/clusterip", "TestPredecessorStays"),
 		"internal/workloads/clusterip/services.go", `gap*3/2`, `gap`},
 	{"servers write so many bytes of Services of a tenant", by("internal/workloads/clusterip", "TestWritesWait"),
-		"internal/workloads/clusterip/limits.go", `l.written.Take(now, n, bytes)`, `l.written.Take(now, n, min(bytes, 0))`},
+		"internal/workloads/clusterip/limits.go", `l.written.Take(now, n, translate.ServiceBytes(wanted))`, `l.written.Take(now, n, min(translate.ServiceBytes(wanted), 0))`},
 	{"servers write so many bytes of changed Services of a tenant", by("internal/workloads/clusterip", "TestWritesWait"),
 		"internal/workloads/clusterip/services.go", `	if err := s.limits.allow(n, service, before, host); err != nil {`, `	if err := s.limits.allow(n, service, before, host); false {`},
 	{"what the host chooses for health checks is what a space has", by("internal/workloads/clusterip", "TestCreateLoadBalancer"),

@@ -14,7 +14,7 @@ var syncerTable = []mutant{
 	{"the same event is posted once", by("internal/workloads/sync", "TestToldOnce"),
 		"internal/workloads/sync/events.go", `Get(key); is ||`, `Get(key); is && false ||`},
 	{"no tenant has very many events posted", by("internal/workloads/sync", "TestToldOnce"),
-		"internal/workloads/sync/events.go", `|| s.told.limits.Take(`, `|| false && 0 < s.told.limits.Take(`},
+		"internal/workloads/sync/events.go", `|| s.recent.limits.Take(`, `|| false && 0 < s.recent.limits.Take(`},
 	{"a certificate that does not fit is read once", by("internal/workloads/sync", "TestUnfitCertificate"),
 		"internal/workloads/sync/copies.go", `copied{version: source.version, unfit: unfit}`, `copied{unfit: unfit}`},
 	{"copies are those of one life of a namespace", by("internal/workloads/sync", "TestCopiesOfTheNextNamespace"),
@@ -120,7 +120,7 @@ var syncerTable = []mutant{
 	{"writes for which nobody comes are forgotten", by("internal/workloads/sync", "TestNamespacesShareABudget"),
 		"internal/workloads/sync/writebudget.go", `now.Sub(d.at) > 2*maxDebt`, `now.Sub(d.at) < 0`},
 	{"what a host notes of each entry of a pod counts", by("internal/workloads/sync", "TestLargePods"),
-		"internal/workloads/sync/writebudget.go", `len(written) + entryBytes*entriesOf(host)`, `len(written)`},
+		"internal/workloads/sync/writebudget.go", `len(written) + translate.EntryBytes*entriesOf(host)`, `len(written)`},
 	{"variables of Services count", by("internal/workloads/sync", "TestVariablesCount"),
 		"internal/workloads/sync/writebudget.go", `	s.options.SetVariables(whole, pod, services)
 `, `	_ = services

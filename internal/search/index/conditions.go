@@ -123,7 +123,7 @@ func (c *condition) property(name string, v query.Value) {
 	case v.Parts != nil:
 		c.add(c.exists(`properties p WHERE p.object = `+c.at.id()+` AND p.name = ? AND `+c.matches(wholeValue)), name, c.pattern(v.Parts))
 	default:
-		// What has a value in a range stands on fewer pages than all that objects have.
+		// The rows of one value in a range are on fewer pages than those of all values of its objects.
 		c.add(c.exists(`properties p`+c.by(`properties_value`)+` WHERE p.home = `+string(c.at)+`.home AND p.name = ? AND p.value = ? AND p.object = `+c.at.id()), name, short(v.Text))
 	}
 	if v.Since != "" {
@@ -153,9 +153,9 @@ func (c *condition) keywords(all []string) {
 			sum[i] |= bits
 		}
 	}
-	aside := c.postgres && c.at == inTexts && sum != (signature{}) // the index alone says of which texts more is looked at
+	byIndex := c.postgres && c.at == inTexts && sum != (signature{}) // the index alone says of which texts more is looked at
 	text := `t.text`
-	if aside {
+	if byIndex {
 		text = `b.text`
 	}
 	var signed, has condition
@@ -168,7 +168,7 @@ func (c *condition) keywords(all []string) {
 		has.add(` AND `+c.contains(text), keyword)
 	}
 	switch {
-	case aside:
+	case byIndex:
 		c.add(signed.text.String()+` AND `+c.exists(`texts b WHERE b.home = t.home AND b.object = t.object`+has.text.String()), slices.Concat(signed.args, has.args)...)
 	case c.at == inTexts:
 		c.add(signed.text.String()+has.text.String(), slices.Concat(signed.args, has.args)...)

@@ -242,7 +242,7 @@ func (x *Index) view(ctx context.Context, read func(tx *sql.Tx, p Progress) erro
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing is written
 	if x.postgres {
-		// Who empties the tables waits for this. Without it, they could be empty in a state in which they are complete.
+		// Emptying the tables waits for this lock. Without it, they could be empty in a state in which they are complete.
 		if _, err := tx.ExecContext(ctx, `LOCK TABLE ranges, objects, bodies, texts, properties, aside, omitted IN ACCESS SHARE MODE`); err != nil {
 			return x.failed("reading the search index", err)
 		}

@@ -201,3 +201,22 @@ func (s *stored) stored() []storedProperty {
 	}
 	return all
 }
+
+// body is what is stored of a row beside its columns.
+type body struct {
+	Details
+	// Name is the name, if it is stored in another form.
+	Name []byte `json:"name,omitempty"`
+}
+
+func (r *Row) restore(details string) error {
+	var b body
+	if err := json.Unmarshal([]byte(details), &b); err != nil {
+		return err
+	}
+	r.Details = b.Details
+	if b.Name != nil {
+		r.Name = string(b.Name)
+	}
+	return nil
+}

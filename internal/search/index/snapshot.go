@@ -319,68 +319,6 @@ func isAskedFor(property string) bool {
 	return !strings.HasSuffix(property, orderedSuffix) && !strings.ContainsFunc(property, unicode.IsUpper)
 }
 
-// sorted returns rows in an order other than that of places, or from an offset on.
-func (q *selection) sorted(ctx context.Context, v *visible, limit int) ([]Row, error) {
-	key, keyArgs := q.key()
-	parts := q.parts(v, true, false)
-	if len(parts) == 0 {
-		return nil, nil
-	}
-	texts, args := make([]string, 0, len(parts)), []any(nil)
-	for _, each := range parts {
-		texts = append(texts, `SELECT `+key+` AS k, r.pos AS pos, o.id AS id, o.name AS name, o.created AS created, o.home AS home`+each.text)
-		args = append(append(args, keyArgs...), each.args...)
-	}
-	behind, behindArgs := q.behind(v)
-	direction := ``
-	if q.s.Order.Descending {
-		direction = ` DESC`
-	}
-	text := `SELECT f.k, f.pos, g.kind, f.name, f.created, b.details FROM (SELECT * FROM (` + strings.Join(texts, ` UNION ALL `) + `) u WHERE true` + behind +
-		` ORDER BY k` + direction + `, pos, name LIMIT ? OFFSET ?) f` +
-		q.join() + `bodies b ON b.id = f.id` + q.join() + `ranges g ON g.id = f.home ORDER BY f.k` + direction + `, f.pos, f.name`
-	return q.scan(ctx, v, text, append(append(args, behindArgs...), limit, q.s.Offset))
-}
-
-// key returns what objects are ordered by, as text that is compared by its bytes. Numbers and times have a form of their own
-// for it, and what an object has not is less than everything.
-func (q *selection) key() (string, []any) {
-	switch property := q.s.Order.Property; property {
-	case "", propertySpace: // which positions are ordered by
-		return `''`, nil
-	case name:
-		return `o.name`, nil
-	case query.Created: // is never negative, and has ten digits until 2286
-		return q.either(`printf('%012d', o.created)`, `lpad(o.created::text, 12, '0') COLLATE "C"`), nil
-	case "kind", "resource", "namespace":
-		return `(SELECT g.` + property + ` FROM ranges g WHERE g.id = o.home)`, nil
-	case "apigroup": // is what follows the first dot
-		const group = `(SELECT g.resource FROM ranges g WHERE g.id = o.home)`
-		return q.either(`substr(`+group+` || '.', instr(`+group+` || '.', '.') + 1)`, `substr(`+group+` || '.', strpos(`+group+` || '.', '.') + 1)`), nil
-	default:
-		const least = `(SELECT min(p.value) FROM properties p WHERE p.object = o.id AND p.name = ?)`
-		return `coalesce(` + least + `, ` + least + `, '')`, []any{property + orderedSuffix, property}
-	}
-}
-
-// behind returns the condition that rows are behind the one that the page begins after.
-func (q *selection) behind(v *visible) (string, []any) {
-	after := q.s.After
-	if after == nil {
-		return ``, nil
-	}
-	at, from := q.begin(v)
-	place, args := `pos >= ?`, []any{at}
-	if from != nil {
-		place, args = `(pos > ? OR pos = ? AND name > ?)`, []any{at, at, *from}
-	}
-	further := `>`
-	if q.s.Order.Descending {
-		further = `<`
-	}
-	return ` AND (k ` + further + ` ? OR k = ? AND ` + place + `)`, append([]any{after.Key, after.Key}, args...)
-}
-
 // Place returns what tells the place of a row in the order in which it was selected.
 func (r *Row) Place() After {
 	return After{Key: r.Key, Space: r.Space, Resource: r.Resource.String(), Namespace: r.Namespace, Name: r.Name}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tenantry/tenantry/internal/search/query"
 	"github.com/tenantry/tenantry/internal/search/rights"
@@ -292,4 +293,29 @@ func (v *visible) between(from, to int64) *visible {
 	r0, r1 := part(v.rangeAt)
 	o0, o1 := part(v.objectAt)
 	return &visible{places: v.places, ranges: v.ranges[r0:r1], rangeAt: v.rangeAt[r0:r1], sizes: v.sizes[r0:r1], objects: v.objects[o0:o1], objectAt: v.objectAt[o0:o1]}
+}
+
+// until returns the position before which there are as many objects as a budget says, from a position on.
+func (v *visible) until(from, budget int64) int64 {
+	sizes := make(map[int64]int64)
+	for i, at := range v.rangeAt {
+		sizes[at] += v.sizes[i]
+	}
+	for _, at := range v.objectAt {
+		sizes[at]++
+	}
+	to := from
+	for n := int64(0); to < int64(len(v.places)) && n < budget; to++ {
+		n += sizes[to]
+	}
+	return to
+}
+
+func resources(set sets.Set[schema.GroupResource]) []string {
+	names := make([]string, 0, len(set))
+	for resource := range set {
+		names = append(names, resource.String())
+	}
+	slices.Sort(names)
+	return names
 }

@@ -83,7 +83,7 @@ func TestOneTenantAloneHasMoreSeats(t *testing.T) {
 			c.config.Concurrency = Concurrency{Reads: tc.reads}
 			c.activity.last.Store(&tc.last)
 			serve(t, c, "acme", httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/default/pods/p", nil), func(http.ResponseWriter, *http.Request) {
-				q := c.queues.lock(queueKey{"acme", read})
+				q := lockQueue(&c.queues, queueKey{"acme", read})
 				defer q.mu.Unlock()
 				if q.capacity != tc.want {
 					t.Errorf("%d seats, want %d", q.capacity, tc.want)

@@ -26,10 +26,10 @@ type incoming struct {
 	// setDeadline is for reads from the client; most is when the last of them is over.
 	setDeadline func(time.Time) error
 	most        time.Time
-	// aside has reads in a goroutine, which late ends the wait for: net/http ends a request by HTTP/1.1 with a read that
+	// async has reads in a goroutine, which late ends the wait for: net/http ends a request by HTTP/1.1 with a read that
 	// fails, before it is answered.
-	aside  bool
-	buffer []byte // of aside
+	async  bool
+	buffer []byte // of async
 	late   chan struct{}
 
 	mu       sync.Mutex
@@ -50,7 +50,7 @@ func newIncoming(w http.ResponseWriter, req *http.Request, timeout time.Duration
 		ReadCloser: req.Body, size: req.ContentLength,
 		setDeadline: http.NewResponseController(w).SetReadDeadline, most: time.Now().Add(most), late: make(chan struct{}),
 	}
-	b.aside = req.ProtoMajor == 1 && b.setDeadline(time.Time{}) == nil // else it is a request of this process
+	b.async = req.ProtoMajor == 1 && b.setDeadline(time.Time{}) == nil // else it is a request of this process
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.timer = time.AfterFunc(most, b.look)
@@ -79,7 +79,7 @@ func (b *incoming) look() {
 		b.timer.Reset(left)
 	default:
 		close(b.late)
-		if b.aside && !b.since.IsZero() {
+		if b.async && !b.since.IsZero() {
 			_ = b.setDeadline(time.Now().Add(bodyRest)) // at the latest
 			return
 		}
@@ -188,7 +188,7 @@ func (b *incoming) receive(p []byte) (int, error) {
 
 // read reads from the client, or until that is late.
 func (b *incoming) read(p []byte) (int, error) {
-	if !b.aside {
+	if !b.async {
 		return b.ReadCloser.Read(p)
 	}
 	if b.buffer == nil {

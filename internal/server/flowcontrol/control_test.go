@@ -261,7 +261,7 @@ func TestClasses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, m := newControl()
 			c.config.Concurrency = Concurrency{Reads: 2, Writes: 8, LargeReads: 1}
-			c.config.Limits, _ = limitsAt(Allowance{}, map[tenant.Name]*v1alpha1.RateLimit{"limited": {InFlight: ptr.To[int32](5)}})
+			c.config.Limits = limitsOf(Allowance{}, map[tenant.Name]*v1alpha1.RateLimit{"limited": {InFlight: ptr.To[int32](5)}})
 			serve(t, c, tc.authenticated, httptest.NewRequest(tc.method, tc.url, nil), func(_ http.ResponseWriter, r *http.Request) {
 				info, _ := request.RequestInfoFrom(r.Context())
 				class := classify(info, c.readSeats(r.Context(), info))

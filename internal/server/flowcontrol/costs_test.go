@@ -87,9 +87,9 @@ func TestCostlyWritesLeaveACore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, _ := newControl()
 			c.config.Concurrency = Concurrency{Writes: tc.cores}
-			q := c.queues.lock(queueKey{"acme", write})
-			q.costs.note(tc.before, time.Now())
-			q.mu.Unlock()
+			q, _, release := c.queues.queues.Use(queueKey{"acme", write}, newFairQueue)
+			defer release()
+			q.note(tc.before)
 			r := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", strings.NewReader(tc.body))
 			if tc.length != 0 {
 				r.ContentLength = tc.length
@@ -129,7 +129,7 @@ func TestCostlyWritesKeepTheirPlaces(t *testing.T) {
 	if !ok || waits[0] < 10*overdueAfter {
 		t.Errorf("a costly write makes room after %s", waits)
 	}
-	q := l.lock(o.key)
+	q := lockQueue(l, o.key)
 	if q.hasRoom(1) {
 		t.Error("there is room beside a costly write")
 	}
@@ -195,7 +195,7 @@ func TestWritesMakeRoomWhileAWebhookIsCalled(t *testing.T) {
 	ctx := waiting.With(t.Context(), &waiting.Webhooks{})
 	leave, _ := l.enter(ctx, o, func(bool) {})
 	seats := func() (running, blocked int) {
-		q := l.lock(o.key)
+		q := lockQueue(l, o.key)
 		defer q.mu.Unlock()
 		return q.running, q.blocked
 	}

@@ -9,6 +9,7 @@ import (
 // execution is a request that has seats in a queue. The queue's lock guards its state.
 type execution struct {
 	queue     *fairQueue
+	release   func() // of the queue
 	demand    demand
 	counted   *int // which of the queue's numbers counts it; nil after its end
 	receiving bool // the client has not sent the whole body
@@ -108,4 +109,14 @@ func (e *execution) recount(to *int) {
 		*to += seats
 	}
 	e.counted = to
+}
+
+// end releases a request's seats, and the queue.
+func (e *execution) end() {
+	defer e.release()
+	e.queue.mu.Lock()
+	defer e.queue.mu.Unlock()
+	e.recount(nil)
+	e.queue.returning = slices.DeleteFunc(e.queue.returning, func(other *execution) bool { return other == e })
+	e.queue.next()
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
-	"k8s.io/utils/clock"
 
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -30,9 +29,7 @@ import (
 //
 // It has state of watches with large events only, and a timer for tenants that exceed their limit.
 type largeEvents struct {
-	maxBytes  int64
-	clock     clock.PassiveClock
-	afterFunc func(time.Duration, func()) (stop func() bool)
+	maxBytes int64
 
 	mu      sync.Mutex
 	tenants map[tenant.Name]*heldEvents
@@ -55,7 +52,7 @@ func WithWatchBytes(handler http.Handler, maxBytes int64) http.Handler {
 }
 
 func newLargeEvents(maxBytes int64) *largeEvents {
-	return &largeEvents{maxBytes: maxBytes, clock: clock.RealClock{}, afterFunc: afterFunc, tenants: map[tenant.Name]*heldEvents{}}
+	return &largeEvents{maxBytes: maxBytes, tenants: map[tenant.Name]*heldEvents{}}
 }
 
 func (l *largeEvents) filter(handler http.Handler) http.Handler {
@@ -91,7 +88,7 @@ func (l *largeEvents) hold(w *watchWriter, size int64) {
 	}
 	held.watches.Insert(w)
 	held.bytes += size - w.held
-	w.held, w.since = size, l.clock.Now()
+	w.held, w.since = size, time.Now()
 	l.sweepLater(w.tenant, held)
 }
 
@@ -119,7 +116,7 @@ func (l *largeEvents) releaseLocked(w *watchWriter) {
 func (l *largeEvents) sweepLater(n tenant.Name, held *heldEvents) {
 	if held.bytes > l.maxBytes && !held.sweeping {
 		held.sweeping = true
-		l.afterFunc(watchSweepInterval, func() {
+		time.AfterFunc(watchSweepInterval, func() {
 			for _, w := range l.surplus(n, held) {
 				w.end()
 			}
@@ -134,7 +131,7 @@ func (l *largeEvents) surplus(n tenant.Name, held *heldEvents) []*watchWriter {
 	defer l.mu.Unlock()
 	var surplus []*watchWriter
 	held.sweeping = false
-	now := l.clock.Now()
+	now := time.Now()
 	for _, w := range slices.SortedFunc(maps.Keys(held.watches), func(a, b *watchWriter) int {
 		return cmp.Or(cmp.Compare(a.rank(now), b.rank(now)), a.since.Compare(b.since))
 	}) {

@@ -10,11 +10,11 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -22,30 +22,13 @@ import (
 // event is a large one. Three are a tenant's limit in tests.
 var event = make([]byte, largeEvent)
 
-// watchesAt are the watches of a test, by a clock that stands still.
-type watchesAt struct {
+// testWatches are the watches of a test.
+type testWatches struct {
 	t      *testing.T
 	events *largeEvents
-	clock  *manualClock
 }
 
-func newWatches(t *testing.T) *watchesAt {
-	c := &manualClock{FakePassiveClock: testingclock.NewFakePassiveClock(time.Unix(1_000_000, 0))}
-	events := newLargeEvents(3 * largeEvent)
-	events.clock = c
-	events.afterFunc = func(after time.Duration, do func()) func() bool {
-		c.afterFunc(after, do)
-		return func() bool { return true }
-	}
-	return &watchesAt{t, events, c}
-}
-
-// step lets the time pass in which watches may hold events.
-func (w *watchesAt) step(d time.Duration) {
-	for range d / watchSweepInterval {
-		w.clock.Step(watchSweepInterval)
-	}
-}
+func newWatches(t *testing.T) *testWatches { return &testWatches{t, newLargeEvents(3 * largeEvent)} }
 
 // response is a connection to a client that reads what it is let.
 type response struct {
@@ -90,7 +73,7 @@ type watch struct {
 }
 
 // open opens a watch of n's user that writes what it is given until its end, as upstream's.
-func (w *watchesAt) open(n tenant.Name, reads bool) *watch {
+func (w *testWatches) open(n tenant.Name, reads bool) *watch {
 	opened := &watch{response: newResponse(reads), write: make(chan []byte), written: make(chan struct{}), ended: make(chan struct{})}
 	handler := w.events.filter(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		if _, ok := rw.(http.Flusher); !ok {
@@ -123,16 +106,16 @@ func (w *watchesAt) open(n tenant.Name, reads bool) *watch {
 }
 
 // send writes an event, and waits until it is read or blocked.
-func (w *watchesAt) send(o *watch) {
+func (w *testWatches) send(o *watch) {
 	o.write <- event
 	select {
 	case <-o.written:
 	case <-o.response.blocked:
 	}
-	w.clock.SetTime(w.clock.Now().Add(time.Millisecond))
+	pass(time.Millisecond)
 }
 
-func (w *watchesAt) held(n tenant.Name) int64 {
+func (w *testWatches) held(n tenant.Name) int64 {
 	w.events.mu.Lock()
 	defer w.events.mu.Unlock()
 	if held := w.events.tenants[n]; held != nil {
@@ -142,7 +125,7 @@ func (w *watchesAt) held(n tenant.Name) int64 {
 }
 
 // isOpen reports whether a watch can still write.
-func (w *watchesAt) isOpen(o *watch) bool {
+func (w *testWatches) isOpen(o *watch) bool {
 	select {
 	case <-o.ended:
 		return false
@@ -152,29 +135,31 @@ func (w *watchesAt) isOpen(o *watch) bool {
 	}
 }
 
-func TestUnreadWatches(t *testing.T) {
+func TestUnreadWatches(t *testing.T) { synctest.Test(t, testUnreadWatches) }
+
+func testUnreadWatches(t *testing.T) {
 	w := newWatches(t)
 	read, other := w.open("acme", true), w.open("globex", true)
 	w.send(read)
 	w.send(other)
-	w.step(manyEventsGrace)
+	pass(manyEventsGrace)
 	var unread []*watch
 	for range 4 {
 		o := w.open("acme", false)
 		w.send(o)
 		unread = append(unread, o)
 	}
-	w.step(eventGrace - watchSweepInterval)
+	pass(eventGrace - watchSweepInterval)
 	if got, want := w.held("acme"), int64(5*largeEvent); got != want {
 		t.Fatalf("%d bytes are held, want %d", got, want)
 	}
-	w.step(watchSweepInterval)
+	pass(watchSweepInterval)
 	<-unread[0].ended // though the one that is read holds its event for longer
 	<-unread[1].ended
 	if got, want := w.held("acme"), int64(3*largeEvent); got != want {
 		t.Errorf("%d bytes are held, want %d", got, want)
 	}
-	w.step(2 * eventGrace)
+	pass(2 * eventGrace)
 	for name, o := range map[string]*watch{"read": read, "of another tenant": other} {
 		if !w.isOpen(o) {
 			t.Errorf("the watch that is %s has ended", name)
@@ -185,7 +170,9 @@ func TestUnreadWatches(t *testing.T) {
 	}
 }
 
-func TestReadWatches(t *testing.T) {
+func TestReadWatches(t *testing.T) { synctest.Test(t, testReadWatches) }
+
+func testReadWatches(t *testing.T) {
 	w := newWatches(t)
 	var watches []*watch
 	for range 4 {
@@ -197,7 +184,7 @@ func TestReadWatches(t *testing.T) {
 	if got, want := w.held("acme"), int64(4*largeEvent); got != want {
 		t.Errorf("%d bytes are held, want %d", got, want)
 	}
-	w.step(eventGrace)
+	pass(eventGrace)
 	<-watches[0].ended
 	if got, want := watches[0].response.Body.Len(), 2*largeEvent; got != want {
 		t.Errorf("%d bytes were written, want %d", got, want)
@@ -213,18 +200,24 @@ func TestReadWatches(t *testing.T) {
 }
 
 // TestManyEvents checks that a tenant does not hold far more than its limit for long.
-func TestManyEvents(t *testing.T) {
+func TestManyEvents(t *testing.T) { synctest.Test(t, testManyEvents) }
+
+func testManyEvents(t *testing.T) {
 	w := newWatches(t)
 	for range 3*manyEvents + 2 {
 		w.send(w.open("acme", false))
 	}
-	w.step(manyEventsGrace)
+	pass(manyEventsGrace)
 	if got, want := w.held("acme"), int64(manyEvents*3*largeEvent); got != want {
 		t.Errorf("%d bytes are held, want %d", got, want)
 	}
 }
 
 func TestNothingOfClosedWatchesIsLeft(t *testing.T) {
+	synctest.Test(t, testNothingOfClosedWatchesIsLeft)
+}
+
+func testNothingOfClosedWatchesIsLeft(t *testing.T) {
 	w := newWatches(t)
 	for range 4 {
 		o := w.open("acme", true)
@@ -234,10 +227,6 @@ func TestNothingOfClosedWatchesIsLeft(t *testing.T) {
 	}
 	if len(w.events.tenants) != 0 {
 		t.Errorf("left: %v", w.events.tenants)
-	}
-	w.step(eventGrace)
-	if len(w.clock.pending) != 0 {
-		t.Error("timers of a tenant without watches")
 	}
 }
 
@@ -282,7 +271,9 @@ func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // TestWebSockets checks that writes to a hijacked connection are counted and end with the watch.
-func TestWebSockets(t *testing.T) {
+func TestWebSockets(t *testing.T) { synctest.Test(t, testWebSockets) }
+
+func testWebSockets(t *testing.T) {
 	w := newWatches(t)
 	w.events.maxBytes = 1
 	server, client := net.Pipe()
@@ -307,7 +298,7 @@ func TestWebSockets(t *testing.T) {
 	if _, err := client.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	w.step(eventGrace)
+	pass(eventGrace)
 	<-done
 }
 
@@ -370,12 +361,14 @@ func TestDisconnect(t *testing.T) {
 }
 
 // TestDisconnectsWhatDoesNotEnd checks that a watch whose deadline does not end it is disconnected.
-func TestDisconnectsWhatDoesNotEnd(t *testing.T) {
+func TestDisconnectsWhatDoesNotEnd(t *testing.T) { synctest.Test(t, testDisconnectsWhatDoesNotEnd) }
+
+func testDisconnectsWhatDoesNotEnd(t *testing.T) {
 	w := newWatches(t)
 	disconnected := false
 	watch := &watchWriter{ResponseWriter: httptest.NewRecorder(), events: w.events, tenant: "acme", cancel: func() {}, disconnect: func() { disconnected = true }}
 	watch.end()
-	w.clock.Step(disconnectTimeout)
+	pass(disconnectTimeout)
 	if !disconnected {
 		t.Error("it is still connected")
 	}

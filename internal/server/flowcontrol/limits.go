@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -19,23 +18,16 @@ const sweepInterval = time.Minute
 // Limits enforces the limits of each tenant on this server. It has an account of
 // each active tenant with limits only.
 type Limits struct {
-	defaults  Allowance
-	limitOf   func(tenant.Name) *v1alpha1.RateLimit
-	clock     clock.PassiveClock
-	afterFunc func(time.Duration, func()) (stop func() bool)
-	accounts  sync.Map // tenant.Name to *account
-	sweeping  atomic.Bool
+	defaults Allowance
+	limitOf  func(tenant.Name) *v1alpha1.RateLimit
+	accounts sync.Map // tenant.Name to *account
+	sweeping atomic.Bool
 }
 
 // NewLimits returns limits by limitOf, the limits of a tenant, with defaults for those that
 // it does not set.
 func NewLimits(defaults Allowance, limitOf func(tenant.Name) *v1alpha1.RateLimit) *Limits {
-	return &Limits{defaults: defaults, limitOf: limitOf, clock: clock.RealClock{}, afterFunc: afterFunc}
-}
-
-// afterFunc calls do after some time, unless it is stopped.
-func afterFunc(after time.Duration, do func()) (stop func() bool) {
-	return time.AfterFunc(after, do).Stop
+	return &Limits{defaults: defaults, limitOf: limitOf}
 }
 
 // limit names the limit that a tenant has reached.
@@ -97,7 +89,7 @@ func (l *Limits) admit(n tenant.Name, k kind) (done func(), refused *refusal) {
 	case k == watching && allowed.Watches > 0 && a.watches >= allowed.Watches:
 		return nil, &refusal{limitWatches, allowed, retryLater}
 	}
-	if wait := a.take(l.clock.Now(), allowed); wait > 0 {
+	if wait := a.take(time.Now(), allowed); wait > 0 {
 		return nil, &refusal{limitRequests, allowed, wait}
 	}
 	running := a.running(k)
@@ -134,13 +126,13 @@ func (l *Limits) lock(n tenant.Name) *account {
 // sweepLater schedules one sweep of all idle accounts.
 func (l *Limits) sweepLater() {
 	if l.sweeping.CompareAndSwap(false, true) {
-		l.afterFunc(sweepInterval, l.sweep)
+		time.AfterFunc(sweepInterval, l.sweep)
 	}
 }
 
 func (l *Limits) sweep() {
 	l.sweeping.Store(false)
-	now, left := l.clock.Now(), false
+	now, left := time.Now(), false
 	l.accounts.Range(func(n, found any) bool {
 		a := found.(*account)
 		a.mu.Lock()

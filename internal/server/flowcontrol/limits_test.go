@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,40 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// manualClock stands still until Step.
-type manualClock struct {
-	*testingclock.FakePassiveClock
-	pending []func()
+// limitsOf returns limits. Every tenant has those in own.
+func limitsOf(defaults Allowance, own map[tenant.Name]*v1alpha1.RateLimit) *Limits {
+	return NewLimits(defaults, func(n tenant.Name) *v1alpha1.RateLimit { return own[n] })
 }
 
-func (c *manualClock) afterFunc(_ time.Duration, do func()) func() bool {
-	c.pending = append(c.pending, do)
-	return nil
-}
-
-func (c *manualClock) Step(d time.Duration) {
-	c.SetTime(c.Now().Add(d))
-	due := c.pending
-	c.pending = nil
-	for _, do := range due {
-		do()
-	}
-}
-
-// limitsAt returns limits by a clock that stands still. Every tenant has those
-// in own.
-func limitsAt(defaults Allowance, own map[tenant.Name]*v1alpha1.RateLimit) (*Limits, *manualClock) {
-	l := NewLimits(defaults, func(n tenant.Name) *v1alpha1.RateLimit { return own[n] })
-	c := &manualClock{FakePassiveClock: testingclock.NewFakePassiveClock(time.Unix(1_000_000, 0))}
-	l.clock, l.afterFunc = c, c.afterFunc
-	return l, c
+// pass lets time pass, and what happens then.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 func accounts(l *Limits) (count int) {
@@ -81,7 +63,7 @@ func TestAllowed(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l, _ := limitsAt(tc.defaults, map[tenant.Name]*v1alpha1.RateLimit{"acme": tc.own})
+			l := limitsOf(tc.defaults, map[tenant.Name]*v1alpha1.RateLimit{"acme": tc.own})
 			if diff := cmp.Diff(tc.want, l.allowed("acme")); diff != "" {
 				t.Errorf("allowed (-want +got):\n%s", diff)
 			}
@@ -89,8 +71,10 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-func TestRequestsPerSecond(t *testing.T) {
-	l, clock := limitsAt(Allowance{RequestsPerSecond: 10, Burst: 15}, map[tenant.Name]*v1alpha1.RateLimit{
+func TestRequestsPerSecond(t *testing.T) { synctest.Test(t, testRequestsPerSecond) }
+
+func testRequestsPerSecond(t *testing.T) {
+	l := limitsOf(Allowance{RequestsPerSecond: 10, Burst: 15}, map[tenant.Name]*v1alpha1.RateLimit{
 		"slow": {RequestsPerSecond: ptr.To[int32](1), Burst: ptr.To[int32](1)},
 	})
 	begin := func(n tenant.Name, count int) (served int) {
@@ -116,7 +100,7 @@ func TestRequestsPerSecond(t *testing.T) {
 		{time.Second, "acme", 10},
 		{time.Hour, "acme", 15},
 	} {
-		clock.Step(step.after)
+		pass(step.after)
 		if got := begin(step.n, 100); got != step.want {
 			t.Errorf("%s later, %d requests of %q are served, want %d", step.after, got, step.n, step.want)
 		}
@@ -124,7 +108,7 @@ func TestRequestsPerSecond(t *testing.T) {
 }
 
 func TestConcurrent(t *testing.T) {
-	l, _ := limitsAt(Allowance{InFlight: 10, Watches: 5}, nil)
+	l := limitsOf(Allowance{InFlight: 10, Watches: 5}, nil)
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	var ends []func()
@@ -151,8 +135,10 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-func TestIdleAccounts(t *testing.T) {
-	l, clock := limitsAt(Allowance{RequestsPerSecond: 1, Burst: 120}, map[tenant.Name]*v1alpha1.RateLimit{
+func TestIdleAccounts(t *testing.T) { synctest.Test(t, testIdleAccounts) }
+
+func testIdleAccounts(t *testing.T) {
+	l := limitsOf(Allowance{RequestsPerSecond: 1, Burst: 120}, map[tenant.Name]*v1alpha1.RateLimit{
 		"free": {RequestsPerSecond: ptr.To[int32](0)},
 	})
 	admit := func(n tenant.Name, k kind) func() {
@@ -177,19 +163,19 @@ func TestIdleAccounts(t *testing.T) {
 		{"the watch and the account in debt", 2},
 		{"the watch", 1},
 	} {
-		clock.Step(sweepInterval)
+		pass(sweepInterval)
 		if got := accounts(l); got != step.want {
 			t.Errorf("%d accounts are left, want %d, %s", got, step.want, step.what)
 		}
 	}
 	endWatch()
-	clock.Step(sweepInterval)
-	if got := accounts(l); got != 0 || len(clock.pending) > 0 {
-		t.Errorf("%d accounts are left of idle tenants, timer: %v", got, len(clock.pending) > 0)
+	pass(sweepInterval)
+	if got := accounts(l); got != 0 || l.sweeping.Load() {
+		t.Errorf("%d accounts are left of idle tenants, timer: %v", got, l.sweeping.Load())
 	}
 	admit("acme", short)()
-	if got := accounts(l); got != 1 || len(clock.pending) == 0 {
-		t.Errorf("%d accounts of one active tenant, timer: %v", got, len(clock.pending) > 0)
+	if got := accounts(l); got != 1 || !l.sweeping.Load() {
+		t.Errorf("%d accounts of one active tenant, timer: %v", got, l.sweeping.Load())
 	}
 }
 
@@ -229,7 +215,7 @@ func TestWithLimits(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			l, _ := limitsAt(tc.allowance, nil)
+			l := limitsOf(tc.allowance, nil)
 			// Each request is under way while the next one arrives.
 			var last *httptest.ResponseRecorder
 			var handler http.Handler

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -18,9 +19,14 @@ import (
 //
 // A queue exists only while its tenant has requests.
 type fairQueues struct {
-	queues     sync.Map // queueKey to *fairQueue
+	queues     keyed.Map[queueKey, *fairQueue]
 	collecting atomic.Bool
 	afterFunc  func(time.Duration, func()) (stop func() bool)
+}
+
+// afterFunc calls do after some time, unless it is stopped.
+func afterFunc(after time.Duration, do func()) (stop func() bool) {
+	return time.AfterFunc(after, do).Stop
 }
 
 type queueKey struct {
@@ -47,9 +53,10 @@ type fairQueue struct {
 	blocked   int          // seats of requests that wait for webhooks or their clients
 	returning []*execution // blocked requests whose clients have sent their bodies, first
 	queue     []*waiter    // new requests; both in the order of arrival
-	dropped   bool         // removed from fairQueues
 	costs     costs
 }
+
+func newFairQueue() *fairQueue { return &fairQueue{} }
 
 // waiter is a request in the queue.
 type waiter struct {
@@ -94,15 +101,17 @@ type leave func(hold, busy time.Duration)
 // caller must call leave then. queued is called when the request starts and stops
 // waiting.
 func (f *fairQueues) enter(ctx context.Context, d demand, queued func(bool)) (leave leave, ok bool) {
-	q := f.lock(d.key)
+	q, _, release := f.queues.Use(d.key, newFairQueue)
+	q.mu.Lock()
 	q.capacity = d.capacity
 	if len(q.queue) == 0 && q.hasRoom(d.seats()) {
 		q.running += d.seats()
 		q.mu.Unlock()
-		return f.begin(ctx, d, q), true
+		return f.begin(ctx, d, q, release), true
 	}
 	if len(q.queue) >= maxQueued {
 		q.mu.Unlock()
+		release()
 		return nil, false
 	}
 	w := &waiter{ready: make(chan struct{}), seats: d.seats()}
@@ -114,16 +123,17 @@ func (f *fairQueues) enter(ctx context.Context, d demand, queued func(bool)) (le
 	case <-w.ready:
 	case <-ctx.Done():
 		if q.abandon(w) {
+			release()
 			return nil, false
 		}
 		// It became ready at the same moment.
 	}
-	return f.begin(ctx, d, q), true
+	return f.begin(ctx, d, q, release), true
 }
 
 // begin is called when a request is counted as running. It returns the function that ends it.
-func (f *fairQueues) begin(ctx context.Context, d demand, q *fairQueue) leave {
-	e := &execution{queue: q, demand: d, counted: &q.running, afterFunc: f.afterFunc, stop: func() bool { return true }}
+func (f *fairQueues) begin(ctx context.Context, d demand, q *fairQueue, release func()) leave {
+	e := &execution{queue: q, release: release, demand: d, counted: &q.running, afterFunc: f.afterFunc, stop: func() bool { return true }}
 	if d.key.class == write {
 		e.receiving = d.body.notify(func() error {
 			ctx, end := anew(ctx)
@@ -151,24 +161,10 @@ func (f *fairQueues) begin(ctx context.Context, d demand, q *fairQueue) leave {
 			d.body.forget()
 			f.endWithWork(workFrom(ctx), e)
 		case hold > 0:
-			f.afterFunc(hold, func() { f.end(e) })
+			f.afterFunc(hold, e.end)
 		default:
-			f.end(e)
+			e.end()
 		}
-	}
-}
-
-// end releases a request's seats, and removes the queue after its last request.
-func (f *fairQueues) end(e *execution) {
-	q := e.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	e.recount(nil)
-	q.returning = slices.DeleteFunc(q.returning, func(other *execution) bool { return other == e })
-	q.next()
-	if q.running+q.overdue+q.blocked == 0 {
-		q.dropped = true
-		f.queues.CompareAndDelete(e.demand.key, q)
 	}
 }
 
@@ -182,30 +178,11 @@ func (q *fairQueue) note(busy time.Duration) {
 // costly reports whether the recent requests in a queue have kept a core busy for
 // long.
 func (f *fairQueues) costly(key queueKey) bool {
-	found, ok := f.queues.Load(key)
-	if !ok {
-		return false
-	}
-	q := found.(*fairQueue)
+	q, _, release := f.queues.Use(key, newFairQueue)
+	defer release()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.costs.likely() >= costlyTime
-}
-
-// lock returns the queue of key, locked.
-func (f *fairQueues) lock(key queueKey) *fairQueue {
-	for {
-		found, ok := f.queues.Load(key)
-		if !ok {
-			found, _ = f.queues.LoadOrStore(key, &fairQueue{})
-		}
-		q := found.(*fairQueue)
-		q.mu.Lock()
-		if !q.dropped {
-			return q
-		}
-		q.mu.Unlock()
-	}
 }
 
 // hasRoom reports whether a new request may begin.

@@ -55,9 +55,14 @@ func newQueues() (*fairQueues, func()) {
 	}
 }
 
-func countQueues(l *fairQueues) (count int) {
-	l.queues.Range(func(any, any) bool { count++; return true })
-	return count
+func countQueues(l *fairQueues) int { return l.queues.Len() }
+
+// lockQueue returns a queue that has requests, locked.
+func lockQueue(l *fairQueues, key queueKey) *fairQueue {
+	q, _, release := l.queues.Use(key, newFairQueue)
+	release()
+	q.mu.Lock()
+	return q
 }
 
 func TestQueuesInOrder(t *testing.T) {
@@ -224,7 +229,7 @@ func TestSlowBodiesMakeRoom(t *testing.T) {
 		slow, received = append(slow, writer), append(received, done)
 		pass()
 	}
-	q := l.lock(acme)
+	q := lockQueue(l, acme)
 	if q.blocked != maxExecuting || q.running != 0 {
 		t.Errorf("%d wait for their clients and %d do not, want %d and 0", q.blocked, q.running, maxExecuting)
 	}
@@ -238,7 +243,7 @@ func TestSlowBodiesMakeRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-received[i]
-		if q := l.lock(acme); q.running != 1 || q.blocked != maxExecuting-1-i {
+		if q := lockQueue(l, acme); q.running != 1 || q.blocked != maxExecuting-1-i {
 			t.Errorf("%d are executed and %d wait for their clients, want 1 and %d", q.running, q.blocked, maxExecuting-1-i)
 			q.mu.Unlock()
 		} else {
@@ -248,7 +253,7 @@ func TestSlowBodiesMakeRoom(t *testing.T) {
 			if err := slow[i+1].Close(); err != nil {
 				t.Fatal(err)
 			}
-			until.True(t, "a request waits to come back", func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
+			until.True(t, "a request waits to come back", func() bool { q := lockQueue(l, acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
 		}
 		ends[i](0, 0)
 	}
@@ -300,7 +305,7 @@ func TestEndWhileReturning(t *testing.T) {
 		_, _ = io.ReadAll(body)
 	}()
 	_ = writer.Close()
-	until.True(t, "a request waits to come back", func() bool { q := l.lock(acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
+	until.True(t, "a request waits to come back", func() bool { q := lockQueue(l, acme); defer q.mu.Unlock(); return len(q.returning) == 1 })
 	end(0, 0)
 	busy(0, 0)
 	cancel()
@@ -344,7 +349,7 @@ func TestBusyWritesMakeLittleRoom(t *testing.T) {
 			l, pass := newQueues()
 			o := demand{key: queueKey{tenant: "acme", class: write}, capacity: tc.capacity, costly: tc.costly}
 			var ends []leave
-			for q := l.lock(o.key); ; q = l.lock(o.key) {
+			for q := lockQueue(l, o.key); ; q = lockQueue(l, o.key) {
 				q.capacity = tc.capacity
 				room := q.hasRoom(o.seats())
 				q.mu.Unlock()

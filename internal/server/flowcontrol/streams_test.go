@@ -55,12 +55,7 @@ func TestStreams(t *testing.T) {
 
 // seats returns how many seats of a queue are taken.
 func seats(f *fairQueues, key queueKey) int {
-	found, ok := f.queues.Load(key)
-	if !ok {
-		return 0
-	}
-	q := found.(*fairQueue)
-	q.mu.Lock()
+	q := lockQueue(f, key)
 	defer q.mu.Unlock()
 	return q.running + q.overdue + q.blocked
 }

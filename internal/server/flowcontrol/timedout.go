@@ -86,7 +86,7 @@ func (f *fairQueues) endWithWork(w *work, e *execution) {
 	unended.Inc()
 	runtime.AddCleanup(w, func(e *execution) {
 		unended.Dec()
-		f.end(e)
+		e.end()
 	}, e)
 	if f.collecting.CompareAndSwap(false, true) {
 		f.afterFunc(collectAfter, func() {

@@ -34,8 +34,8 @@ type watchWriter struct {
 
 	mu       sync.Mutex
 	finished bool
-	conn     net.Conn           // of a web socket
-	stop     func() (done bool) // the timer of disconnect, if the watch is being ended
+	conn     net.Conn    // of a web socket
+	timer    *time.Timer // of disconnect, if the watch is being ended
 }
 
 // Unwrap implements responsewriter.UserProvidedDecorator.
@@ -49,7 +49,7 @@ func (w *watchWriter) write(to io.Writer, p []byte) (int, error) {
 	if len(p) < largeEvent {
 		return to.Write(p)
 	}
-	w.writingSince.Store(w.events.clock.Now().UnixNano())
+	w.writingSince.Store(time.Now().UnixNano())
 	defer w.writingSince.Store(0)
 	if size := int64(len(p)); size > w.largest {
 		w.largest = size
@@ -132,11 +132,11 @@ func (w *watchWriter) end() {
 	endedWatches.Inc()
 	w.cancel()
 	deadline := time.Now()
-	if !w.isBlocked(w.events.clock.Now()) {
+	if !w.isBlocked(deadline) {
 		deadline = deadline.Add(endTimeout)
 	}
 	w.setDeadline(deadline)
-	w.stop = w.events.afterFunc(disconnectTimeout, func() {
+	w.timer = time.AfterFunc(disconnectTimeout, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if !w.finished {
@@ -151,8 +151,8 @@ func (w *watchWriter) finish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.finished = true
-	if w.stop != nil {
-		w.stop()
+	if w.timer != nil {
+		w.timer.Stop()
 		w.setDeadline(time.Time{}) // the connection may serve other requests
 	}
 }

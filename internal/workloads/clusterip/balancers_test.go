@@ -16,6 +16,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // unlabelled is what the host's policy says of a load balancer in a namespace that may have none.
@@ -226,7 +227,7 @@ func TestWritesWait(t *testing.T) {
 		written := 1
 		for ; written < 1000 && of("acme") == nil; written++ {
 		}
-		if atOnce := writtenAtOnce / writesOfService / leastBytes; written != atOnce {
+		if atOnce := writtenAtOnce / translate.ServiceBytes(&corev1.Service{}); written != atOnce {
 			t.Errorf("%d small ones at once, want %d", written, atOnce)
 		}
 		for name, err := range map[string]error{

@@ -6,6 +6,6 @@
 // upstream's allocation then takes from allocators that grant whatever they are asked for: there is one who
 // allocates, the host. Services of the system space keep the allocators that they have.
 //
-// What fails takes the host's Service away again. What a crash leaves, and all that has been stored, is the syncer's:
-// it deletes on the host, by UID, and takes there what changes later without the host's having to choose.
+// A creation that fails takes the host's Service away again. The syncer looks after what a crash leaves, and after all that
+// has been stored: it deletes on the host, by UID, and takes there what changes later without the host's having to choose.
 package clusterip

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 const (
@@ -24,11 +25,6 @@ const (
 	// that holds: some 340 small Services at once. The syncer's writes have the same bounds for themselves.
 	writtenBytes  = 128 << 10
 	writtenAtOnce = 4 << 20
-	// writesOfService is how often the host stores what a server writes of a Service: itself, its Endpoints and their slices. Each is of
-	// leastBytes at least, and of portBytes more for each port, which metadata.managedFields name one by one.
-	writesOfService = 3
-	leastBytes      = 4 << 10
-	portBytes       = 128
 )
 
 // limits has tenants wait who have a server write much on a host.
@@ -44,8 +40,8 @@ func newLimits() *limits {
 // allow returns an error if a tenant is to wait before a Service is written on the host as it is wanted there. before is what it was, nil
 // for a new one.
 func (l *limits) allow(n tenant.Name, service, before *core.Service, wanted *corev1.Service) error {
-	now, bytes := time.Now(), writesOfService*(max(wanted.Size(), leastBytes)+portBytes*len(wanted.Spec.Ports))
-	if wait := l.written.Take(now, n, bytes); wait > 0 {
+	now := time.Now()
+	if wait := l.written.Take(now, n, translate.ServiceBytes(wanted)); wait > 0 {
 		return apierrors.NewTooManyRequests(fmt.Sprintf("a tenant has %d KiB of Services written on the host cluster in a second by each server, after %d MiB at once; try again",
 			writtenBytes>>10, writtenAtOnce>>20), seconds(wait))
 	}

@@ -39,8 +39,8 @@ type answers struct {
 	shards [shards]*utilcache.LRUExpireCache
 }
 
-// kept is an answer, as it was at a time.
-type kept struct {
+// cachedAnswer is an answer, as it was at a time.
+type cachedAnswer struct {
 	message []byte
 	at      time.Time
 }
@@ -63,7 +63,7 @@ func (a *answers) get(q question) *dns.Msg {
 	if !ok {
 		return nil
 	}
-	k, m := found.(kept), new(dns.Msg)
+	k, m := found.(cachedAnswer), new(dns.Msg)
 	if m.Unpack(k.message) != nil {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (a *answers) put(q question, m *dns.Msg) {
 	if err != nil || len(packed) > maxKept {
 		return
 	}
-	a.of(q).Add(q, kept{packed, time.Now()}, lasts)
+	a.of(q).Add(q, cachedAnswer{packed, time.Now()}, lasts)
 }
 
 // lasting returns how long an answer is good for.

@@ -111,9 +111,9 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestStrangers checks that all unidentified clients together have as many connections as a
+// TestUnidentified checks that all unidentified clients together have as many connections as a
 // tenant, that each of them gets some, and that connections are their tenant's as soon as it is known.
-func TestStrangers(t *testing.T) {
+func TestUnidentified(t *testing.T) {
 	c := newClients(t, 0)
 	first := c.connect("10.3.0.1", maxConnectionsOne+1)
 	if len(first) != maxConnectionsOne || c.still(first) != maxConnectionsOne {

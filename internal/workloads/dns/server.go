@@ -50,8 +50,8 @@ type server struct {
 	// processors has tenants take turns at the processors.
 	processors *turns[tenantID]
 	// trustsIPv6 is whether an address of IPv6 is that of who sends, also by UDP.
-	trustsIPv6 bool
-	strangers  strangers
+	trustsIPv6   bool
+	unidentified unidentified
 }
 
 // newProcessors returns twice as many turns as there are CPUs. A tenant has at most a quarter of them, which is half of the CPUs, or the
@@ -129,7 +129,7 @@ func (s *server) reply(w dns.ResponseWriter, r *dns.Msg) ([]byte, string) {
 	}
 	asks, ok := s.whoAsks(address)
 	if !ok {
-		s.strangers.note(address, s.host.isNode(address))
+		s.unidentified.note(address, s.host.isNode(address))
 		m.Rcode = dns.RcodeServerFailure
 		return pack(m, r, tcp), kindUnknown
 	}

@@ -220,7 +220,7 @@ func (s *syncer) missingClaim(pod *corev1.Pod) (string, error) {
 	return "", nil
 }
 
-// claimTime is how long a pod waits for its claims before that is told: most are made in less.
+// claimTime is how long a pod waits for its claims before an event says so: most are made in less.
 const claimTime = 5 * time.Second
 
 // awaitClaims reports whether a pod waits for its claims: a host's pod gets whatever has the name of a claim there, so what has

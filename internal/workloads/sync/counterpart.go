@@ -62,7 +62,7 @@ func isOnHost[T any, O object[T]](ctx context.Context, client getter[T], what st
 	return there != nil && home.Has(O(there), own.GetName()) && uidOf(O(there)) == own.GetUID(), nil
 }
 
-// errTaken is that the host has an object of somebody else in the place of one. The space is told.
+// errTaken means that the host has somebody else's object in the place of one. The space gets an event.
 type errTaken string
 
 // Error implements error.

@@ -125,8 +125,8 @@ func isOfAnother(err error) bool {
 	return slices.ContainsFunc(detailsOf(err).Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
-// finishWrite has a write about a pod that runs on the host wait, so that it is not repeated while the cache is behind. What the host has
-// refused of it, and why, is told in the space.
+// finishWrite has a write about a pod that runs on the host wait, so that it is not repeated while the cache is behind. An event in the
+// space says what the host has refused of it, and why.
 func (s *syncer) finishWrite(ctx context.Context, pod *corev1.Pod, w write, what string, refused map[string]string) error {
 	before := s.backoffs.refused(itemWrite{itemOf(podItem, pod), w}, what)
 	s.backOff(pod, w, what, refused)

@@ -23,25 +23,25 @@ import (
 )
 
 const (
-	// component is the source of events that the syncer itself has to tell.
+	// component is the source of events of the syncer itself.
 	component = "tenantry-syncer"
 	// reasonRefused is the reason of the condition and of the event of a pod that does not get to the host.
 	reasonRefused = "RefusedByHost"
-	// toldEvents is how many of its own events the syncer remembers, and toldFor for how long: spaces forget them after an hour.
-	toldEvents = 8192
-	toldFor    = 50 * time.Minute
+	// maxRecentEvents is how many of its own events the syncer remembers, and recentFor for how long: spaces forget them after an hour.
+	maxRecentEvents = 8192
+	recentFor       = 50 * time.Minute
 	// messageLen is how long a message of an event may be.
 	messageLen = 1024
 )
 
-// told remembers the syncer's own events, so that one small write of a tenant does not make hundreds of equal ones.
-type told struct {
+// recentEvents remembers the syncer's own events, so that one small write of a tenant does not make hundreds of equal ones.
+type recentEvents struct {
 	limits *ratelimit.Limits[tenant.Name]
 	events *utilcache.LRUExpireCache
 }
 
-func newTold(c clock.PassiveClock) *told {
-	return &told{limits: newEventLimits(), events: utilcache.NewLRUExpireCacheWithClock(toldEvents, c)}
+func newRecentEvents(c clock.PassiveClock) *recentEvents {
+	return &recentEvents{limits: newEventLimits(), events: utilcache.NewLRUExpireCacheWithClock(maxRecentEvents, c)}
 }
 
 // refuse says in the space why a pod is not on the host. It is not an error of the syncer: another look
@@ -75,13 +75,13 @@ func (s *syncer) setCondition(status *corev1.PodStatus, pod *corev1.Pod, conditi
 	return !is || has.Reason != condition.Reason || has.Message != condition.Message
 }
 
-// tellRefused says in the space, by an event, that an object of it, or a change, is not on the host, and why.
+// tellRefused records an event in the space that an object of it, or a change, is not on the host, and why.
 func (s *syncer) tellRefused(ctx context.Context, obj runtime.Object, why string) error {
 	return s.recordEvent(ctx, obj, reasonRefused, s.wayOut(why))
 }
 
-// recordEvent makes an event about an object in its space. The same one is made once an hour at most. A tenant that has been told of
-// as much as it may be in a minute is not told; the next look at the object tells it.
+// recordEvent creates an event about an object in its space: the same one once an hour at most, and so many of a tenant in a minute. What
+// is too much is recorded when the object is looked at again.
 func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, message string) error {
 	about, err := objectreference.GetReference(scheme.Scheme, obj)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, me
 	message = shortened(message)
 	name := "tn-" + names.Digest(string(about.UID), reason, message)
 	key := about.Namespace + "/" + name
-	if _, is := s.told.events.Get(key); is || s.told.limits.Take(s.clock.Now(), tenant.Flat(about.Namespace).Space(), 1) > 0 {
+	if _, is := s.recent.events.Get(key); is || s.recent.limits.Take(s.clock.Now(), tenant.Flat(about.Namespace).Space(), 1) > 0 {
 		return nil
 	}
 	now := metav1.NewTime(s.clock.Now().Truncate(time.Second))
@@ -102,9 +102,9 @@ func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, me
 	}
 	_, err = s.spaces.CoreV1().Events(about.Namespace).Create(ctx, event, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("telling of an object: %w", err)
+		return fmt.Errorf("recording an event: %w", err)
 	}
-	s.told.events.Add(key, nil, toldFor)
+	s.recent.events.Add(key, nil, recentFor)
 	return nil
 }
 

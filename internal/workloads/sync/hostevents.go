@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// eventsPerMinute is how many events of the host a space is told in a minute, and how many that the syncer has to tell itself.
+	// eventsPerMinute is how many events of the host a space gets in a minute, and how many of the syncer itself.
 	eventsPerMinute = 300
-	// eventAge is how old an event may be when a syncer that starts tells of it.
+	// eventAge is how old an event may be that a syncer copies when it starts.
 	eventAge = time.Minute
 )
 
-// hostEvents are events of the host that are to be told in spaces: what a Reflector has read of them. None is
-// kept once it has been told.
+// hostEvents are events of the host, as a Reflector reads them, that are to be copied into spaces. None stays here
+// after that.
 type hostEvents struct {
 	limits *ratelimit.Limits[tenant.Name]
 
@@ -40,7 +40,7 @@ func newHostEvents() *hostEvents {
 	return &hostEvents{limits: newEventLimits(), pending: map[item]*corev1.Event{}}
 }
 
-// newEventLimits returns those of how many events each tenant is told.
+// newEventLimits returns the limits of how many events each tenant gets.
 func newEventLimits() *ratelimit.Limits[tenant.Name] {
 	return &ratelimit.Limits[tenant.Name]{PerSecond: rate.Limit(eventsPerMinute) / 60, AtOnce: eventsPerMinute}
 }
@@ -91,7 +91,7 @@ func (s *syncer) syncEvent(ctx context.Context, i item) error {
 	return nil
 }
 
-// eventIn returns an event of the host as the space is told of it.
+// eventIn returns an event of the host as it is in the space.
 func eventIn(event *corev1.Event, host, pod *corev1.Pod, of names.Namespace) *corev1.Event {
 	shown := translate.Event(event, host, pod, of)
 	shown.ObjectMeta = metav1.ObjectMeta{Name: "tn-" + names.Digest(string(event.UID)), Namespace: pod.Namespace}
@@ -154,7 +154,7 @@ func (e eventStore) Update(obj any) error { return e.Add(obj) }
 // Delete implements cache.ReflectorStore.
 func (e eventStore) Delete(any) error { return nil }
 
-// Replace implements cache.ReflectorStore. Of what was there before, old events have been told already.
+// Replace implements cache.ReflectorStore. Old events have been copied before.
 func (e eventStore) Replace(all []any, _ string) error {
 	for _, obj := range all {
 		event := obj.(*corev1.Event)

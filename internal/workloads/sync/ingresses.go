@@ -127,7 +127,7 @@ func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace,
 	return err
 }
 
-// toldOfPut returns what a space is told when the host does not take an Ingress or HTTPRoute, empty if it may the next time.
+// toldOfPut returns the message for a space when the host does not take an Ingress or HTTPRoute, empty if it may the next time.
 func toldOfPut(err error, home names.Namespace) string {
 	switch {
 	case isOfFields(err):

@@ -40,7 +40,7 @@ const (
 	provenFor = time.Hour
 )
 
-// What a space is told while its pods may not run.
+// Messages for a space while its pods may not run.
 const (
 	beingTested = "it is being tested whether the host cluster keeps tenants' pods apart on its network; the pod waits for that"
 	unenforced  = "the host cluster does not enforce network policies, so nothing would keep tenants' pods apart: whoever administers it is to install a network plugin that " +

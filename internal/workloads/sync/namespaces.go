@@ -99,7 +99,7 @@ type errNamespace string
 // Error implements error.
 func (e errNamespace) Error() string { return string(e) }
 
-// namespaceError returns an error of the host about a namespace, which the space is told if it is a refusal.
+// namespaceError returns an error of the host about a namespace: an errNamespace, whose message is for the space, if it is a refusal.
 func namespaceError(err error, home names.Namespace) error {
 	if !isRefused(err) {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// nodeLabels are those that the system space is told of the host's nodes: where they are, and what runs on them.
+// nodeLabels are the labels of the host's nodes that the system space has: where they are, and what runs on them.
 var nodeLabels = []string{corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelOSStable, corev1.LabelArchStable}
 
 // shownNode returns what the system space has of a node of the host. Spaces have nothing of it.
@@ -30,7 +30,7 @@ func shownNode(host *corev1.Node) *corev1.Node {
 	return node
 }
 
-// labelsOf returns the labels of a node of the host of which others are told.
+// labelsOf returns the labels of a node of the host that others see.
 func labelsOf(host *corev1.Node) map[string]string {
 	labels := map[string]string{}
 	for _, key := range nodeLabels {

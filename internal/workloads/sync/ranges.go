@@ -27,7 +27,7 @@ const (
 	maxSeenNetworks = 64
 )
 
-// errOutside says that pods of the host have addresses outside all known cluster ranges. All spaces are told.
+// errOutside means that pods of the host have addresses outside all known cluster ranges. Its message is for all spaces.
 type errOutside string
 
 // Error implements error.

@@ -13,7 +13,7 @@ const (
 	// resourcesAnnotation has the hash of the resources that were last written to the host's pod. It is empty while somebody writes
 	// others. What the host itself has made of them stays.
 	resourcesAnnotation = names.Prefix + "resources"
-	// ofResources is what is told to be refused.
+	// ofResources names in events what is refused.
 	ofResources = "resources"
 )
 

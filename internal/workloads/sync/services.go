@@ -78,7 +78,7 @@ func (s *syncer) placeService(ctx context.Context, i item, service *corev1.Servi
 		return err
 	}
 	wanted := rules.Service(service, home)
-	if s.postponeSmall(i, wanted, len(wanted.Spec.Ports), writesOfService) {
+	if s.postponeBytes(i, translate.ServiceBytes(wanted)) {
 		return nil
 	}
 	client := s.host.CoreV1().Services(wanted.Namespace)
@@ -123,7 +123,7 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 			return nil
 		}
 	}
-	if !forgets && s.postponeSmall(i, wanted, len(wanted.Spec.Ports), writesOfService) { // others wait for the address
+	if !forgets && s.postponeBytes(i, translate.ServiceBytes(wanted)) { // others wait for the address
 		return nil
 	}
 	s.making.forget(string(host.UID))

@@ -165,13 +165,13 @@ type notes struct {
 	making     *idleSince
 	governed   *governed
 	checked    *checked
-	told       *told
+	recent     *recentEvents
 	events     *hostEvents
 }
 
 func newNotes(c clock.Clock) notes {
 	return notes{
-		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), checked: newChecked(), told: newTold(c), events: newHostEvents(),
+		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), checked: newChecked(), recent: newRecentEvents(c), events: newHostEvents(),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking),
 	}
 }

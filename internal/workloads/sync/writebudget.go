@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 const (
@@ -49,8 +50,6 @@ const (
 	smallAtOnce = 4 << 20
 	// writesOfClaim is how often a host stores a claim that is made: itself, what its provisioner notes, its volume, two statuses.
 	writesOfClaim = 5
-	// writesOfService is how often a host stores the ports of a Service: with itself, its Endpoints and their slices.
-	writesOfService = 3
 	// writesOfNamespace is how often a host stores a namespace that is made: itself, that it is bound, its deletion, its end.
 	writesOfNamespace = 4
 	// writesOfResize is how often a host stores a pod that is resized: with what the syncer notes before and after that.
@@ -79,16 +78,13 @@ func tooLarge(wanted *corev1.Pod, change int) string {
 	return ""
 }
 
-// entryBytes is what a host stores of each entry of a list beside it: metadata.managedFields name them one by one.
-const entryBytes = 128
-
 // sizeOf returns how large the host's pod is, in bytes as it stores it, without its status.
 func sizeOf(host *corev1.Pod) int {
 	written, err := host.Marshal()
 	if err != nil {
 		return maxPodBytes + 1 // it cannot be sent, either
 	}
-	return len(written) + entryBytes*entriesOf(host)
+	return len(written) + translate.EntryBytes*entriesOf(host)
 }
 
 // entriesOf returns how many entries there are in the lists of a pod whose entries are known by a key.
@@ -161,8 +157,13 @@ type storable interface {
 // postponeSmall reports whether a small object of the host, which is to be as wanted and is stored so many times for it, is to wait. If so, the
 // item is looked at when its turn comes. entries is how many there are in its lists and maps beside its metadata.
 func (s *syncer) postponeSmall(i item, wanted storable, entries, times int) bool {
-	bytes := wanted.Size() + entryBytes*(entries+len(wanted.GetLabels())+len(wanted.GetAnnotations()))
-	return s.queue.after(i, s.small.wait(itemWrite{i, writeUpdate}, max(times*bytes, leastCopy)))
+	bytes := wanted.Size() + translate.EntryBytes*(entries+len(wanted.GetLabels())+len(wanted.GetAnnotations()))
+	return s.postponeBytes(i, max(times*bytes, leastCopy))
+}
+
+// postponeBytes is postponeSmall where so many bytes are stored on the host.
+func (s *syncer) postponeBytes(i item, bytes int) bool {
+	return s.queue.after(i, s.small.wait(itemWrite{i, writeUpdate}, bytes))
 }
 
 // postponeResize reports whether a resize for which so many bytes are written is to wait. If so, the item is looked at when its turn comes.

@@ -17,6 +17,15 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
+const (
+	// writesOfService is how often a host stores what is written of a Service: itself, its Endpoints and their slices. Each is of
+	// leastBytes at least.
+	writesOfService = 3
+	leastBytes      = 4 << 10
+	// EntryBytes is what a host stores of each entry of a list or a map beside it: metadata.managedFields name them one by one.
+	EntryBytes = 128
+)
+
 // maxSourceRanges is how many ranges of addresses a load balancer lets in at most: every node has rules for each of them.
 const maxSourceRanges = 128
 
@@ -218,4 +227,10 @@ func GivenOf(service *corev1.Service) Given {
 // Equal reports whether two are the same.
 func (g Given) Equal(other Given) bool {
 	return slices.Equal(g.ClusterIPs, other.ClusterIPs) && slices.Equal(g.NodePorts, other.NodePorts) && g.HealthCheckNodePort == other.HealthCheckNodePort
+}
+
+// ServiceBytes returns how many bytes a host stores when one of its Services is made or changed.
+func ServiceBytes(host *corev1.Service) int {
+	entries := len(host.Spec.Ports) + len(host.Labels) + len(host.Annotations)
+	return writesOfService * max(host.Size()+EntryBytes*entries, leastBytes)
 }

@@ -174,7 +174,7 @@ func TestCheckDefinition(t *testing.T) {
 		}}, want: "required"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := checkDefinition(definitionAttributes(tc.new, tc.old, ""), (&kept{}).in(life{name: "acme"}))
+			err := checkDefinition(definitionAttributes(tc.new, tc.old, ""), (&seenPatterns{}).in(life{name: "acme"}))
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%.500v, want %q", err, tc.want)
 			}

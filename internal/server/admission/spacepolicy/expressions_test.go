@@ -162,7 +162,7 @@ func TestRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = checkSpec(spec, true, nil, (&kept{}).in(life{name: "a"}))
+		err = checkSpec(spec, true, nil, (&seenPatterns{}).in(life{name: "a"}))
 		if got := err != nil && strings.Contains(err.Error(), "rules, and a space takes definitions with at most"); got != refused {
 			t.Errorf("%d more: %v", more, err)
 		}

@@ -48,12 +48,12 @@ func (p *patterns) check(path *field.Path, schema *apiextensionsv1.JSONSchemaPro
 	return eachSchema(path, schema, p.check)
 }
 
-// kept are the patterns of each tenant's definitions since the server has started. It has
+// seenPatterns are the patterns of each tenant's definitions since the server has started. It has
 // nothing of tenants that write no definitions. The zero value is ready for use.
-type kept struct {
+type seenPatterns struct {
 	mu   sync.Mutex
 	seed maphash.Seed
-	of   map[life]*keptPatterns
+	of   map[life]*patternSet
 }
 
 // life is that of a tenant.
@@ -62,25 +62,25 @@ type life struct {
 	uid  types.UID
 }
 
-type keptPatterns struct {
+type patternSet struct {
 	instructions int
 	hashes       map[uint64]struct{}
 }
 
 // in returns what keeps the patterns of the definitions of a tenant.
-func (k *kept) in(of life) keep {
+func (s *seenPatterns) in(of life) keep {
 	return func(pattern string, instructions int) error {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if k.of == nil {
-			k.of, k.seed = make(map[life]*keptPatterns), maphash.MakeSeed()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.of == nil {
+			s.of, s.seed = make(map[life]*patternSet), maphash.MakeSeed()
 		}
-		own, ok := k.of[of]
+		own, ok := s.of[of]
 		if !ok {
-			own = &keptPatterns{hashes: make(map[uint64]struct{})}
-			k.of[of] = own
+			own = &patternSet{hashes: make(map[uint64]struct{})}
+			s.of[of] = own
 		}
-		hash := maphash.String(k.seed, pattern)
+		hash := maphash.String(s.seed, pattern)
 		if _, known := own.hashes[hash]; known {
 			return nil
 		}

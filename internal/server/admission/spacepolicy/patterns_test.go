@@ -11,7 +11,7 @@ import (
 // TestKeptPatterns checks that a tenant cannot have any number of patterns compiled, one
 // definition after the other, and that patterns are counted once.
 func TestKeptPatterns(t *testing.T) {
-	var k kept
+	var k seenPatterns
 	add := func(n tenant.Name, pattern string, instructions int) error {
 		return k.in(life{name: n})(pattern, instructions)
 	}

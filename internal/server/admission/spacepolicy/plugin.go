@@ -72,7 +72,7 @@ type Plugin struct {
 	*admission.Handler
 	config   *configv1alpha1.SpacePolicyConfiguration
 	rules    Rules
-	patterns kept
+	patterns seenPatterns
 }
 
 var (

@@ -11,11 +11,11 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/canary"
 )
 
-// tellStrangers is how often it is logged that clients are not known.
-const tellStrangers = time.Minute
+// logUnidentified is how often it is logged that clients are not identified.
+const logUnidentified = time.Minute
 
-// strangers counts clients that are not known.
-type strangers struct {
+// unidentified counts questions of unidentified clients.
+type unidentified struct {
 	mu    sync.Mutex
 	n     int
 	nodes int
@@ -24,24 +24,24 @@ type strangers struct {
 
 // note counts a question, and logs now and then that there are such. A network that hides the addresses of pods behind
 // those of nodes is the worst case: then nobody gets an answer.
-func (s *strangers) note(address netip.Addr, isNode bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.n++
+func (u *unidentified) note(address netip.Addr, isNode bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.n++
 	if isNode {
-		s.nodes++
+		u.nodes++
 	}
 	now := time.Now()
-	if now.Before(s.next) {
+	if now.Before(u.next) {
 		return
 	}
 	why := "the address is not that of exactly one live pod of a space"
-	if s.nodes > 0 {
+	if u.nodes > 0 {
 		why = "addresses of nodes ask: if pods of spaces have no answers, the network of the host hides their addresses (masquerade) on the way to Services, and it cannot be known which tenant asks. " +
 			"Have it leave the addresses of pods as they are"
 	}
-	klog.ErrorS(nil, "Questions of unidentified clients are not answered", "why", why, "last", address, "questions", s.n, "ofNodes", s.nodes)
-	s.n, s.nodes, s.next = 0, 0, now.Add(tellStrangers)
+	klog.ErrorS(nil, "Questions of unidentified clients are not answered", "why", why, "last", address, "questions", u.n, "ofNodes", u.nodes)
+	u.n, u.nodes, u.next = 0, 0, now.Add(logUnidentified)
 }
 
 // saysAddress answers a question for canary.ClientName, and reports whether it is one. Pods of the syncer find out by it
