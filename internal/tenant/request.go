@@ -29,6 +29,8 @@ type Request struct {
 	// Authenticated is the tenant of the credentials, set once by authentication.
 	// Impersonation, which replaces the user, does not change it.
 	Authenticated Name
+	// Own is whether the server itself sends the request, as its own tokens say. Only authentication sets it.
+	Own bool
 	// Impersonated are the extras that the headers give to an impersonated user, by their keys, as upstream reads them.
 	// They are what the client says, whether or not it may.
 	Impersonated map[string][]string

@@ -257,6 +257,8 @@ var syncerTable = []mutant{
 		"internal/workloads/sync/surplus.go", ` && !podv1.IsPodTerminal(pod):`, `:`},
 	{"turns are by time", by("internal/workloads/sync", "TestTurnsByTime"),
 		"internal/workloads/sync/queue.go", ` + took`, ``},
+	{"what takes a grant away does not wait for pods", by("internal/workloads/sync", "TestGrantsFirst"),
+		"internal/workloads/sync/queue.go", `	if i.kind.isFirst() {`, `	if false {`},
 	{"pods have no DNS that cannot know them", by("internal/workloads/sync", "TestDNS"),
 		"internal/workloads/sync/dns.go", `	if d.hidden.Load() {`, `	if false {`},
 	{"a class that is not published is none", by("internal/workloads/sync", "TestClaims"),

@@ -102,9 +102,13 @@ func WithLoopback(delegate authenticator.Request, token, informers string) authe
 			return response, ok, err
 		}
 		req.Header.Del("Authorization") // as upstream does
-		if r := tenant.RequestFrom(req.Context()); named && (r == nil || r.Requested == "") {
+		r := tenant.RequestFrom(req.Context())
+		if named && (r == nil || r.Requested == "") {
 			klog.ErrorS(errNoSpace, "Refusing a request", "method", req.Method, "path", req.URL.Path)
 			return nil, false, errNoSpace
+		}
+		if r != nil {
+			r.Own = true
 		}
 		u := &user.DefaultInfo{Name: user.APIServerUser, UID: uid, Groups: []string{user.AllAuthenticated, user.SystemPrivilegedGroup}}
 		return &authenticator.Response{User: identity.Of(u, tenant.System)}, true, note(req, tenant.System)

@@ -394,6 +394,9 @@ func TestLoopbackNamesItsSpace(t *testing.T) {
 		if got := check(t, a, req); got != tc.want {
 			t.Errorf("%q in space %q: %s, want %s", tc.authorization, tc.requested, got, tc.want)
 		}
+		if own := tenant.RequestFrom(req.Context()).Own; own != strings.HasPrefix(tc.want, user.APIServerUser) {
+			t.Errorf("%q in space %q: the server's own: %v", tc.authorization, tc.requested, own)
+		}
 	}
 	if got := check(t, WithLoopback(others, "", ""), newRequest(t, "Bearer ")); got != "system:anonymous of " {
 		t.Errorf("no token at all is %s", got)
@@ -405,7 +408,8 @@ func TestNameOfLoopback(t *testing.T) {
 	impostor := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 		return &authenticator.Response{User: &user.DefaultInfo{Name: user.APIServerUser}}, true, nil
 	})
-	if got := check(t, WithLoopback(impostor, "own", "informers"), newRequest(t, "Bearer other")); got != "system:apiserver of " {
+	req := newRequest(t, "Bearer other")
+	if got := check(t, WithLoopback(impostor, "own", "informers"), req); got != "system:apiserver of " || tenant.RequestFrom(req.Context()).Own {
 		t.Errorf("another user of that name is %s", got)
 	}
 }

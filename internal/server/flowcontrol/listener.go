@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // WithConnections returns a listener whose connections can be closed for one of their requests, of which there are at most
@@ -131,7 +132,7 @@ func (l *listener) leave(c *connection) {
 }
 
 // recognize notes that the connection of a request is a user's. That of this process to itself has its place whatever others do: its
-// own informers have no other way.
+// own informers have no other way. It is told by its tokens, for others may have its name.
 func recognize(ctx context.Context) {
 	local, ok := ctx.Value(http.LocalAddrContextKey).(address)
 	if !ok || local.of.recognized.Load() {
@@ -144,7 +145,8 @@ func recognize(ctx context.Context) {
 	l := local.of.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.strangers.leave(local.of) && u.GetName() != user.APIServerUser {
+	r := tenant.RequestFrom(ctx)
+	if l.strangers.leave(local.of) && (r == nil || !r.Own) {
 		l.users.enter(local.of)
 	}
 }

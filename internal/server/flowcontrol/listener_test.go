@@ -15,27 +15,30 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // TestUsersKeepTheirConnections checks that strangers end no connection of a user while these are three quarters of all at most, and
-// none of this process, which is not counted.
+// none of this process, which is not counted. Others are, whatever their names are.
 func TestUsersKeepTheirConnections(t *testing.T) {
 	const office, elsewhere = "10.0.0.1", "10.0.1."
 	l := WithConnections(accepts{}, 4).(*listener)
+	process := &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+	jane := &user.DefaultInfo{Name: "jane", Groups: []string{user.AllAuthenticated}}
+	impostor := &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.AllAuthenticated}}
 	// enter returns the connection that is ended for a new one with requests of a user.
 	enter := func(from string, u *user.DefaultInfo) *connection {
 		dialed := newDialed(from)
 		c := &connection{Conn: dialed, listener: l, from: ratelimit.Network(dialed.RemoteAddr().String())}
 		closed := l.enter(c)
 		for range 2 {
-			recognize(request.WithUser(context.WithValue(t.Context(), http.LocalAddrContextKey, address{of: c}), u))
+			ctx := tenant.WithRequest(context.WithValue(t.Context(), http.LocalAddrContextKey, address{of: c}), &tenant.Request{Own: u == process})
+			recognize(request.WithUser(ctx, u))
 		}
 		return closed
 	}
-	process := &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
-	jane := &user.DefaultInfo{Name: "jane", Groups: []string{user.AllAuthenticated}}
-	for i := range 3 {
-		for _, u := range []*user.DefaultInfo{process, jane} {
+	for i, one := range []*user.DefaultInfo{jane, impostor, jane} {
+		for _, u := range []*user.DefaultInfo{process, one} {
 			if closed := enter(office, u); closed != nil {
 				t.Fatalf("of %d of %q, %v is ended", i, u.Name, closed.from)
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 const (
@@ -243,7 +244,7 @@ func slim(obj any) (any, error) {
 	case *gatewayv1.HTTPRoute:
 		slimRoute(o)
 	case *unstructured.Unstructured: // of a space
-		o.SetManagedFields(nil)
+		translate.SlimRoute(o)
 	}
 	return obj, nil
 }

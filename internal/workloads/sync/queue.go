@@ -42,6 +42,17 @@ const (
 	classItem
 )
 
+// isFirst reports whether items of a kind come before others of their tenant. By these, what a Tenant is not granted any more leaves the
+// host: names and addresses that somebody else may have by then. Pods, of which one write of a tenant has all looked at, come after them.
+func (k kind) isFirst() bool {
+	switch k {
+	case tenantItem, contentsItem, hostNamespaceItem, ingressItem, certificateItem, routeItem, serviceItem:
+		return true
+	default:
+		return false
+	}
+}
+
 // item is something to look at. Of a namespace of the host, or a node, name is all there is.
 type item struct {
 	kind      kind
@@ -73,7 +84,7 @@ type queue struct {
 
 // newQueue returns a queue for so many workers.
 func newQueue(workers int) *queue {
-	t := &turns{most: max(1, workers/4), waiting: map[tenant.Name][]item{}, active: map[tenant.Name]int{}, spent: map[tenant.Name]time.Duration{}}
+	t := &turns{most: max(1, workers/4), waiting: map[tenant.Name]*[2][]item{}, active: map[tenant.Name]int{}, spent: map[tenant.Name]time.Duration{}}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[item](minBackoff, maxBackoff)
 	return &queue{turns: t, TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[item]{
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[item]{
@@ -101,8 +112,8 @@ func (q *queue) finished(i item, took time.Duration) {
 type turns struct {
 	mu   sync.Mutex
 	most int
-	// waiting are the items of each tenant, and order the tenants that have some.
-	waiting map[tenant.Name][]item
+	// waiting are the items of each tenant: those that come first, and the others. order are the tenants that have some.
+	waiting map[tenant.Name]*[2][]item
 	order   []tenant.Name
 	// active is how many workers each tenant has.
 	active map[tenant.Name]int
@@ -120,10 +131,16 @@ func (t *turns) Touch(item) {}
 func (t *turns) Push(i item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.waiting[i.tenant]) == 0 {
-		t.order = append(t.order, i.tenant)
+	of := t.waiting[i.tenant]
+	if of == nil {
+		of = &[2][]item{}
+		t.waiting[i.tenant], t.order = of, append(t.order, i.tenant)
 	}
-	t.waiting[i.tenant] = append(t.waiting[i.tenant], i)
+	to := &of[1]
+	if i.kind.isFirst() {
+		to = &of[0]
+	}
+	*to = append(*to, i)
 	t.length++
 }
 
@@ -143,13 +160,17 @@ func (t *turns) Pop() item {
 	n := t.order[next]
 	t.least = max(t.least, t.spent[n])
 	t.order = append(t.order[:next], t.order[next+1:]...)
-	items := t.waiting[n]
-	first := items[0]
-	if len(items) == 1 {
+	of := t.waiting[n]
+	from := &of[0]
+	if len(*from) == 0 {
+		from = &of[1]
+	}
+	first := (*from)[0]
+	(*from)[0] = item{}
+	*from = (*from)[1:]
+	if len(of[0])+len(of[1]) == 0 {
 		delete(t.waiting, n)
 	} else {
-		items[0] = item{}
-		t.waiting[n] = items[1:]
 		t.order = append(t.order, n)
 	}
 	t.length--

@@ -1,6 +1,8 @@
 package sync
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +50,27 @@ func TestTurns(t *testing.T) {
 	}
 	if q.Len() != 0 || len(q.waiting) != 0 || len(q.active) != 0 || len(q.order) != 0 {
 		t.Errorf("of idle tenants there are %v, %v, %v", q.waiting, q.active, q.order)
+	}
+}
+
+// TestGrantsFirst checks that what takes a grant away does not wait for the pods of its tenant, and that others still have their turns.
+func TestGrantsFirst(t *testing.T) {
+	w := newWorld(t, hostSpace(), spaceIngress(nil), spaceRoute(), spaceService(nil))
+	for i := range 9 {
+		w.queue.Add(item{podItem, "acme", "acme|shop", fmt.Sprint(i)})
+	}
+	w.queue.Add(item{kind: tenantItem, tenant: "acme"})
+	w.queue.Add(item{podItem, "globex", "globex|shop", "web-0"})
+	var got []kind
+	for _, i := range w.items()[:5] {
+		if got = append(got, i.kind); i.kind == podItem && i.tenant != "globex" {
+			t.Errorf("a pod is looked at before: %v", got)
+		}
+	}
+	for _, k := range []kind{podItem, ingressItem, routeItem, serviceItem, hostNamespaceItem} {
+		if !slices.Contains(got, k) {
+			t.Errorf("of the first %v are none of the kind %v", got, k)
+		}
 	}
 }
 

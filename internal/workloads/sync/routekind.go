@@ -133,7 +133,12 @@ func (s *syncer) enqueueAllRoutes() {
 	}
 }
 
-// routesIn reads HTTPRoutes of one namespace of a space.
+// in returns a client of a namespace of a space.
+func (r *routes) in(namespace tenant.Flat) routesIn {
+	return routesIn{r.spaces.Resource(routesResource).Namespace(namespace.String())}
+}
+
+// routesIn are HTTPRoutes of one namespace of a space.
 type routesIn struct{ dynamic.ResourceInterface }
 
 // Get implements getter.

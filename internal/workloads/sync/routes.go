@@ -36,8 +36,12 @@ func (s *syncer) syncRoute(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
+	if route, err = s.current(ctx, i, route); err != nil {
+		return err
+	}
 	if route == nil {
 		s.checked.forget(i)
+		s.statuses.more.drop(i)
 	}
 	home, ready, err := s.readyHome(i.namespace)
 	if err != nil || !ready {
@@ -66,6 +70,23 @@ func (s *syncer) syncRoute(ctx context.Context, i item) error {
 		return s.withdrawRoute(ctx, i, home, rules, refs, route, there, why)
 	}
 	return s.placeRoute(ctx, i, home, rules, refs, route, there)
+}
+
+// current returns an HTTPRoute of the cache, nil if its space has it no more. The cache stays as it was when the platform no longer publishes
+// the definition, or a space has its own: a route that is older than its namespace may be that of another tenant which had both names.
+func (s *syncer) current(ctx context.Context, i item, route *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	namespace, err := orNil(s.namespaces.Get(i.namespace.String()))
+	if err != nil || route == nil || namespace == nil || !route.GetCreationTimestamp().Time.Before(namespace.CreationTimestamp.Time) {
+		return route, err
+	}
+	live, err := orNil(s.routes.in(i.namespace).Get(ctx, i.name, metav1.GetOptions{})) // clocks of servers differ, too
+	if err != nil {
+		return nil, fmt.Errorf("looking whether an HTTPRoute is that of its namespace: %w", err)
+	}
+	if live == nil || live.GetUID() != route.GetUID() {
+		return nil, nil
+	}
+	return route, nil
 }
 
 // parentRefsOf returns which Gateways of the host an HTTPRoute names. One that is not granted may be of the space, if that has its
@@ -165,8 +186,7 @@ func (s *syncer) removeRoute(ctx context.Context, i item, home names.Namespace, 
 	}
 	own, err := s.definesRoutes(ctx, i.tenant)
 	if err == nil && !own {
-		client := routesIn{s.routes.spaces.Resource(routesResource).Namespace(i.namespace.String())}
-		err = mayRemove(ctx, s, client, "HTTPRoute", i, uidOf(there))
+		err = mayRemove(ctx, s, s.routes.in(i.namespace), "HTTPRoute", i, uidOf(there))
 	}
 	if err != nil {
 		return err
@@ -207,10 +227,11 @@ func (s *syncer) refusals(route *unstructured.Unstructured, refs parentRefs, rul
 	return all
 }
 
-// showRoute makes what the syncer says in the status of an HTTPRoute what it is to say. What others say there stays.
+// showRoute makes what the syncer says in the status of an HTTPRoute what it is to say. What others say there stays, and comes first if
+// it is too much for both.
 func (s *syncer) showRoute(ctx context.Context, route *unstructured.Unstructured, ours []gatewayv1.RouteParentStatus) error {
 	parents, said := parentsOf(route)
-	for _, one := range ours {
+	for _, one := range ours[:max(0, min(len(ours), translate.MaxParents-len(parents)))] {
 		was := said[keyOf(&one.ParentRef)]
 		for j := range one.Conditions { // it is since then, if it was so before
 			c := &one.Conditions[j]
@@ -225,7 +246,12 @@ func (s *syncer) showRoute(ctx context.Context, route *unstructured.Unstructured
 		parents = append(parents, content)
 	}
 	before, _, _ := unstructured.NestedFieldNoCopy(route.Object, "status", "parents")
+	i := itemOf(routeItem, route)
 	if list, _ := before.([]any); len(list) == len(parents) && (len(list) == 0 || reflect.DeepEqual(list, parents)) {
+		s.statuses.more.drop(i)
+		return nil
+	}
+	if s.queue.after(i, s.statuses.more.wait(itemWrite{i, writeStatus}, 1)) {
 		return nil
 	}
 	return s.patchParents(ctx, route, parents)
@@ -255,15 +281,19 @@ func keyOf(ref *gatewayv1.ParentReference) string {
 	return fmt.Sprint(translate.GatewayOf(ref), "/", ptr.Deref(ref.SectionName, ""), "/", ptr.Deref(ref.Port, 0))
 }
 
-// patchParents writes the list of parents, if nobody else has changed the route since it was read.
+// patchParents writes the list of parents, if nobody else has changed the route since it was read. A space that has its own definition by
+// now is told nothing: the route would be written by that one, and be none of the published definition any more.
 func (s *syncer) patchParents(ctx context.Context, route *unstructured.Unstructured, parents []any) error {
+	if own, err := s.definesRoutes(ctx, tenant.Flat(route.GetNamespace()).Space()); err != nil || own {
+		return err
+	}
 	patch, err := patchFor(route.GetUID(), map[string]any{
 		"metadata": map[string]any{"resourceVersion": route.GetResourceVersion()}, "status": map[string]any{"parents": parents},
 	})
 	if err != nil {
 		return err
 	}
-	client := s.routes.spaces.Resource(routesResource).Namespace(route.GetNamespace())
+	client := s.routes.in(tenant.Flat(route.GetNamespace()))
 	if _, err := client.Patch(ctx, route.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing what the host says of an HTTPRoute: %w", err)
 	}

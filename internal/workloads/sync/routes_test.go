@@ -2,9 +2,13 @@ package sync
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/discovery"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -211,6 +216,33 @@ func TestRoutes(t *testing.T) {
 			}
 		}
 	}
+	// takesOver gives the space a definition of its own.
+	takesOver := func(w *world) {
+		w.routesInSpace.PrependReactor("get", "customresourcedefinitions", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &unstructured.Unstructured{Object: map[string]any{}}, nil
+		})
+	}
+	// madeAgain gives the space another namespace of the name, which is newer than its routes.
+	madeAgain := func(w *world) {
+		w.see(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n", CreationTimestamp: metav1.Unix(2, 0)}})
+	}
+	ofBefore := func(u *unstructured.Unstructured) { u.SetCreationTimestamp(metav1.Unix(1, 0)) }
+	withoutRoutes := func(w *world) {
+		madeAgain(w)
+		if err := w.routesInSpace.Tracker().Delete(routesResource, "acme|shop", "web"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	full := spaceRoute(saying(ours, "infra/public", "True", "Accepted"))
+	var others []string
+	for n := range translate.MaxParents {
+		gateway := fmt.Sprint("x/", n)
+		saying("example.com/own", gateway, "True", "Accepted")(full)
+		others = append(others, "example.com/own "+gateway+" True Accepted")
+	}
+	another := func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, spaceRoute(func(u *unstructured.Unstructured) { u.SetUID("next") }), nil
+	}
 	nothing := v1alpha1.Workloads{}
 	asTold := []string{string(ours) + " infra/public True Accepted"}
 	for name, tc := range map[string]struct {
@@ -225,32 +257,38 @@ func TestRoutes(t *testing.T) {
 		host    string
 		parents []string
 	}{
-		"a new one":                       {route: spaceRoute(), onHost: []string{"create"}, host: "shop.acme.example.com"},
-		"one of a Tenant without":         {may: &nothing, route: spaceRoute()},
-		"one for a Gateway of its space":  {route: spaceRoute(ofGateways("/public"))},
-		"one for another of its space":    {route: spaceRoute(ofGateways("shop/public"))},
-		"one for another of the host":     {route: spaceRoute(ofGateways("infra/other")), events: 1, shown: 1, parents: []string{string(ours) + " infra/other False RefusedByHost"}},
-		"one for several":                 {route: spaceRoute(ofGateways("infra/public", "/own", "infra/other")), onHost: []string{"create"}, host: "shop.acme.example.com"},
-		"one that is there":               {route: spaceRoute(), before: withHost(nil), host: "shop.acme.example.com"},
-		"one that has changed":            {route: spaceRoute(named("cart.acme.example.com")), before: withHost(nil), onHost: []string{"update"}, host: "cart.acme.example.com"},
-		"one that somebody changed":       {route: spaceRoute(), before: withHost(func(r *gatewayv1.HTTPRoute) { r.Spec.Hostnames = nil }), onHost: []string{"update"}, host: "shop.acme.example.com"},
-		"one that is accepted":            {route: spaceRoute(), before: withHost(accepted), shown: 1, host: "shop.acme.example.com", parents: asTold},
-		"one that is known as accepted":   {route: spaceRoute(saying(ours, "infra/public", "True", "Accepted")), before: withHost(accepted), host: "shop.acme.example.com", parents: asTold},
-		"one of which others say more":    {route: spaceRoute(saying("example.com/own", "x/own", "True", "Accepted")), before: withHost(accepted), shown: 1, host: "shop.acme.example.com", parents: []string{"example.com/own x/own True Accepted", asTold[0]}},
-		"one that is accepted no more":    {route: spaceRoute(saying(ours, "infra/public", "True", "Accepted")), before: withHost(nil), shown: 1, host: "shop.acme.example.com"},
-		"one whose change is not read":    {route: spaceRoute(saying(ours, "infra/public", "True", "Accepted")), before: withHost(func(r *gatewayv1.HTTPRoute) { accepted(r); r.Generation = 2 }), host: "shop.acme.example.com", parents: asTold},
-		"one that was made again":         {route: spaceRoute(func(u *unstructured.Unstructured) { u.SetUID("next") }), before: withHost(accepted), onHost: []string{"update"}, host: "shop.acme.example.com"},
-		"one that is ending":              {route: spaceRoute(func(u *unstructured.Unstructured) { u.SetDeletionTimestamp(new(metav1.Unix(1, 0))) })},
-		"one that must not be there":      {route: spaceRoute(named("shop.globex.example.com")), events: 1, shown: 1, parents: []string{refused}},
-		"one that becomes another's":      {route: spaceRoute(named("shop.globex.example.com")), before: withHost(accepted), events: 1, shown: 1, onHost: []string{"delete hr"}, parents: []string{refused}},
-		"one that becomes its space's":    {route: spaceRoute(ofGateways("/own"), saying(ours, "infra/public", "True", "Accepted")), before: withHost(accepted), shown: 1, onHost: []string{"delete hr"}},
-		"one that nobody can read":        {route: spaceRoute(func(u *unstructured.Unstructured) { u.Object["spec"].(map[string]any)["later"] = true }), events: 1, shown: 1, parents: []string{refused}},
-		"one that loses its grant":        {may: &nothing, route: spaceRoute(saying(ours, "infra/public", "True", "Accepted")), before: withHost(accepted), events: 1, shown: 1, onHost: []string{"delete hr"}, parents: []string{refused}},
-		"one that is gone":                {before: func(w *world) { withHost(nil)(w); w.deleted.note("ru", false); w.orphans.limit = 0 }, onHost: []string{"delete hr"}},
-		"one that nobody has seen go":     {before: withHost(nil), onHost: []string{"delete hr"}},
-		"too many that nobody has":        {before: func(w *world) { withHost(nil)(w); w.orphans.limit = 0 }, fail: "of what no space has", host: "shop.acme.example.com"},
-		"of which the cache is behind":    {before: definition(map[string]string{tenant.PublishedCopyLabel: tenant.PublishedCopy}), fail: "behind", host: "shop.acme.example.com"},
-		"one that its space reads itself": {before: definition(nil), onHost: []string{"delete hr"}},
+		"a new one":                             {route: spaceRoute(), onHost: []string{"create"}, host: "shop.acme.example.com"},
+		"one of a Tenant without":               {may: &nothing, route: spaceRoute()},
+		"one for a Gateway of its space":        {route: spaceRoute(ofGateways("/public"))},
+		"one for another of its space":          {route: spaceRoute(ofGateways("shop/public"))},
+		"one for another of the host":           {route: spaceRoute(ofGateways("infra/other")), events: 1, shown: 1, parents: []string{string(ours) + " infra/other False RefusedByHost"}},
+		"one for several":                       {route: spaceRoute(ofGateways("infra/public", "/own", "infra/other")), onHost: []string{"create"}, host: "shop.acme.example.com"},
+		"one that is there":                     {route: spaceRoute(), before: withHost(nil), host: "shop.acme.example.com"},
+		"one that has changed":                  {route: spaceRoute(named("cart.acme.example.com")), before: withHost(nil), onHost: []string{"update"}, host: "cart.acme.example.com"},
+		"one that somebody changed":             {route: spaceRoute(), before: withHost(func(r *gatewayv1.HTTPRoute) { r.Spec.Hostnames = nil }), onHost: []string{"update"}, host: "shop.acme.example.com"},
+		"one that is accepted":                  {route: spaceRoute(), before: withHost(accepted), shown: 1, host: "shop.acme.example.com", parents: asTold},
+		"one that is known as accepted":         {route: spaceRoute(saying(ours, "infra/public", "True", "Accepted")), before: withHost(accepted), host: "shop.acme.example.com", parents: asTold},
+		"one of which others say more":          {route: spaceRoute(saying("example.com/own", "x/own", "True", "Accepted")), before: withHost(accepted), shown: 1, host: "shop.acme.example.com", parents: []string{"example.com/own x/own True Accepted", asTold[0]}},
+		"one that is accepted no more":          {route: spaceRoute(saying(ours, "infra/public", "True", "Accepted")), before: withHost(nil), shown: 1, host: "shop.acme.example.com"},
+		"one whose change is not read":          {route: spaceRoute(saying(ours, "infra/public", "True", "Accepted")), before: withHost(func(r *gatewayv1.HTTPRoute) { accepted(r); r.Generation = 2 }), host: "shop.acme.example.com", parents: asTold},
+		"one that was made again":               {route: spaceRoute(func(u *unstructured.Unstructured) { u.SetUID("next") }), before: withHost(accepted), onHost: []string{"update"}, host: "shop.acme.example.com"},
+		"one that is ending":                    {route: spaceRoute(func(u *unstructured.Unstructured) { u.SetDeletionTimestamp(new(metav1.Unix(1, 0))) })},
+		"one that must not be there":            {route: spaceRoute(named("shop.globex.example.com")), events: 1, shown: 1, parents: []string{refused}},
+		"one that becomes another's":            {route: spaceRoute(named("shop.globex.example.com")), before: withHost(accepted), events: 1, shown: 1, onHost: []string{"delete hr"}, parents: []string{refused}},
+		"one that becomes its space's":          {route: spaceRoute(ofGateways("/own"), saying(ours, "infra/public", "True", "Accepted")), before: withHost(accepted), shown: 1, onHost: []string{"delete hr"}},
+		"one that nobody can read":              {route: spaceRoute(func(u *unstructured.Unstructured) { u.Object["spec"].(map[string]any)["later"] = true }), events: 1, shown: 1, parents: []string{refused}},
+		"one that loses its grant":              {may: &nothing, route: spaceRoute(saying(ours, "infra/public", "True", "Accepted")), before: withHost(accepted), events: 1, shown: 1, onHost: []string{"delete hr"}, parents: []string{refused}},
+		"one that is gone":                      {before: func(w *world) { withHost(nil)(w); w.deleted.note("ru", false); w.orphans.limit = 0 }, onHost: []string{"delete hr"}},
+		"one that nobody has seen go":           {before: withHost(nil), onHost: []string{"delete hr"}},
+		"too many that nobody has":              {before: func(w *world) { withHost(nil)(w); w.orphans.limit = 0 }, fail: "of what no space has", host: "shop.acme.example.com"},
+		"of which the cache is behind":          {before: definition(map[string]string{tenant.PublishedCopyLabel: tenant.PublishedCopy}), fail: "behind", host: "shop.acme.example.com"},
+		"of which others say all there may be":  {route: full, before: withHost(accepted), shown: 1, host: "shop.acme.example.com", parents: others},
+		"of a space with another definition":    {route: spaceRoute(), before: func(w *world) { takesOver(w); withHost(accepted)(w) }, host: "shop.acme.example.com"},
+		"of a namespace that there was before":  {route: spaceRoute(ofBefore), before: withoutRoutes},
+		"that tells of what there was before":   {route: spaceRoute(ofBefore, named("shop.globex.example.com")), before: withoutRoutes},
+		"that was made anew since":              {route: spaceRoute(ofBefore), before: func(w *world) { madeAgain(w); w.routesInSpace.PrependReactor("get", "httproutes", another) }},
+		"older than its namespace by its clock": {route: spaceRoute(ofBefore), before: madeAgain, onHost: []string{"create"}, host: "shop.acme.example.com"},
+		"one that its space reads itself":       {before: definition(nil), onHost: []string{"delete hr"}},
 		"somebody else's": {
 			route: spaceRoute(), before: withHost(func(r *gatewayv1.HTTPRoute) { r.Annotations = map[string]string{names.UIDAnnotation: "ru"} }),
 			fail: "not of this installation", host: "shop.acme.example.com",
@@ -335,6 +373,36 @@ func times(n int, what string) (all []string) {
 	return all
 }
 
+// TestRouteStatusesWait checks that what is said again and again in a space is written there seldom, and that what may not be on the host
+// does not wait for it.
+func TestRouteStatusesWait(t *testing.T) {
+	w := newWorld(t, hostSpace(), spaceRoute())
+	w.may(hasGateways)
+	onHostRoute(w, spaceRoute(), accepted)
+	look := func(times int) int { // the cache never has what was written
+		t.Helper()
+		w.routesInSpace.ClearActions()
+		for range times {
+			if err := w.syncRoute(t.Context(), theRoute); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return len(did(w.routesInSpace))
+	}
+	if n := look(moreAtOnce + 30); n != moreAtOnce {
+		t.Errorf("%d statuses are written at once, want %d", n, moreAtOnce)
+	}
+	w.clock.Step(time.Second)
+	if n := look(2); n < 1 {
+		t.Error("nothing is written after a second")
+	}
+	look(moreAtOnce)
+	w.may(v1alpha1.Workloads{})
+	if n := look(1); n != 0 || !slices.Contains(w.routesOnHost.did, "delete hr") {
+		t.Errorf("%d statuses are written, and on the host %v is done", n, w.routesOnHost.did)
+	}
+}
+
 // TestManyRoutes checks that there are so many of a tenant on the host, that changes of them wait, and who comes when one goes.
 func TestManyRoutes(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceRoute())
@@ -398,6 +466,35 @@ func TestOptional(t *testing.T) {
 		t.Errorf("what is served is %d, with %v", o.state.Load(), o.informer.GetIndexer().ListKeys())
 	}
 }
+
+// TestClientsOfRoutes checks that the informer of all spaces' routes has not the client of workers, whose time is short.
+func TestClientsOfRoutes(t *testing.T) {
+	asked := make(chan string, 100)
+	config := func(whose string) *rest.Config {
+		return &rest.Config{Host: "https://server", Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+			asked <- whose
+			return nil, errors.New("nobody is there")
+		})}
+	}
+	r, err := newRoutes(config("reading"), config("writing"), config("host"), "i")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.in("acme|shop").Get(t.Context(), "web", metav1.GetOptions{}); err == nil || <-asked != "writing" {
+		t.Errorf("a worker asks as somebody else: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go r.inSpaces.informer.RunWithContext(ctx)
+	if whose := <-asked; whose != "reading" {
+		t.Errorf("the informer asks as %q", whose)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
 // servedResources are what a group serves.
 type servedResources struct {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"reflect"
 	"regexp"
 	"slices"
@@ -27,9 +29,13 @@ const (
 	// maxRouteBytes is how large the spec of an HTTPRoute may be, in bytes of JSON: the host's API server, its etcd and what serves
 	// the Gateway have all of it at each change.
 	maxRouteBytes = 32 << 10
-	// maxParents, maxRouteNames and maxRouteRules are how many parentRefs, host names and rules an HTTPRoute has at most, as in the
+	// maxStatusBytes is how large a status may be for the syncer to say anything in it: chosen, what it says itself is 50 KB at most.
+	maxStatusBytes = 64 << 10
+	// droppedBytes is the field in which SlimRoute leaves how large a spec was that it has dropped. The API has none of this name.
+	droppedBytes = "droppedBytes"
+	// MaxParents, maxRouteNames and maxRouteRules are how many parentRefs, host names and rules an HTTPRoute has at most, as in the
 	// API.
-	maxParents    = 32
+	MaxParents    = 32
 	maxRouteNames = 16
 	maxRouteRules = 16
 	// maxMatches is how many matches it has at most, counted for each of its host names: what serves Gateways has an entry for each.
@@ -55,7 +61,9 @@ var (
 		gatewayv1.HTTPMethodGet, gatewayv1.HTTPMethodHead, gatewayv1.HTTPMethodPost, gatewayv1.HTTPMethodPut, gatewayv1.HTTPMethodDelete,
 		gatewayv1.HTTPMethodOptions, gatewayv1.HTTPMethodPatch, gatewayv1.HTTPMethodTrace,
 	}
-	routeFilters = []gatewayv1.HTTPRouteFilterType{
+	// routeMetadata is what is read of the metadata of routes of spaces.
+	routeMetadata = []string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "annotations"}
+	routeFilters  = []gatewayv1.HTTPRouteFilterType{
 		gatewayv1.HTTPRouteFilterRequestHeaderModifier, gatewayv1.HTTPRouteFilterResponseHeaderModifier,
 		gatewayv1.HTTPRouteFilterRequestRedirect, gatewayv1.HTTPRouteFilterURLRewrite,
 	}
@@ -75,7 +83,7 @@ func (r Rules) Covers(host *gatewayv1.HTTPRoute) bool {
 func ParentsOf(route *unstructured.Unstructured) (refs []gatewayv1.ParentReference) {
 	all, _, _ := unstructured.NestedFieldNoCopy(route.Object, "spec", "parentRefs")
 	list, _ := all.([]any)
-	for _, one := range list[:min(len(list), maxParents)] {
+	for _, one := range list[:min(len(list), MaxParents)] {
 		written, ok := one.(map[string]any)
 		var ref gatewayv1.ParentReference
 		if !ok || runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(written, &ref, true) != nil {
@@ -109,6 +117,33 @@ func (r Rules) NotGranted(ref *gatewayv1.ParentReference) string {
 		oneOf(r.Gateways), GatewayOf(ref))
 }
 
+// SlimRoute drops of an HTTPRoute of a space, for a cache of those of all spaces, what nobody reads. Where a spec is too large for a host,
+// its parentRefs are left, by which that is told, and a status that is too large is one that others have filled.
+func SlimRoute(route *unstructured.Unstructured) {
+	metadata, _ := route.Object["metadata"].(map[string]any)
+	maps.DeleteFunc(metadata, func(key string, _ any) bool { return !slices.Contains(routeMetadata, key) })
+	annotations := route.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return !forRoutes.keys.MatchString(key) })
+	route.SetAnnotations(annotations)
+	if n := bytesOf(route.Object["spec"]); n > maxRouteBytes {
+		refs, _, _ := unstructured.NestedFieldNoCopy(route.Object, "spec", "parentRefs")
+		list, _ := refs.([]any)
+		route.Object["spec"] = map[string]any{"parentRefs": slices.Clone(list[:min(len(list), MaxParents)]), droppedBytes: int64(n)}
+	}
+	if bytesOf(route.Object["status"]) > maxStatusBytes {
+		route.Object["status"] = map[string]any{"parents": make([]any, MaxParents)}
+	}
+}
+
+// bytesOf returns how large a value is as JSON, of which it was read.
+func bytesOf(value any) int {
+	written, err := json.Marshal(value)
+	if err != nil {
+		return math.MaxInt // it cannot be sent, either
+	}
+	return len(written)
+}
+
 // RouteOf reads an HTTPRoute of a space, without its status. Its definition is another one than this version's may be, so a field that
 // this version does not know, or a value of another type, is an error.
 func RouteOf(object *unstructured.Unstructured) (*gatewayv1.HTTPRoute, error) {
@@ -116,12 +151,12 @@ func RouteOf(object *unstructured.Unstructured) (*gatewayv1.HTTPRoute, error) {
 	if !ok {
 		return nil, errors.New("spec: it is missing")
 	}
-	written, err := json.Marshal(spec)
-	if err != nil {
-		return nil, fmt.Errorf("reading spec: %w", err)
+	size := bytesOf(spec)
+	if dropped, ok := spec[droppedBytes].(int64); ok {
+		size = int(dropped)
 	}
-	if len(written) > maxRouteBytes {
-		return nil, fmt.Errorf("spec: it has %d bytes, and an HTTPRoute on a host cluster has at most %d; divide it", len(written), maxRouteBytes)
+	if size > maxRouteBytes {
+		return nil, fmt.Errorf("spec: it has %d bytes, and an HTTPRoute on a host cluster has at most %d; divide it", size, maxRouteBytes)
 	}
 	route := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{
 		Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(), Generation: object.GetGeneration(), Annotations: object.GetAnnotations(),
@@ -157,9 +192,9 @@ func checkRouteSize(spec *gatewayv1.HTTPRouteSpec, path *field.Path) field.Error
 	for i := range spec.Rules {
 		matches += max(1, len(spec.Rules[i].Matches))
 	}
-	if len(spec.Hostnames) > maxRouteNames || len(spec.Rules) > maxRouteRules || len(spec.ParentRefs) > maxParents || matches*max(1, len(spec.Hostnames)) > maxMatches {
+	if len(spec.Hostnames) > maxRouteNames || len(spec.Rules) > maxRouteRules || len(spec.ParentRefs) > MaxParents || matches*max(1, len(spec.Hostnames)) > maxMatches {
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("on a host cluster, an HTTPRoute has at most %d parentRefs, %d host names, %d rules, and %d matches, counted for each of its host names; divide it",
-			maxParents, maxRouteNames, maxRouteRules, maxMatches))}
+			MaxParents, maxRouteNames, maxRouteRules, maxMatches))}
 	}
 	return nil
 }

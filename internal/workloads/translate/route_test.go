@@ -140,7 +140,7 @@ func TestCheckRoute(t *testing.T) {
 		"many matches":                      {at: rule("matches"), value: many(maxMatches, match), want: "spec: Forbidden"},
 		"as many matches as may be":         {at: rule("matches"), value: many(maxMatches-1, match)},
 		"many names":                        {at: []any{"spec", "hostnames"}, value: many(maxRouteNames+1, "acme.example.com"), want: "spec: Forbidden"},
-		"many parents":                      {at: []any{"spec", "parentRefs"}, value: many(maxParents+1, map[string]any{"name": "g"}), want: "spec: Forbidden"},
+		"many parents":                      {at: []any{"spec", "parentRefs"}, value: many(MaxParents+1, map[string]any{"name": "g"}), want: "spec: Forbidden"},
 		"many bytes":                        {at: rule("matches", 0, "headers"), value: many(40, map[string]any{"name": "A", "value": strings.Repeat("a", 1000)}), want: "bytes, and an HTTPRoute on a host cluster has at most 32768; divide it"},
 		"an annotation of a controller":     {at: []any{"metadata", "annotations"}, value: map[string]any{"konghq.com/plugins": "p"}, want: "metadata.annotations[konghq.com/plugins]: Forbidden: annotations tell what serves Gateways of all tenants what to do; remove it"},
 	} {
@@ -156,6 +156,43 @@ func TestCheckRoute(t *testing.T) {
 				t.Errorf("got %v, want %s", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestSlimRoute checks that of a route that is not for the host nothing is kept but why.
+func TestSlimRoute(t *testing.T) {
+	long := strings.Repeat("a", 1<<20)
+	usual := routeWith(t, map[string]any{"konghq.com/plugins": "p"}, "metadata", "annotations")
+	usual.SetLabels(nil)
+	usual.SetFinalizers(nil)
+	slim := routeWith(t, map[string]any{"konghq.com/plugins": "p", "kubectl.kubernetes.io/last-applied-configuration": long}, "metadata", "annotations")
+	slim.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m"}})
+	SlimRoute(slim)
+	if diff := cmp.Diff(usual, slim); diff != "" {
+		t.Errorf("one that may be there (-want +got):\n%s", diff)
+	}
+	large := routeWith(t, long, "spec", "rules", 0, "name")
+	for i := range 2 * MaxParents {
+		parents, _, _ := unstructured.NestedSlice(large.Object, "spec", "parentRefs")
+		large.Object["spec"].(map[string]any)["parentRefs"] = append(parents, map[string]any{"name": fmt.Sprint(i)})
+	}
+	large.Object["status"] = map[string]any{"parents": []any{map[string]any{"controllerName": long}}}
+	_, want := RouteOf(large)
+	refs := ParentsOf(large)
+	for range 2 { // as an informer that lists does
+		SlimRoute(large)
+	}
+	if _, err := RouteOf(large); err == nil || err.Error() != want.Error() {
+		t.Errorf("why it is not there is %v, want %v", err, want)
+	}
+	if diff := cmp.Diff(refs, ParentsOf(large)); diff != "" || len(refs) == 0 {
+		t.Errorf("it names (-want +got):\n%s", diff)
+	}
+	if parents, _, _ := unstructured.NestedFieldNoCopy(large.Object, "status", "parents"); len(parents.([]any)) != MaxParents {
+		t.Errorf("its status is not full: %v", parents)
+	}
+	if n := bytesOf(large.Object); n > maxRouteBytes {
+		t.Errorf("%d bytes are kept", n)
 	}
 }
 

@@ -213,8 +213,12 @@ var _ = Describe("HTTPRoutes of spaces", func() {
 			"no other parent": func(spec map[string]any) {
 				spec["parentRefs"] = []any{map[string]any{"namespace": "infra", "name": "public", "kind": "Service", "group": ""}}
 			},
-			"a Service":        rule(func(_, backend map[string]any) { backend["kind"], backend["group"] = "Backend", "example.com" }),
-			"of its namespace": rule(func(_, backend map[string]any) { backend["namespace"] = "kube-system" }),
+			"none of another group": func(spec map[string]any) {
+				spec["parentRefs"] = []any{map[string]any{"namespace": "infra", "name": "public", "group": "example.com"}}
+			},
+			"a Service of the core": rule(func(_, backend map[string]any) { backend["group"] = "serving.knative.dev" }),
+			"a Service":             rule(func(_, backend map[string]any) { backend["kind"], backend["group"] = "Backend", "example.com" }),
+			"of its namespace":      rule(func(_, backend map[string]any) { backend["namespace"] = "kube-system" }),
 			"no filter of it": rule(func(_, backend map[string]any) {
 				backend["filters"] = []any{map[string]any{"type": "RequestMirror", "requestMirror": map[string]any{"backendRef": map[string]any{"name": "a", "port": int64(80)}}}}
 			}),
