@@ -39,7 +39,7 @@ var (
 	objects   = rules{
 		lists:    &rule{10_000, "elements in one list", "make several objects of it"},
 		maps:     &rule{20_000, "entries in one map", "make several objects of it"},
-		owners:   &rule{1_000, "ownerReferences", "name fewer owners"},
+		owners:   &rule{64, "ownerReferences", "name fewer owners"},
 		together: unbounded,
 		path:     &rule{8 << 10, "bytes in the names that lead to one of its fields", "use shorter names, or nest less"},
 		paths:    &rule{16 << 20, "bytes in the names that lead to its fields, counted for each field", "use shorter names, nest less, or make several objects of it"},

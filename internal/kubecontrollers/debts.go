@@ -25,7 +25,7 @@ type debts struct {
 	until map[tenant.Name]time.Time
 	// usual is how long a worker usually works on an item of a tenant that owes something.
 	usual map[tenant.Name]time.Duration
-	// latest are the last two tenants that were charged.
+	// latest are the last two tenants that were charged, or wait.
 	latest [2]charged
 }
 
@@ -79,7 +79,21 @@ func (d *debts) owesMuch(n tenant.Name, items int) bool {
 	return d.owes(n)+time.Duration(items)*debtDivisor*d.usual[n] > maxDebt
 }
 
-// contended reports whether another tenant was charged a short while ago.
+// waits notes that a tenant has something for the controller to do. It may be behind much of another's in a queue.
+func (d *debts) waits(n tenant.Name) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.see(n)
+}
+
+func (d *debts) see(n tenant.Name) {
+	if d.latest[0].tenant != n {
+		d.latest[1] = d.latest[0]
+	}
+	d.latest[0] = charged{n, d.now()}
+}
+
+// contended reports whether another tenant was charged a short while ago, or waits since then.
 func (d *debts) contended(n tenant.Name) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,10 +132,7 @@ func (d *debts) debt(n tenant.Name) time.Duration {
 func (d *debts) owes(n tenant.Name) time.Duration { return max(d.until[n].Sub(d.now()), 0) }
 
 func (d *debts) add(n tenant.Name, took, most time.Duration) {
-	if d.latest[0].tenant != n {
-		d.latest[1] = d.latest[0]
-	}
-	d.latest[0] = charged{n, d.now()}
+	d.see(n)
 	owes := d.owes(n)
 	until := d.now().Add(min(owes+debtDivisor*took, max(owes, most)))
 	for other, paid := range d.until {

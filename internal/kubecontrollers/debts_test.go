@@ -38,6 +38,14 @@ func TestTurns(t *testing.T) {
 	if now = now.Add(contention - time.Second); !debts.contended("a") {
 		t.Error("what another has had done is forgotten")
 	}
+	now = now.Add(time.Hour)
+	debts.waits("a")
+	if debts.contended("a") {
+		t.Error("a tenant that waits contends with itself")
+	}
+	if debts.waits("b"); !debts.contended("a") || len(debts.until) != 1 {
+		t.Errorf("one that waits does not count, or owes something: %v", debts.until)
+	}
 	if now = now.Add(time.Hour); debts.take("c", work) != nil || len(debts.until) != 1 {
 		t.Errorf("tenants without a debt are remembered: %v", debts.until)
 	}

@@ -60,7 +60,7 @@ func newGarbageCollector(ctx context.Context, e *environment) (runner, error) {
 	c, err := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, customMapper{e.mapper, e.custom},
 		garbagecollector.DefaultIgnoredResources(), &identityInformers{
 			typed:    e.informers,
-			interest: newInterest(e.informers),
+			interest: newInterest(e.informers, e.debts.waits),
 			other:    metadatainformer.NewSharedInformerFactory(metadataClient, 0),
 			metadata: metadataClient,
 		}, e.started)

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // failingMetadata answers lists with an error, when it is given one.
@@ -46,7 +48,7 @@ func TestUnsyncedDefinition(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				informer, err := newCustomInformer(failingMetadata{list: tc.list}, newInterest(nil), widgets)
+				informer, err := newCustomInformer(failingMetadata{list: tc.list}, newInterest(nil, func(tenant.Name) {}), widgets)
 				if err != nil {
 					t.Fatal(err)
 				}

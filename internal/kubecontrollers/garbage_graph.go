@@ -27,6 +27,8 @@ import (
 // interest is what the collector has been shown of owners.
 type interest struct {
 	typed informers.SharedInformerFactory
+	// waits is called with the tenants of objects about which the collector has something to do.
+	waits func(tenant.Name)
 
 	mu sync.Mutex
 	// owners are the identities (flattened UIDs) that objects name as owner,
@@ -44,9 +46,10 @@ type named struct {
 	shown bool
 }
 
-func newInterest(typed informers.SharedInformerFactory) *interest {
+func newInterest(typed informers.SharedInformerFactory, waits func(tenant.Name)) *interest {
 	return &interest{
 		typed:    typed,
+		waits:    waits,
 		owners:   map[types.UID]named{},
 		handlers: map[schema.GroupVersionResource]cache.ResourceEventHandler{},
 	}
@@ -69,6 +72,7 @@ func (i *interest) following(next cache.ResourceEventHandler, identity func(any)
 		AddFunc: func(obj any, initial bool) {
 			if object := identity(obj); concerns(object) {
 				i.showOwners(object)
+				i.noteWork(object, !initial)
 				next.OnAdd(object, initial)
 			}
 		},
@@ -79,14 +83,23 @@ func (i *interest) following(next cache.ResourceEventHandler, identity func(any)
 					i.showOwners(object)
 					i.release(before)
 				}
+				i.noteWork(object, true)
 				next.OnUpdate(before, object)
 			}
 		},
 		DeleteFunc: func(obj any) {
 			object := identity(obj)
+			i.noteWork(object, concerns(object))
 			i.release(object)
 			next.OnDelete(object)
 		},
+	}
+}
+
+// noteWork notes that a tenant waits for the collector, which looks at all that an object owns, or is owned by.
+func (i *interest) noteWork(obj any, is bool) {
+	if object, ok := obj.(metav1.Object); ok && is {
+		i.waits(tenant.Flat(object.GetName()).Space())
 	}
 }
 

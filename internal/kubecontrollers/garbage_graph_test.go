@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/spaces"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 func object(namespace, name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
@@ -106,7 +108,7 @@ func TestInterest(t *testing.T) {
 			}
 			var got []string
 			record := func(verb string, obj any) { got = append(got, verb+" "+obj.(metav1.Object).GetName()) }
-			tc.do(newInterest(factory).handler(corev1.SchemeGroupVersion.WithResource("configmaps"), cache.ResourceEventHandlerFuncs{
+			tc.do(newInterest(factory, func(tenant.Name) {}).handler(corev1.SchemeGroupVersion.WithResource("configmaps"), cache.ResourceEventHandlerFuncs{
 				AddFunc:    func(obj any) { record("add", obj) },
 				UpdateFunc: func(_, obj any) { record("update", obj) },
 				DeleteFunc: func(obj any) { record("delete", obj) },
@@ -144,7 +146,7 @@ func TestInterestOfOwnersThatChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			h := newInterest(factory).handler(corev1.SchemeGroupVersion.WithResource("configmaps"), cache.ResourceEventHandlerFuncs{
+			h := newInterest(factory, func(tenant.Name) {}).handler(corev1.SchemeGroupVersion.WithResource("configmaps"), cache.ResourceEventHandlerFuncs{
 				AddFunc: func(obj any) {
 					name := obj.(metav1.Object).GetName()
 					got = append(got, "add "+name)
@@ -176,7 +178,7 @@ func TestInterestEndsWithTheDependents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	interest := newInterest(factory)
+	interest := newInterest(factory, func(tenant.Name) {})
 	h := interest.handler(corev1.SchemeGroupVersion.WithResource("configmaps"), cache.ResourceEventHandlerFuncs{})
 	first, second := object("a|ns", "first", ownedBy("invented"), ownedBy("other")), object("a|ns", "second", ownedBy("invented"))
 	h.OnAdd(first, true)
@@ -200,7 +202,7 @@ func TestInterestEndsWithTheInformer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	interest := newInterest(factory)
+	interest := newInterest(factory, func(tenant.Name) {})
 	gvr := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "a|widgets"}
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -236,5 +238,37 @@ func TestInterestEndsWithTheInformer(t *testing.T) {
 	<-ended
 	if len(interest.owners) > 0 {
 		t.Errorf("left: %v", interest.owners)
+	}
+}
+
+// TestWaitingForTheCollector checks for what a tenant waits for the collector.
+func TestWaitingForTheCollector(t *testing.T) {
+	owned := object("a|ns", "dependent", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "a|owner", UID: "absent"})
+	for name, tc := range map[string]struct {
+		do   func(cache.ResourceEventHandler)
+		want int
+	}{
+		"one that has owners":           {func(h cache.ResourceEventHandler) { h.OnAdd(owned, false) }, 1},
+		"one that there was":            {func(h cache.ResourceEventHandler) { h.OnAdd(owned, true) }, 0},
+		"one that has had owners":       {func(h cache.ResourceEventHandler) { h.OnUpdate(owned, object("a|ns", "dependent")) }, 1},
+		"one that has had owners, gone": {func(h cache.ResourceEventHandler) { h.OnDelete(owned) }, 1},
+		"one that has nothing":          {func(h cache.ResourceEventHandler) { h.OnAdd(object("a|ns", "x"), false); h.OnDelete(object("a|ns", "x")) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			factory, err := spaces.NewInformerFactory(&rest.Config{Host: "https://127.0.0.1:1"}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			waits := 0
+			tc.do(newInterest(factory, func(n tenant.Name) {
+				if n != "a" {
+					t.Errorf("%q waits", n)
+				}
+				waits++
+			}).handler(corev1.SchemeGroupVersion.WithResource("configmaps"), cache.ResourceEventHandlerFuncs{}))
+			if waits != tc.want {
+				t.Errorf("%d wait, not %d", waits, tc.want)
+			}
+		})
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/spaces"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 func TestIdentityOf(t *testing.T) {
@@ -60,7 +62,7 @@ func TestGarbageCollectorReadsNoStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	informers := &identityInformers{typed: factory, interest: newInterest(factory)}
+	informers := &identityInformers{typed: factory, interest: newInterest(factory, func(tenant.Name) {})}
 	resource := corev1.SchemeGroupVersion.WithResource("configmaps")
 	shared, err := factory.ForResource(resource)
 	if err != nil {

@@ -2,6 +2,13 @@ package main
 
 // controllersTable are lines of upstream's controllers, and of the view that they have.
 var controllersTable = []mutant{
+	{"whose garbage waits counts before it is collected", by("internal/kubecontrollers", "TestTurns"),
+		"internal/kubecontrollers/debts.go", `	defer d.mu.Unlock()
+	d.see(n)`, `	defer d.mu.Unlock()`},
+	{"who owns something that goes waits for the collector", by("internal/kubecontrollers", "TestWaitingForTheCollector"),
+		"internal/kubecontrollers/garbage_graph.go", `i.noteWork(object, concerns(object))`, `_ = 0`},
+	{"who has other owners waits for the collector", by("internal/kubecontrollers", "TestWaitingForTheCollector"),
+		"internal/kubecontrollers/garbage_graph.go", `i.noteWork(object, true)`, `_ = 0`},
 	{"who has lost a lease sends nothing", by("internal/election", "TestLost|TestStuck"),
 		"internal/election/term.go", `if f.term.isOver() {`, `if false {`},
 	{"what is under way ends with the lease", by("internal/election", "TestLost"),
