@@ -55,7 +55,7 @@ var routesTable = []mutant{
 	{"headers of the connection stay", by("internal/workloads/translate", "TestCheckRoute"),
 		"internal/workloads/translate/route.go", `	case connectionHeaders.MatchString(name):`, `	case name == "":`},
 	{"headers that tell proxies what to do stay", by("internal/workloads/translate", "TestCheckRoute"),
-		"internal/workloads/translate/route.go", `|x-envoy-.*|x-accel-.*)`, `)`},
+		"internal/workloads/translate/route.go", `|x-envoy-.*|x-accel-.*|`, `|`},
 	{"paths that filters write are no formats", by("internal/workloads/translate", "TestCheckRoute"),
 		"internal/workloads/translate/route.go", `	case strings.Contains(text, "%"):`, `	case text == "%":`},
 	{"names of headers are names", by("internal/workloads/translate", "TestCheckRoute"),

@@ -43,7 +43,7 @@ var syncerTable = []mutant{
 	{"what halts a tenant is remembered", by("internal/workloads/sync", "TestGuardOfTenants"),
 		"internal/workloads/sync/guard.go", `return g.halted == nil && (`, `return (`},
 	{"not much is lost", by("internal/workloads/sync", "TestPods"),
-		"internal/workloads/sync/pods.go", `	if err := s.losses.allow(len(s.podIndexer.ListKeys())); err != nil {
+		"internal/workloads/sync/pods.go", `	if err := s.losses.allow(home.Tenant, len(s.podIndexer.ListKeys())); err != nil {
 		return err
 	}
 `, ``},

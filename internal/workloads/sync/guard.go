@@ -41,21 +41,29 @@ type guard struct {
 
 // guards are those of objects of the host without their own, and of pods of spaces that are not on the host any more.
 type guards struct {
-	orphans *orphanGuard
-	losses  *guard
+	orphans *tenantsGuard
+	losses  *tenantsGuard
 }
 
 func newGuards(c clock.PassiveClock, limit int, wayOut string) guards {
 	const because = "this is probably another etcd or host, or an old backup, so nothing more is deleted"
-	whole := &guard{clock: c, limit: limit, share: orphanShare, what: "objects on the host are made of what no space has", because: because, wayOut: wayOut}
-	losses := &guard{clock: c, limit: limit, share: orphanShare, what: "pods of spaces have run on a host, and are not on this one", because: because, wayOut: wayOut}
-	return guards{orphans: &orphanGuard{guard: whole, of: map[tenant.Name]*guard{}}, losses: losses}
+	guardOf := func(what, ofOne string) *tenantsGuard {
+		whole := &guard{clock: c, limit: limit, share: orphanShare, what: what, because: because, wayOut: wayOut}
+		return &tenantsGuard{guard: whole, ofOne: ofOne, of: map[tenant.Name]*guard{}}
+	}
+	return guards{
+		orphans: guardOf("objects on the host are made of what no space has",
+			"it has deleted them while no syncer worked, or this is an old backup, so nothing more of this tenant is deleted"),
+		losses: guardOf("pods of spaces have run on a host, and are not on this one", "the host has lost much of this tenant's, so nothing more of it is deleted for now"),
+	}
 }
 
-// orphanGuard stops a tenant alone of whose objects too many would go, and all if it would be too many in all, or of most tenants.
-type orphanGuard struct {
+// tenantsGuard stops a tenant alone of whose objects too many would go, and all if it would be too many in all, or of most tenants.
+type tenantsGuard struct {
 	*guard
-	ofMu sync.Mutex
+	// ofOne is why what goes of one tenant is too much.
+	ofOne string
+	ofMu  sync.Mutex
 	// of are those of tenants of which objects have gone within the window, or are not to go.
 	of map[tenant.Name]*guard
 }
@@ -63,7 +71,7 @@ type orphanGuard struct {
 // begin looks, before any has gone, whether so many of all may go of tenants: of all that have objects on the host, also those of which
 // none is to go. An old backup lacks much of most of them. Those of which too much would go are halted, so that nothing of theirs goes:
 // together they count as one, as two or three that have deleted much while no syncer worked would halt all the others otherwise.
-func (o *orphanGuard) begin(going map[tenant.Name]int, all int) error {
+func (o *tenantsGuard) begin(going map[tenant.Name]int, all int) error {
 	var errs []error
 	sum, rest, halted := 0, 0, 0
 	for n, going := range going {
@@ -89,7 +97,7 @@ func (o *orphanGuard) begin(going map[tenant.Name]int, all int) error {
 }
 
 // allow returns nil if one more object of a tenant, and of so many, may go. What may not go does not count.
-func (o *orphanGuard) allow(n tenant.Name, all int) error {
+func (o *tenantsGuard) allow(n tenant.Name, all int) error {
 	of := o.ofTenant(n)
 	of.mu.Lock()
 	defer of.mu.Unlock()
@@ -107,14 +115,14 @@ func (o *orphanGuard) allow(n tenant.Name, all int) error {
 	return nil
 }
 
-func (o *orphanGuard) ofTenant(n tenant.Name) *guard {
+func (o *tenantsGuard) ofTenant(n tenant.Name) *guard {
 	o.ofMu.Lock()
 	defer o.ofMu.Unlock()
 	if o.of[n] == nil {
 		maps.DeleteFunc(o.of, func(_ tenant.Name, of *guard) bool { return of.isIdle() })
 		o.of[n] = &guard{
 			clock: o.clock, limit: (o.limit + 1) / orphanTenants, share: orphanTenants * o.share, wayOut: o.wayOut,
-			what: fmt.Sprintf("%s, and are of the tenant %q", o.what, n), because: "it has deleted them while no syncer worked, or this is an old backup, so nothing more of this tenant is deleted",
+			what: fmt.Sprintf("%s, and are of the tenant %q", o.what, n), because: o.ofOne,
 		}
 	}
 	return o.of[n]

@@ -186,7 +186,7 @@ func (s *syncer) lost(ctx context.Context, pod *corev1.Pod, home names.Namespace
 	if there, err := s.isPodOnHost(ctx, pod, home); err != nil || there {
 		return err
 	}
-	if err := s.losses.allow(len(s.podIndexer.ListKeys())); err != nil {
+	if err := s.losses.allow(home.Tenant, len(s.podIndexer.ListKeys())); err != nil {
 		return err
 	}
 	return s.deletePod(ctx, pod, 0)

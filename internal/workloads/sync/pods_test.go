@@ -428,13 +428,31 @@ func TestPods(t *testing.T) {
 		"more than a host loses": {
 			objects: []runtime.Object{hostSpace(), spacePod(bound)},
 			before: func(w *world) {
-				for range 2 {
-					if err := w.losses.allow(1); err != nil {
+				for _, n := range []tenant.Name{"globex", "initech"} {
+					if err := w.losses.allow(n, 1); err != nil {
 						w.t.Fatal(err)
 					}
 				}
 			},
-			fail: "are not on this one",
+			fail: "3 of 3 pods of spaces have run on a host, and are not on this one: ",
+		},
+		"more than a host loses of a tenant": {
+			objects: []runtime.Object{hostSpace(), spacePod(bound)},
+			before: func(w *world) {
+				if err := w.losses.allow("acme", 1); err != nil {
+					w.t.Fatal(err)
+				}
+			},
+			fail: `are of the tenant "acme": the host has lost much`,
+		},
+		"what others have lost as well": {
+			objects: []runtime.Object{hostSpace(), spacePod(bound)},
+			before: func(w *world) {
+				for range 2 {
+					_ = w.losses.allow("globex", 1)
+				}
+			},
+			inSpace: []string{"delete pods p 0s"},
 		},
 		"a predecessor": {
 			objects: []runtime.Object{hostSpace(), spacePod(nil), hostPod(old, nil)},

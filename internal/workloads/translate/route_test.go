@@ -122,6 +122,8 @@ func TestCheckRoute(t *testing.T) {
 		"a host name as a header":           {at: rule("filters", 0, "requestHeaderModifier", "set", 0, "name"), value: "Host", want: "spec.rules[0].filters[0].requestHeaderModifier.set[0].name: Forbidden: this header is for the connection"},
 		"a header of the connection":        {at: rule("filters", 0, "requestHeaderModifier", "add", 0, "name"), value: "transfer-encoding", want: "add[0].name: Forbidden: this header is for the connection"},
 		"a header that is none":             {at: rule("filters", 0, "requestHeaderModifier", "set", 0, "name"), value: ":authority", want: "set[0].name: Forbidden: on a host cluster, names of headers"},
+		"a header of Linkerd":               {at: rule("filters", 0, "requestHeaderModifier", "add", 0, "name"), value: "l5d-dst-override", want: "add[0].name: Forbidden: this header is for the connection"},
+		"a header of a cloud":               {at: rule("filters", 0, "requestHeaderModifier", "add", 0, "name"), value: "X-Goog-Api-Key", want: "add[0].name: Forbidden: this header is for the connection"},
 		"a header of Envoy":                 {at: rule("filters", 0, "requestHeaderModifier", "add", 0, "name"), value: "X-Envoy-Max-Retries", want: "add[0].name: Forbidden: this header is for the connection"},
 		"a format as a path":                {at: rule("filters", 2, "urlRewrite", "path", "replacePrefixMatch"), value: "/a%zz", want: "a path that a filter writes has no %"},
 		"a length that is gone":             {at: rule("filters", 1, "responseHeaderModifier", "remove", 0), value: "Content-Length", want: "remove[0]: Forbidden: this header is for the connection"},
