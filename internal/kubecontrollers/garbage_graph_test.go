@@ -252,7 +252,10 @@ func TestWaitingForTheCollector(t *testing.T) {
 		"one that there was":            {func(h cache.ResourceEventHandler) { h.OnAdd(owned, true) }, 0},
 		"one that has had owners":       {func(h cache.ResourceEventHandler) { h.OnUpdate(owned, object("a|ns", "dependent")) }, 1},
 		"one that has had owners, gone": {func(h cache.ResourceEventHandler) { h.OnDelete(owned) }, 1},
-		"one that has nothing":          {func(h cache.ResourceEventHandler) { h.OnAdd(object("a|ns", "x"), false); h.OnDelete(object("a|ns", "x")) }, 0},
+		"one that has nothing": {func(h cache.ResourceEventHandler) {
+			h.OnAdd(object("a|ns", "x"), false)
+			h.OnDelete(object("a|ns", "x"))
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			factory, err := spaces.NewInformerFactory(&rest.Config{Host: "https://127.0.0.1:1"}, 0)

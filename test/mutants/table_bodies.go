@@ -74,6 +74,9 @@ var bodiesTable = []mutant{
 		"internal/server/flowcontrol/body.go", `b.async = req.ProtoMajor == 1 && b.`, `b.async = req.ProtoMajor == 0 && b.`},
 	{"who is late is told so", by("internal/server/flowcontrol", "TestBodiesThatDoNotCome", "-timeout=60s"),
 		"internal/server/flowcontrol/answer.go", `if a.begun = true; rejection == nil {`, `if a.begun = true; true {`},
+	{"writes to which something refers have their seats for some minutes alone", by("internal/server/flowcontrol", "TestSeatsOfWork", "-timeout=60s"),
+		"internal/server/flowcontrol/timedout.go", `"tenant", e.demand.key.tenant)
+		end()`, `"tenant", e.demand.key.tenant)`},
 	{"few requests wait to impersonate", by("internal/server/flowcontrol", "TestFewImpersonate", "-timeout=60s"),
 		"internal/server/flowcontrol/impersonation.go", `{Each: 1, Waiting: maxImpersonating}`, `{Each: 1}`},
 	{"no seats wait for small bodies", by("internal/server/flowcontrol", "TestBodiesComeBeforeSeats"),

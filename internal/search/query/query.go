@@ -123,7 +123,11 @@ func New(keywords []string, filters []Words, now time.Time) (Query, error) {
 		if len(w.Values) == 0 {
 			continue
 		}
-		f, err := newFilter(Words{PropertyNamed(w.Property), w.Values}, now)
+		property := PropertyNamed(w.Property)
+		if strings.TrimSpace(property) == "" {
+			return q, errNoProperty
+		}
+		f, err := newFilter(Words{property, w.Values}, now)
 		if err != nil {
 			return q, fmt.Errorf("filter %q: %w", f.Property, err)
 		}
@@ -182,6 +186,8 @@ func operator(raw string) (comparison Comparison, negated bool, rest string) {
 	}
 	return Equal, false, raw
 }
+
+var errNoProperty = errors.New("a filter names no property; give it one, such as kind, or leave it out")
 
 var errNoValue = errors.New(`it has no value; write NAME:VALUE, or "NAME:" in quotes for a keyword`)
 

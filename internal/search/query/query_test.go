@@ -114,6 +114,7 @@ func TestNew(t *testing.T) {
 	}
 	for name, words := range map[string][]Words{
 		"bytes": {{"name", []string{strings.Repeat("a", MaxBytes+1)}}}, "values": {{"name", make([]string, MaxValues+1)}}, "filters": slices.Repeat([]Words{{"name", []string{"a"}}}, MaxFilters+1),
+		"names no property": {{"", []string{"a"}}}, "no property": {{" ", []string{"a"}}},
 	} {
 		if _, err := New(nil, words, now); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

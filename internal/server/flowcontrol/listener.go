@@ -32,12 +32,15 @@ func WithConnections(l net.Listener, most int) net.Listener {
 
 // usualConnections is half of the files that the process may have, for etcd and webhooks need some, too, or what is
 // enough for a server.
-func usualConnections() int {
+func usualConnections() int { return min(filesOfProcess()/2, manyConnections) }
+
+// filesOfProcess returns how many files the process may have, of which each connection is one.
+func filesOfProcess() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return manyConnections
+		return 2 * manyConnections
 	}
-	return int(min(limit.Cur/2, manyConnections))
+	return int(min(limit.Cur, most))
 }
 
 type listener struct {

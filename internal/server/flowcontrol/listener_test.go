@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -154,4 +155,16 @@ func (a accepts) Accept() (net.Conn, error) {
 		return d, nil
 	}
 	return nil, net.ErrClosed
+}
+
+// TestManyConnections checks that there are not so many connections that nothing else of the process has files.
+func TestManyConnections(t *testing.T) {
+	files := filesOfProcess()
+	for connections, want := range map[int]bool{-1: false, 0: true, 1: false, leastConnections: true, files * 3 / 4: true, files*3/4 + 1: false} {
+		o := NewOptions()
+		o.Connections = connections
+		if errs := o.Validate(); (len(errs) == 0) != want || !want && !strings.Contains(errs[0].Error(), "raise their limit (ulimit -n) first") {
+			t.Errorf("%d of %d files: %v", connections, files, errs)
+		}
+	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"net/http"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	"k8s.io/klog/v2"
 )
 
 // work is what runs for a write. Whatever has the write's context refers to it.
@@ -81,13 +83,22 @@ func (a *timeoutRecorder) WriteHeader(status int) {
 
 // endWithWork releases a request's seats when what runs for it has ended. Upstream does not
 // tell, but it needs the request's context: when nothing refers to that any longer, the
-// garbage collector, which runs every two minutes at the least, finds out.
+// garbage collector, which runs every two minutes at the least, finds out. Something may refer to it although nothing runs any more, such as what
+// a request was the first to need: so the seats are released after forgetAfter in any case.
 func (f *fairQueues) endWithWork(w *work, e *execution) {
 	unended.Inc()
-	runtime.AddCleanup(w, func(e *execution) {
+	end := sync.OnceFunc(func() {
 		unended.Dec()
 		e.end()
-	}, e)
+	})
+	stop := f.afterFunc(forgetAfter, func() {
+		klog.InfoS("A write was answered before its end, and something refers to it still; its seats are released now", "tenant", e.demand.key.tenant)
+		end()
+	})
+	runtime.AddCleanup(w, func(end func()) {
+		stop()
+		end()
+	}, end)
 	if f.collecting.CompareAndSwap(false, true) {
 		f.afterFunc(collectAfter, func() {
 			f.collecting.Store(false)

@@ -56,8 +56,11 @@ func TestSeatsOfWork(t *testing.T) {
 	c, _ := newControl()
 	c.config.Concurrency.Writes = 1
 	var timers []time.Duration
-	c.queues.afterFunc = func(after time.Duration, _ func()) func() bool {
-		timers = append(timers, after)
+	var forget func()
+	c.queues.afterFunc = func(after time.Duration, do func()) func() bool {
+		if timers = append(timers, after); after == forgetAfter {
+			forget = do
+		}
 		return func() bool { return true }
 	}
 	var work context.Context
@@ -90,4 +93,13 @@ func TestSeatsOfWork(t *testing.T) {
 		runtime.GC() // it cleans up later
 		return countQueues(&c.queues) == 0
 	})
+	write(http.StatusGatewayTimeout)
+	if got := countQueues(&c.queues); got != 1 {
+		t.Fatalf("%d queues while another write is at work", got)
+	}
+	forget()
+	if got := countQueues(&c.queues); got != 0 {
+		t.Errorf("%d queues long after a write to which something refers", got)
+	}
+	runtime.KeepAlive(work)
 }

@@ -45,6 +45,8 @@ const (
 	seatPatience = 15 * time.Second
 	// usualBody is how many bytes most bodies have at most.
 	usualBody = 4 << 10
+	// leastConnections is the least number of connections that is taken: clients of Kubernetes have several each.
+	leastConnections = 100
 	// manyConnections is how many connections clients have at most, if no flag says so: 2 GiB, if all are silent ones by TLS.
 	manyConnections = 32 << 10
 	// maxExecuting is how many seats all executed requests may take, as a multiple of the queue's
@@ -81,6 +83,9 @@ const (
 	// mostUnended ends what a write waits for, whatever timeout its client asks for: upstream's
 	// default for all of a request.
 	mostUnended = time.Minute
+	// forgetAfter is after what time a write that was answered before its end has its seats no more, whatever refers to it: what it may run at
+	// all has ended several times over by then.
+	forgetAfter = 5 * mostUnended
 	// definitionFollowUp is the work after a write of a definition, as a multiple of the
 	// write's own: half a dozen controllers read, validate and publish its schema.
 	definitionFollowUp = 5

@@ -120,7 +120,7 @@ var cannotRun = map[string]map[string]string{
 		"kubectl apply -f config/samples/host_tenant.yaml":                                                                                          "needs a cluster; test/integration/operator does what it says",
 		"uid=$(kubectl get tenant initech -o jsonpath='{.metadata.uid}')":                                                                           "needs a cluster; test/integration/operator does what it says",
 		"kubectl -n tenantry-system annotate controlplane sample tenantry.io/confirm-deletion=true":                                                 "needs a cluster; test/integration/operator and test/node do what it says",
-		"kubectl annotate --overwrite tenant initech tenantry.io/abandon=true":                                                                                  "needs a cluster; test/integration/operator does what it says",
+		"kubectl annotate --overwrite tenant initech tenantry.io/abandon=true":                                                                      "needs a cluster; test/integration/operator does what it says",
 		"kubectl -n tenantry-system port-forward service/sample 6443:443 &":                                                                         "needs a cluster",
 		"kubectl -n team-a create rolebinding tenantry-operator --clusterrole tenantry-operator --serviceaccount tenantry-system:tenantry-operator": "needs a cluster",
 	},

@@ -204,7 +204,9 @@ var _ = Describe("A published definition", func() {
 		definition := objects(tenant.System, crds, "")
 		_, err := definition.Create(ctx, definitionOf(group, "v1", "platform"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) { Expect(definition.Delete(ctx, "parts."+group, metav1.DeleteOptions{})).To(Succeed()) }, NodeTimeout(specTimeout))
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(definition.Delete(ctx, "parts."+group, metav1.DeleteOptions{})).To(Succeed())
+		}, NodeTimeout(specTimeout))
 		all := suite.Dynamic(spaces.ConfigIn(tenantry.Config(tenant.System), tenant.Everything)).Resource(parts(group, "v1"))
 		var watched watch.Interface
 		Eventually(func() (err error) {
