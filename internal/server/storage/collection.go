@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,7 +24,7 @@ type collection struct {
 func (s *Space) collection(ctx context.Context, key string, opts storage.ListOptions) (collection, error) {
 	in, err := s.scope(ctx)
 	if err != nil {
-		return collection{}, fmt.Errorf("storage key %q: %w", key, err)
+		return collection{}, errAt(key, err)
 	}
 	namespace, _ := request.NamespaceFrom(ctx)
 	if opts.Predicate, err = s.predicate(opts.Predicate, in, namespace); err != nil {

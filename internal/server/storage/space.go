@@ -82,11 +82,19 @@ func (s *Space) scope(ctx context.Context) (tenant.Scope, error) {
 	}
 }
 
+// errAt adds the key of storage to an error, unless that is an answer to a client: such a one has to stay as it is.
+func errAt(key string, err error) error {
+	if _, is := err.(apierrors.APIStatus); is { //nolint:errorlint // the answer to a client is this type alone
+		return err
+	}
+	return fmt.Errorf("storage key %q: %w", key, err)
+}
+
 // single returns the space and the cache key of one object.
 func (s *Space) single(ctx context.Context, key string) (tenant.Name, string, error) {
 	in, err := s.scope(ctx)
 	if err != nil {
-		return "", "", fmt.Errorf("storage key %q: %w", key, err)
+		return "", "", errAt(key, err)
 	}
 	n, one := in.Space()
 	if !one {
