@@ -72,7 +72,7 @@ func (i *interest) following(next cache.ResourceEventHandler, identity func(any)
 		AddFunc: func(obj any, initial bool) {
 			if object := identity(obj); concerns(object) {
 				i.showOwners(object)
-				i.noteWork(object, !initial)
+				i.noteWork(object, !initial && (hasOwners(object) || isEnding(object)))
 				next.OnAdd(object, initial)
 			}
 		},
@@ -83,7 +83,7 @@ func (i *interest) following(next cache.ResourceEventHandler, identity func(any)
 					i.showOwners(object)
 					i.release(before)
 				}
-				i.noteWork(object, true)
+				i.noteWork(object, !sameOwners(before, object) || isEnding(object))
 				next.OnUpdate(before, object)
 			}
 		},
@@ -101,6 +101,11 @@ func (i *interest) noteWork(obj any, is bool) {
 	if object, ok := obj.(metav1.Object); ok && is {
 		i.waits(tenant.Flat(object.GetName()).Space())
 	}
+}
+
+func isEnding(obj any) bool {
+	object, ok := obj.(metav1.Object)
+	return ok && object.GetDeletionTimestamp() != nil
 }
 
 func hasOwners(obj any) bool {

@@ -252,6 +252,7 @@ func TestWaitingForTheCollector(t *testing.T) {
 		"one that there was":            {func(h cache.ResourceEventHandler) { h.OnAdd(owned, true) }, 0},
 		"one that has had owners":       {func(h cache.ResourceEventHandler) { h.OnUpdate(owned, object("a|ns", "dependent")) }, 1},
 		"one that has had owners, gone": {func(h cache.ResourceEventHandler) { h.OnDelete(owned) }, 1},
+		"one whose status changes":      {func(h cache.ResourceEventHandler) { h.OnUpdate(owned, owned) }, 0},
 		"one that has nothing": {func(h cache.ResourceEventHandler) {
 			h.OnAdd(object("a|ns", "x"), false)
 			h.OnDelete(object("a|ns", "x"))

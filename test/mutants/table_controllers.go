@@ -8,7 +8,7 @@ var controllersTable = []mutant{
 	{"who owns something that goes waits for the collector", by("internal/kubecontrollers", "TestWaitingForTheCollector"),
 		"internal/kubecontrollers/garbage_graph.go", `i.noteWork(object, concerns(object))`, `_ = 0`},
 	{"who has other owners waits for the collector", by("internal/kubecontrollers", "TestWaitingForTheCollector"),
-		"internal/kubecontrollers/garbage_graph.go", `i.noteWork(object, true)`, `_ = 0`},
+		"internal/kubecontrollers/garbage_graph.go", `i.noteWork(object, !sameOwners(before, object) || isEnding(object))`, `_ = 0`},
 	{"who has lost a lease sends nothing", by("internal/election", "TestLost|TestStuck"),
 		"internal/election/term.go", `if f.term.isOver() {`, `if false {`},
 	{"what is under way ends with the lease", by("internal/election", "TestLost"),

@@ -31,8 +31,13 @@ func InTurn(delegate authorizer.Authorizer) authorizer.Authorizer {
 		if !strings.HasPrefix(a.GetVerb(), "impersonate") || !n.IsSpace() {
 			return delegate.Authorize(ctx, a)
 		}
+		rejection := sentFrom(ctx).rejection
+		if rejection != nil && rejection.Load() != nil {
+			// Upstream tries one way to impersonate after the other. By none may be done what is answered so.
+			return authorizer.DecisionDeny, "", keyed.ErrTooMany
+		}
 		release, err := turns.Take(ctx, n)
-		if rejection := sentFrom(ctx).rejection; errors.Is(err, keyed.ErrTooMany) && rejection != nil {
+		if errors.Is(err, keyed.ErrTooMany) && rejection != nil {
 			rejection.Store(errManyImpersonate)
 		}
 		if err != nil {

@@ -102,6 +102,14 @@ func TestFewImpersonate(t *testing.T) {
 		if w := answer("acme", "v"); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "wait to be authorized to impersonate") {
 			t.Errorf("one beyond those that wait is answered %d with %v and %s", w.Code, w.Header(), w.Body)
 		}
+		ctx := context.WithValue(tenant.WithRequest(t.Context(), &tenant.Request{Authenticated: "acme"}), sentKey{}, sent{rejection: &rejection{}})
+		once := func() authorizer.Decision {
+			decision, _, _ := in.Authorize(ctx, authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "u"}, Verb: "impersonate"})
+			return decision
+		}
+		if decision := once(); decision != authorizer.DecisionDeny {
+			t.Errorf("one beyond those that wait: %v", decision)
+		}
 		for of, as := range map[tenant.Name]string{"acme": "", "globex": "v", tenant.System: "v"} {
 			if w := answer(of, as); w.Code != http.StatusOK {
 				t.Errorf("of tenant %q, as %q: %d", of, as, w.Code)
@@ -109,5 +117,8 @@ func TestFewImpersonate(t *testing.T) {
 		}
 		close(authorize)
 		waiting.Wait()
+		if decision := once(); decision != authorizer.DecisionDeny {
+			t.Errorf("one that is answered so, asked again when nobody waits: %v", decision)
+		}
 	})
 }

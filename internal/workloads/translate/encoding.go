@@ -149,9 +149,9 @@ const keyUsages = 9
 // privateExtensions are those that companies and logs of certificates define, which no library reads when it loads a certificate.
 const privateExtensions = "1.3.6.1.4.1."
 
-// isPublicURI reports whether a name is a URI by which a program that asks the issuer of a certificate, such as a controller that staples its answers,
-// asks no other program than a web server of a name, and tells it nothing: not one of an address, at another port, or with a query. Those of directories
-// without a host mean the reader's own.
+// isPublicURI reports whether a name is a URI of a web server of a name, at the usual port and without a query, as authorities write where they are
+// asked. Controllers that ask them, to staple their answers, may still be led elsewhere: by what the name resolves to, and by redirects. Those of
+// directories without a host mean the reader's own.
 func isPublicURI(name asn1.RawValue) bool {
 	if len(name.FullBytes) == 0 || name.FullBytes[0] != uriTag {
 		return false
@@ -165,8 +165,13 @@ func isPublicURI(name asn1.RawValue) bool {
 	default:
 		dot := strings.LastIndexByte(u.Host, '.') // addresses are written in many ways, of which each ends in a number
 		return (u.Scheme == "http" || u.Scheme == "https") && u.RawQuery == "" && !u.ForceQuery &&
-			len(validation.IsDNS1123Subdomain(strings.ToLower(u.Host))) == 0 && dot > 0 && !unicode.IsDigit(rune(u.Host[dot+1]))
+			len(validation.IsDNS1123Subdomain(strings.ToLower(u.Host))) == 0 && dot > 0 && !unicode.IsDigit(rune(u.Host[dot+1])) && !isInternal(plainName(u.Host))
 	}
+}
+
+// isInternal reports whether a name is one of a host cluster, of the machine itself, or of the metadata of a cloud.
+func isInternal(name string) bool {
+	return strings.HasSuffix(name, ".svc") || strings.Contains(name, ".svc.") || strings.HasSuffix(name, ".localhost") || name == "metadata.google.internal"
 }
 
 func isOpaque([]byte) bool { return true }

@@ -210,6 +210,8 @@ func TestCertificateExtensions(t *testing.T) {
 		"at one in another form":       {asking("http://0x7f.1/"), false},
 		"at one of IPv6":               {asking("http://[::1]/"), false},
 		"on the controller itself":     {asking("http://localhost/"), false},
+		"in the host cluster":          {asking("http://secrets.globex.svc.cluster.local/"), false},
+		"in a cloud's metadata":        {asking("http://metadata.google.internal/"), false},
 		"at another port":              {asking("http://o.example.com:2019/stop"), false},
 		"with a query":                 {asking("http://o.example.com/?stop=now"), false},
 		"with credentials":             {asking("http://u:p@o.example.com/"), false},
