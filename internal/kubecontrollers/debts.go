@@ -93,7 +93,7 @@ func (d *debts) see(n tenant.Name) {
 	d.latest[0] = charged{n, d.now()}
 }
 
-// contended reports whether another tenant was charged a short while ago, or waits since then.
+// contended reports whether another tenant was charged, or began to wait, a short while ago.
 func (d *debts) contended(n tenant.Name) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

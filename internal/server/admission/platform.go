@@ -35,7 +35,7 @@ func forTenant(ctx context.Context, a admission.Attributes) (admission.Attribute
 	case isToken(a.GetObject()) || isToken(a.GetOldObject()):
 		return nil, nil
 	case a.GetSubresource() == "status" || isCopy(a.GetOldObject()):
-		// What the platform says of an object is so as well, and what it publishes is as it publishes it.
+		// Statuses are facts, and copies are the publisher's. It is not asked about either: instanceOf leaves it out when it creates them.
 		return nil, nil
 	default:
 		return platformAttributes{a}, nil

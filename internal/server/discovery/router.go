@@ -118,8 +118,8 @@ func (r *router) published(resource schema.GroupResource) http.Handler {
 	return nil
 }
 
-// untilPublished returns what serves watches of a resource in many spaces that the system space alone has. They end when it is published:
-// spaces have it from then on, of which these watches are told nothing.
+// untilPublished returns what serves watches of a resource in many spaces that the system space alone has. They end when it is published,
+// because they would not see what spaces have of it from then on.
 func (r *router) untilPublished(resource schema.GroupResource) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		changes, stop := r.Custom.Changes(tenant.System)

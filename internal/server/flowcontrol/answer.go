@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// rejection is the answer that a request gets, whatever the handler answers. Upstream's filters make another one of what is found out in
-// them: 403 of what an authorizer says, 429 of a body that is late and has no seat.
+// rejection replaces the answer of the handler. Upstream's filters would answer otherwise: 403 for any error of an authorizer, 429 for a late
+// body without a seat.
 type rejection struct {
 	atomic.Pointer[apierrors.StatusError]
 }

@@ -184,7 +184,8 @@ func testReadWatches(t *testing.T) {
 	if got, want := w.held("acme"), int64(4*largeEvent); got != want {
 		t.Errorf("%d bytes are held, want %d", got, want)
 	}
-	pass(eventGrace)
+	time.Sleep(eventGrace)
+	synctest.Wait()
 	<-watches[0].ended
 	if got, want := watches[0].response.Body.Len(), 2*largeEvent; got != want {
 		t.Errorf("%d bytes were written, want %d", got, want)
@@ -219,14 +220,25 @@ func TestNothingOfClosedWatchesIsLeft(t *testing.T) {
 
 func testNothingOfClosedWatchesIsLeft(t *testing.T) {
 	w := newWatches(t)
-	for range 4 {
-		o := w.open("acme", true)
-		w.send(o)
+	all := make([]*watch, 4)
+	for i := range all {
+		all[i] = w.open("acme", true)
+		w.send(all[i])
+	}
+	held := w.events.tenants["acme"]
+	if !held.sweeping {
+		t.Error("no timer of a tenant whose watches hold too much")
+	}
+	for _, o := range all {
 		o.close()
 		<-o.ended
 	}
-	if len(w.events.tenants) != 0 {
-		t.Errorf("left: %v", w.events.tenants)
+	time.Sleep(eventGrace)
+	synctest.Wait()
+	w.events.mu.Lock()
+	defer w.events.mu.Unlock()
+	if len(w.events.tenants) != 0 || held.sweeping {
+		t.Errorf("left: %v, timer: %v", w.events.tenants, held.sweeping)
 	}
 }
 
@@ -298,7 +310,8 @@ func testWebSockets(t *testing.T) {
 	if _, err := client.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	pass(eventGrace)
+	time.Sleep(eventGrace)
+	synctest.Wait()
 	<-done
 }
 

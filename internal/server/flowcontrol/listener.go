@@ -27,7 +27,7 @@ func WithConnections(l net.Listener, most int) net.Listener {
 	if most == 0 {
 		most = usualConnections()
 	}
-	return &listener{Listener: l, most: most, strangers: newCrowd(), users: newCrowd()}
+	return &listener{Listener: l, most: most, unauthenticated: newCrowd(), users: newCrowd()}
 }
 
 // usualConnections is half of the files that the process may have, for etcd and webhooks need some, too, or what is
@@ -48,8 +48,8 @@ type listener struct {
 	most int
 
 	mu sync.Mutex
-	// users are the connections of which a user has had a request authorized, strangers all others. Those of this process are neither.
-	users, strangers crowd
+	// users are the connections of which a user has had a request authorized, unauthenticated all others. Those of this process are neither.
+	users, unauthenticated crowd
 }
 
 // crowd are connections by where they come from.
@@ -107,8 +107,8 @@ func (l *listener) Accept() (net.Conn, error) {
 func (l *listener) enter(c *connection) (closed *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.users.size+l.strangers.size >= l.most {
-		among := &l.strangers
+	if l.users.size+l.unauthenticated.size >= l.most {
+		among := &l.unauthenticated
 		if l.users.size > l.most*3/4 {
 			among = &l.users
 		}
@@ -121,7 +121,7 @@ func (l *listener) enter(c *connection) (closed *connection) {
 		}
 		among.leave(closed)
 	}
-	l.strangers.enter(c)
+	l.unauthenticated.enter(c)
 	return closed
 }
 
@@ -129,7 +129,7 @@ func (l *listener) enter(c *connection) (closed *connection) {
 func (l *listener) leave(c *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.strangers.leave(c) {
+	if !l.unauthenticated.leave(c) {
 		l.users.leave(c)
 	}
 }
@@ -149,7 +149,7 @@ func recognize(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := tenant.RequestFrom(ctx)
-	if l.strangers.leave(local.of) && (r == nil || !r.Own) {
+	if l.unauthenticated.leave(local.of) && (r == nil || !r.Own) {
 		l.users.enter(local.of)
 	}
 }

@@ -51,10 +51,10 @@ func TestUsersKeepTheirConnections(t *testing.T) {
 			t.Fatalf("for stranger %d, %v is ended", i, closed)
 		}
 	}
-	if l.users.size != 3 || l.strangers.size != 1 {
-		t.Errorf("%d connections of users, %d of strangers", l.users.size, l.strangers.size)
+	if l.users.size != 3 || l.unauthenticated.size != 1 {
+		t.Errorf("%d connections of users, %d of others", l.users.size, l.unauthenticated.size)
 	}
-	l.strangers.leave(slices.Collect(maps.Keys(l.strangers.fullest()))[0])
+	l.unauthenticated.leave(slices.Collect(maps.Keys(l.unauthenticated.fullest()))[0])
 	if closed := enter(office, jane); closed != nil {
 		t.Errorf("for a fourth one, %v is ended", closed)
 	}

@@ -80,7 +80,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"if that has 64 KiB or more, until it ends. Beyond it watches are ended, those that are not read first. 0 is no limit.")
 	fs.IntVar(&o.Connections, "max-connections", o.Connections,
 		"Connections that all clients together may have open at this server. Beyond it a new one is closed, or one of the address that has the most if the new one's has fewer. "+
-			"A silent connection takes 10 KiB of memory, one by TLS 60 KiB. 0 is half as many as the process may have files open, and 32768 at most.")
+			"A silent connection takes 10 KiB of memory, one by TLS 60 KiB. 0 is half as many as the process may have files open, and 32768 at most. Otherwise 100 at least, and three quarters of these files at most.")
 	c := &o.Concurrency
 	fs.IntVar(&c.Reads, "tenant-concurrent-reads", c.Reads,
 		"Reads of a tenant that this server executes at a time while others are served, by default one for each core but one. Further ones wait. "+

@@ -83,8 +83,8 @@ func (a *timeoutRecorder) WriteHeader(status int) {
 
 // endWithWork releases a request's seats when what runs for it has ended. Upstream does not
 // tell, but it needs the request's context: when nothing refers to that any longer, the
-// garbage collector, which runs every two minutes at the least, finds out. Something may refer to it although nothing runs any more, such as what
-// a request was the first to need: so the seats are released after forgetAfter in any case.
+// garbage collector, which runs every two minutes at the least, finds out. A reference may outlive the work: something that
+// is kept may have been made with the context of its first request. So the seats are released after forgetAfter in any case.
 func (f *fairQueues) endWithWork(w *work, e *execution) {
 	unended.Inc()
 	end := sync.OnceFunc(func() {

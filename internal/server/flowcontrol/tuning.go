@@ -45,6 +45,9 @@ const (
 	seatPatience = 15 * time.Second
 	// usualBody is how many bytes most bodies have at most.
 	usualBody = 4 << 10
+	// maxImpersonating is how many requests of a tenant wait to be authorized to impersonate. Each has up to 1,280 checks, and as
+	// many strings and references in memory: 400 KiB.
+	maxImpersonating = 50
 	// leastConnections is the least number of connections that is taken: clients of Kubernetes have several each.
 	leastConnections = 100
 	// manyConnections is how many connections clients have at most, if no flag says so: 2 GiB, if all are silent ones by TLS.

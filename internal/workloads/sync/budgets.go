@@ -39,7 +39,7 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 		return nil // the space does not know yet how many are to be healthy
 	}
 	if there == nil && !s.room.has(kindIn{budgetItem, home.Host()}, maxBudgets, s.hostCaches.budgets.GetIndexer(), home.Host()) {
-		return s.tellRefused(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
+		return s.recordRefusal(ctx, budget, fmt.Sprintf("a namespace has at most %d budgets on the host cluster: delete others; until then who drains a node there does not ask this one", maxBudgets))
 	}
 	wanted := hostBudget(budget, home)
 	if (there == nil || !isAsPut(there, wanted, slimBudget)) && s.postponeSmall(i, wanted, 0, 1) {
@@ -47,7 +47,7 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	}
 	err = put(ctx, client, "budget", there, wanted, slimBudget)
 	if isRefused(err) {
-		err = errors.Join(err, s.tellRefused(ctx, budget, notTaken(err, home)))
+		err = errors.Join(err, s.recordRefusal(ctx, budget, notTaken(err, home)))
 	}
 	return err
 }

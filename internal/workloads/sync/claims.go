@@ -62,14 +62,14 @@ const sourceTime = 30 * time.Second
 // be there for nobody. Where a class waits for a pod, the host's waits for the host's pod, which names it.
 func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	if errs := translate.CheckClaim(&claim.Spec, field.NewPath("spec")); len(errs) > 0 {
-		return s.tellRefused(ctx, claim, errs.ToAggregate().Error())
+		return s.recordRefusal(ctx, claim, errs.ToAggregate().Error())
 	}
 	class, why, err := s.publishedClass(claim)
 	if err != nil {
 		return err
 	}
 	if class == nil {
-		return s.tellRefused(ctx, claim, why)
+		return s.recordRefusal(ctx, claim, why)
 	}
 	if mode := class.VolumeBindingMode; mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer {
 		if named, err := s.isNamed(claim); err != nil || !named {
@@ -80,7 +80,7 @@ func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 		return err
 	} else if why != "" {
 		s.queue.AddAfter(itemOf(claimItem, claim), sourceTime)
-		return s.tellRefused(ctx, claim, why)
+		return s.recordRefusal(ctx, claim, why)
 	}
 	home, t, err := s.homeOf(tenant.Flat(claim.Namespace))
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 	}
 	_, err = s.ensureNamespace(ctx, home, t)
 	if errors.As(err, new(errNamespace)) {
-		return errors.Join(s.tellRefused(ctx, claim, err.Error()), err) // tried again, because no event of this claim says that one has gone, or come
+		return errors.Join(s.recordRefusal(ctx, claim, err.Error()), err) // tried again, because no event of this claim says that one has gone, or come
 	}
 	if err != nil {
 		return err
@@ -136,11 +136,11 @@ func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolume
 	case apierrors.IsAlreadyExists(err):
 		_, err = existing(ctx, client, "claim", claim, home)
 		if errors.As(err, new(errTaken)) {
-			err = errors.Join(s.tellRefused(ctx, claim, err.Error()), err) // tried again, because nothing says that it is gone
+			err = errors.Join(s.recordRefusal(ctx, claim, err.Error()), err) // tried again, because nothing says that it is gone
 		}
 		return err
 	case isRefused(err):
-		return errors.Join(s.tellRefused(ctx, claim, notTaken(err, home)), err)
+		return errors.Join(s.recordRefusal(ctx, claim, notTaken(err, home)), err)
 	case err != nil:
 		return fmt.Errorf("creating the host's claim: %w", err)
 	}
@@ -240,7 +240,7 @@ func (s *syncer) awaitClaims(ctx context.Context, pod *corev1.Pod) (bool, error)
 // followClaim takes the growth of a claim to the host, and its volume and status into the space.
 func (s *syncer) followClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim) error {
 	if host.DeletionTimestamp != nil {
-		return s.tellRefused(ctx, claim, "somebody deletes its volume on the host cluster")
+		return s.recordRefusal(ctx, claim, "somebody deletes its volume on the host cluster")
 	}
 	err := s.growClaim(ctx, claim, host)
 	if host.Status.Phase != corev1.ClaimBound {
@@ -286,7 +286,7 @@ func (s *syncer) lostClaim(ctx context.Context, claim *corev1.PersistentVolumeCl
 	}
 	status := *claim.Status.DeepCopy()
 	status.Phase = corev1.ClaimLost
-	return errors.Join(s.setClaimStatus(ctx, claim, status), s.tellRefused(ctx, claim, "its volume is not on the host cluster, and no other one is made in its place"))
+	return errors.Join(s.setClaimStatus(ctx, claim, status), s.recordRefusal(ctx, claim, "its volume is not on the host cluster, and no other one is made in its place"))
 }
 
 func (s *syncer) isClaimOnHost(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {

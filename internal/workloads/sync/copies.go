@@ -125,7 +125,7 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	wait, err := s.ensureCopy(ctx, home, in, ref, s.clock.Now())
 	s.queue.after(i, wait)
 	if unfit := in.have[ref].unfit; unfit != nil {
-		err = errors.Join(err, s.tellAllOfCertificate(ctx, ref, unfit))
+		err = errors.Join(err, s.recordCertificateOnAll(ctx, ref, unfit))
 	}
 	return err
 }
@@ -156,7 +156,7 @@ func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, 
 		unfit := in.have[ref].unfit
 		in.mu.Unlock()
 		if err == nil && unfit != nil {
-			err = s.tellOfCertificate(ctx, i, ref, unfit)
+			err = s.recordCertificate(ctx, i, ref, unfit)
 		}
 		if err != nil {
 			return false, err

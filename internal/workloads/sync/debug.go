@@ -142,7 +142,7 @@ func (s *syncer) finishWrite(ctx context.Context, pod *corev1.Pod, w write, what
 	if maps.Equal(before, refused) {
 		return err
 	}
-	return errors.Join(err, s.tellRefused(ctx, pod, why))
+	return errors.Join(err, s.recordRefusal(ctx, pod, why))
 }
 
 // reportRefusals adds to the status of a pod that runs on the host what that has refused of its changes.

@@ -75,8 +75,8 @@ func (s *syncer) setCondition(status *corev1.PodStatus, pod *corev1.Pod, conditi
 	return !is || has.Reason != condition.Reason || has.Message != condition.Message
 }
 
-// tellRefused records an event in the space that an object of it, or a change, is not on the host, and why.
-func (s *syncer) tellRefused(ctx context.Context, obj runtime.Object, why string) error {
+// recordRefusal records an event in the space that an object of it, or a change, is not on the host, and why.
+func (s *syncer) recordRefusal(ctx context.Context, obj runtime.Object, why string) error {
 	return s.recordEvent(ctx, obj, reasonRefused, s.wayOut(why))
 }
 

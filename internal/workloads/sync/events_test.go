@@ -95,7 +95,7 @@ func TestToldOnce(t *testing.T) {
 	tell := func(of *corev1.Pod, why string) int {
 		t.Helper()
 		w.space.ClearActions()
-		if err := w.tellRefused(t.Context(), of, why); err != nil {
+		if err := w.recordRefusal(t.Context(), of, why); err != nil {
 			t.Fatal(err)
 		}
 		return len(w.space.Actions())

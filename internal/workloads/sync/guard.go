@@ -54,7 +54,7 @@ func newGuards(c clock.PassiveClock, limit int, wayOut string) guards {
 	return guards{
 		orphans: guardOf("objects on the host are made of what no space has",
 			"it has deleted them while no syncer worked, or this is an old backup, so nothing more of this tenant is deleted"),
-		losses: guardOf("pods of spaces have run on a host, and are not on this one", "the host has lost much of this tenant's, so nothing more of it is deleted for now"),
+		losses: guardOf("pods of spaces have run on a host, and are not on this one", "the host has lost many pods of this tenant, so no more of them are deleted for now"),
 	}
 }
 

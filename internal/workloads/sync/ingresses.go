@@ -121,14 +121,14 @@ func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace,
 		return nil
 	}
 	err := put(ctx, s.host.NetworkingV1().Ingresses(home.Host()), "Ingress", there, wanted, slimIngress)
-	if why := toldOfPut(err, home); why != "" {
-		err = errors.Join(err, s.tellRefused(ctx, ingress, why))
+	if why := messageOfRefusal(err, home); why != "" {
+		err = errors.Join(err, s.recordRefusal(ctx, ingress, why))
 	}
 	return err
 }
 
-// toldOfPut returns the message for a space when the host does not take an Ingress or HTTPRoute, empty if it may the next time.
-func toldOfPut(err error, home names.Namespace) string {
+// messageOfRefusal returns the message for a space when the host does not take an Ingress or HTTPRoute, empty if it may the next time.
+func messageOfRefusal(err error, home names.Namespace) string {
 	switch {
 	case isOfFields(err):
 		return notTaken(err, home)
@@ -149,7 +149,7 @@ func isOfFields(err error) bool {
 func (s *syncer) withdrawIngress(ctx context.Context, i item, home names.Namespace, ingress, there *networkingv1.Ingress, why string) error {
 	s.routing.drop(i)
 	s.refer(i, nil)
-	told := s.tellRefused(ctx, ingress, why)
+	told := s.recordRefusal(ctx, ingress, why)
 	if there == nil {
 		return told
 	}
@@ -193,17 +193,17 @@ func (s *syncer) certificate(n tenant.Name, secret *corev1.Secret) (map[string][
 	return data, nil
 }
 
-// tellOfCertificate says of an Ingress why the host does not get a certificate that it names.
-func (s *syncer) tellOfCertificate(ctx context.Context, i item, ref reference, why error) error {
+// recordCertificate says of an Ingress why the host does not get a certificate that it names.
+func (s *syncer) recordCertificate(ctx context.Context, i item, ref reference, why error) error {
 	ingress, err := s.ingresses.Ingresses(i.namespace.String()).Get(i.name)
 	if err != nil {
 		return err
 	}
-	return s.tellRefused(ctx, ingress, fmt.Sprintf("the host cluster does not get the Secret %q: %v", ref.name, why))
+	return s.recordRefusal(ctx, ingress, fmt.Sprintf("the host cluster does not get the Secret %q: %v", ref.name, why))
 }
 
-// tellAllOfCertificate says so of all Ingresses that name it.
-func (s *syncer) tellAllOfCertificate(ctx context.Context, ref reference, why error) error {
+// recordCertificateOnAll says so of all Ingresses that name it.
+func (s *syncer) recordCertificateOnAll(ctx context.Context, ref reference, why error) error {
 	all, err := s.ingresses.Ingresses(ref.namespace.String()).List(labels.Everything())
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (s *syncer) tellAllOfCertificate(ctx context.Context, ref reference, why er
 		return !slices.Contains(translate.CertificatesOf(&ingress.Spec), ref.name)
 	})
 	for _, ingress := range all[:min(len(all), maxIngresses)] {
-		err = errors.Join(err, s.tellOfCertificate(ctx, itemOf(ingressItem, ingress), ref, why))
+		err = errors.Join(err, s.recordCertificate(ctx, itemOf(ingressItem, ingress), ref, why))
 	}
 	return err
 }

@@ -126,7 +126,7 @@ func (s *syncer) createOnHost(ctx context.Context, pod *corev1.Pod, home names.N
 		return nil
 	}
 	tokens, err := s.mint(ctx, pod)
-	if isTold(err) {
+	if isForSpace(err) {
 		why := err.Error() + "; make what is missing, or set automountServiceAccountToken: false"
 		return errors.Join(s.refuse(ctx, pod, why), err) // tried again, because no event of this pod says that it is there
 	}

@@ -443,7 +443,7 @@ func TestPods(t *testing.T) {
 					w.t.Fatal(err)
 				}
 			},
-			fail: `are of the tenant "acme": the host has lost much`,
+			fail: `are of the tenant "acme": the host has lost many pods`,
 		},
 		"what others have lost as well": {
 			objects: []runtime.Object{hostSpace(), spacePod(bound)},

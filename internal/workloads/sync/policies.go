@@ -69,7 +69,7 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 		err = s.hasRoom(home, wanted.Name)
 	}
 	if err != nil {
-		return false, errors.Join(s.tellRefused(ctx, policy, err.Error()), s.removePolicy(ctx, home, i))
+		return false, errors.Join(s.recordRefusal(ctx, policy, err.Error()), s.removePolicy(ctx, home, i))
 	}
 	there, err := s.ownPolicy(wanted)
 	if err != nil {

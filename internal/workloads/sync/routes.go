@@ -152,8 +152,8 @@ func (s *syncer) placeRoute(ctx context.Context, i item, home names.Namespace, r
 		return nil
 	}
 	err = put(ctx, s.routes.host(home.Host()), "HTTPRoute", there, wanted, slimRoute)
-	if why := toldOfPut(err, home); why != "" {
-		err = errors.Join(err, s.tellRefused(ctx, route, why), s.showRoute(ctx, route, s.refusals(route, refs, rules, why)))
+	if why := messageOfRefusal(err, home); why != "" {
+		err = errors.Join(err, s.recordRefusal(ctx, route, why), s.showRoute(ctx, route, s.refusals(route, refs, rules, why)))
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func (s *syncer) withdrawRoute(ctx context.Context, i item, home names.Namespace
 	s.routing.drop(i)
 	var told error
 	if why != "" {
-		told = s.tellRefused(ctx, route, why)
+		told = s.recordRefusal(ctx, route, why)
 	}
 	return errors.Join(told, s.showRoute(ctx, route, s.refusals(route, refs, rules, why)),
 		remove(ctx, s.routes.host(home.Host()), "HTTPRoute", there, home, i.name))

@@ -72,7 +72,7 @@ func (s *syncer) placeService(ctx context.Context, i item, service *corev1.Servi
 	}
 	_, err = s.ensureNamespace(ctx, home, t)
 	if errors.As(err, new(errNamespace)) {
-		return errors.Join(s.tellRefused(ctx, service, err.Error()), err) // tried again, because no event of this Service says that one has gone, or come
+		return errors.Join(s.recordRefusal(ctx, service, err.Error()), err) // tried again, because no event of this Service says that one has gone, or come
 	}
 	if err != nil {
 		return err

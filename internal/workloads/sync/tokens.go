@@ -68,8 +68,8 @@ func (s *syncer) mint(ctx context.Context, pod *corev1.Pod) (minted, error) {
 	return m, nil
 }
 
-// isTold reports whether a space says why it makes no token, and not merely that it cannot now.
-func isTold(err error) bool {
+// isForSpace reports whether a space says why it makes no token, and not merely that it cannot now.
+func isForSpace(err error) bool {
 	return apierrors.IsNotFound(err) || isRefused(err) || apierrors.IsBadRequest(err) || apierrors.IsInternalError(err)
 }
 
@@ -103,7 +103,7 @@ func (s *syncer) ensureTokens(ctx context.Context, pod, host *corev1.Pod) error 
 	if isGone(err) {
 		return nil
 	}
-	if isTold(err) {
+	if isForSpace(err) {
 		return errors.Join(err, s.recordEvent(ctx, pod, reasonToken, err.Error()))
 	}
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // is something else in its place.
 func (s *syncer) bindClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
 	if name := names.Volume(claim.UID); claim.Spec.VolumeName != "" && claim.Spec.VolumeName != name {
-		return nil, s.tellRefused(ctx, claim, "spec.volumeName names another volume than the host cluster has given it; delete the claim, and make it again")
+		return nil, s.recordRefusal(ctx, claim, "spec.volumeName names another volume than the host cluster has given it; delete the claim, and make it again")
 	}
 	if shown, err := s.ensureVolume(ctx, claim, host); err != nil || !shown {
 		return nil, err
@@ -56,7 +56,7 @@ func (s *syncer) ensureVolume(ctx context.Context, claim, host *corev1.Persisten
 		return false, err
 	}
 	if !translate.IsVolumeOf(shown, claim, host) {
-		return false, s.tellRefused(ctx, claim, fmt.Sprintf("there is another PersistentVolume %q; delete it", names.Volume(claim.UID)))
+		return false, s.recordRefusal(ctx, claim, fmt.Sprintf("there is another PersistentVolume %q; delete it", names.Volume(claim.UID)))
 	}
 	if now, has := host.Status.Capacity[corev1.ResourceStorage], shown.Spec.Capacity[corev1.ResourceStorage]; now.Cmp(has) != 0 {
 		grown := shown.DeepCopy()
@@ -89,7 +89,7 @@ func (s *syncer) createVolume(ctx context.Context, name, namespace string, claim
 		made, err = s.spaces.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 	}
 	if isRefused(err) { // by its quota
-		return nil, errors.Join(s.tellRefused(ctx, claim, "the space does not take its PersistentVolume: "+err.Error()), err)
+		return nil, errors.Join(s.recordRefusal(ctx, claim, "the space does not take its PersistentVolume: "+err.Error()), err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("showing the volume in the space: %w", err)
@@ -134,7 +134,7 @@ func (s *syncer) patchHostClaim(ctx context.Context, claim, host *corev1.Persist
 	}
 	_, err = s.host.CoreV1().PersistentVolumeClaims(host.Namespace).Patch(ctx, host.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	if isRefused(err) {
-		return errors.Join(s.tellRefused(ctx, claim, "the host cluster does not make the volume larger"), err)
+		return errors.Join(s.recordRefusal(ctx, claim, "the host cluster does not make the volume larger"), err)
 	}
 	if err != nil {
 		return fmt.Errorf("making the host's volume larger: %w", err)

@@ -44,7 +44,7 @@ func Event(event *corev1.Event, host, pod *corev1.Pod, home names.Namespace) cor
 		shown.Message, _, _ = strings.Cut(message, "rpc error")
 		shown.Message = strings.TrimRight(shown.Message, ": ")
 	default:
-		shown.Message = "the host cluster says so of the pod; the platform's administrators see more there"
+		shown.Message = "only the reason is shown, because the message may be about others; the platform's administrators see it on the host cluster"
 	}
 	if node := host.Spec.NodeName; node != "" && event.Source.Host == node {
 		shown.Source.Host, shown.ReportingInstance = node, node

@@ -15,7 +15,7 @@ func TestEvents(t *testing.T) {
 	home := names.Namespace{Tenant: "acme", Name: "shop"}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "acme|shop", Name: "web"}}
 	host := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "node"}}
-	const general = "the host cluster says so of the pod; the platform's administrators see more there"
+	const general = "only the reason is shown, because the message may be about others; the platform's administrators see it on the host cluster"
 	for name, tc := range map[string]struct{ reason, message, from, want, node string }{
 		"of the kubelet":        {events.PulledImage, `Image "a" was pulled`, "node", `Image "a" was pulled`, "node"},
 		"of another node":       {events.PulledImage, "x", "others", "x", ""},

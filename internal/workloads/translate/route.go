@@ -53,10 +53,10 @@ const headerCharacters = " /._~!&,:;=@+*()?-"
 var (
 	headerValue = regexp.MustCompile(`^[A-Za-z0-9` + regexp.QuoteMeta(headerCharacters) + `]*$`)
 	headerName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,255}$`)
-	// connectionHeaders say which request is whose on a connection, and where it ends. One of them in a proxy's configuration may be why
+	// reservedHeaders say which request is whose on a connection, and where it ends. One of them in a proxy's configuration may be why
 	// that is not loaded any more, for any tenant. By others, some proxies are told what to do: how often to try again, what to send, or to whom.
 	// Load balancers of clouds refuse all of a Gateway that sets theirs.
-	connectionHeaders = regexp.MustCompile(`(?i)^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|http2-settings|x-envoy-.*|x-accel-.*|l5d-.*|linkerd-.*|x-goog.*|x-gfe.*|x-amz-.*|x-user-ip|cdn-loop|authority)$`)
+	reservedHeaders = regexp.MustCompile(`(?i)^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|http2-settings|x-envoy-.*|x-accel-.*|l5d-.*|linkerd-.*|x-goog.*|x-gfe.*|x-amz-.*|x-user-ip|cdn-loop|authority)$`)
 	// routeMethods are those of requests that a Service answers: one of CONNECT is for a proxy.
 	routeMethods = []gatewayv1.HTTPMethod{
 		gatewayv1.HTTPMethodGet, gatewayv1.HTTPMethodHead, gatewayv1.HTTPMethodPost, gatewayv1.HTTPMethodPut, gatewayv1.HTTPMethodDelete,
@@ -364,7 +364,7 @@ func checkHeaderName(name string, path *field.Path) field.ErrorList {
 	switch {
 	case !headerName.MatchString(name):
 		return field.ErrorList{badHeaderName(path)}
-	case connectionHeaders.MatchString(name):
+	case reservedHeaders.MatchString(name):
 		return field.ErrorList{field.Forbidden(path, "this header is for the connection, or for what serves the Gateway; remove it, or use urlRewrite for the host name")}
 	default:
 		return nil

@@ -8,9 +8,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TestKeptPatterns checks that a tenant cannot have any number of patterns compiled, one
+// TestSeenPatterns checks that a tenant cannot have any number of patterns compiled, one
 // definition after the other, and that patterns are counted once.
-func TestKeptPatterns(t *testing.T) {
+func TestSeenPatterns(t *testing.T) {
 	var k seenPatterns
 	add := func(n tenant.Name, pattern string, instructions int) error {
 		return k.in(life{name: n})(pattern, instructions)

@@ -2,11 +2,11 @@ package spacepolicy
 
 import (
 	"context"
-	"maps"
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -27,20 +27,4 @@ type ofTenant struct {
 }
 
 // GetUserInfo implements admission.Attributes.
-func (a ofTenant) GetUserInfo() user.Info { return userOf{a.Attributes.GetUserInfo(), a.by} }
-
-// userOf is a user of a tenant.
-type userOf struct {
-	user.Info
-	tenant tenant.Name
-}
-
-// GetExtra implements user.Info.
-func (u userOf) GetExtra() map[string][]string {
-	extra := maps.Clone(u.Info.GetExtra())
-	if extra == nil {
-		extra = map[string][]string{}
-	}
-	extra[tenant.UserExtraKey] = []string{string(u.tenant)}
-	return extra
-}
+func (a ofTenant) GetUserInfo() user.Info { return identity.Of(a.Attributes.GetUserInfo(), a.by) }
