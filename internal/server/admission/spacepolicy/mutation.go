@@ -1,7 +1,7 @@
 package spacepolicy
 
 import (
-	"fmt"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,7 +21,8 @@ func (p *Plugin) CheckMutation(a admission.Attributes, n tenant.Name, sent runti
 		func() error { return checkFinalize(m) }, func() error { return p.checkWorkloads(m, n) }, func() error { return p.checkPlacement(m, n) },
 	} {
 		if err := check(); err != nil {
-			return admission.NewForbidden(a, fmt.Errorf("by a mutating webhook or policy of the space: %w", err))
+			// What is wrapped would stay what it is, and be an internal error to clients.
+			return admission.NewForbidden(a, errors.New("by a mutating webhook or policy of the space: "+err.Error()))
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,6 +44,9 @@ func TestMutations(t *testing.T) {
 			err = plugin.CheckMutation(a, "a", tc.sent)
 			if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if _, answer := err.(apierrors.APIStatus); err != nil && !answer { //nolint:errorlint // as upstream looks at it
+				t.Errorf("%v is an internal error to clients", err)
 			}
 		})
 	}
