@@ -26,7 +26,7 @@ func TestCustomResourcesOfOneSpace(t *testing.T) {
 
 // isAnswer reports whether an error is an answer to a client. One that wraps it is an internal error.
 func isAnswer(err error) bool {
-	_, is := err.(apierrors.APIStatus) //nolint:errorlint // as upstream looks at it
+	_, is := err.(apierrors.APIStatus) // as upstream looks at it
 	return is
 }
 

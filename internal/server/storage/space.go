@@ -84,7 +84,7 @@ func (s *Space) scope(ctx context.Context) (tenant.Scope, error) {
 
 // errAt adds the key of storage to an error, unless that is an answer to a client: such a one has to stay as it is.
 func errAt(key string, err error) error {
-	if _, is := err.(apierrors.APIStatus); is { //nolint:errorlint // the answer to a client is this type alone
+	if _, is := err.(apierrors.APIStatus); is { // the answer to a client is this type alone
 		return err
 	}
 	return fmt.Errorf("storage key %q: %w", key, err)

@@ -45,7 +45,7 @@ func TestMutations(t *testing.T) {
 			if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
-			if _, answer := err.(apierrors.APIStatus); err != nil && !answer { //nolint:errorlint // as upstream looks at it
+			if _, answer := err.(apierrors.APIStatus); err != nil && !answer { // as upstream looks at it
 				t.Errorf("%v is an internal error to clients", err)
 			}
 		})
