@@ -96,6 +96,6 @@ func (a *assembly) homeOf(_ context.Context, n tenant.Name, namespace string) (n
 	}
 	return names.Namespace{
 		Installation: string(installation.UID), Tenant: n, TenantUID: a.lookup.UID(n), Name: namespace, UID: found.UID,
-		Salt: found.Annotations[names.SaltAnnotation],
+		Salt: names.SaltOf(found.Annotations),
 	}, nil
 }

@@ -90,6 +90,18 @@ const WantedAnnotation = Prefix + "wanted"
 // would have: with what makes it another one, which nobody knows before.
 const SaltAnnotation = Prefix + "salt"
 
+// maxSalt is how long a salt may be, in bytes. The syncer's have half of it.
+const maxSalt = 52
+
+// SaltOf returns the salt in annotations, or none if it is longer than the syncer makes them: a tenant may have written it before its pods ran on a
+// host, and it is on all that is made there.
+func SaltOf(annotations map[string]string) string {
+	if salt := annotations[SaltAnnotation]; len(salt) <= maxSalt {
+		return salt
+	}
+	return ""
+}
+
 const (
 	hostPrefix  = "tn-"
 	tokenPrefix = "tnt-" // no copy is called so
@@ -177,7 +189,7 @@ func Of(labels, annotations map[string]string) (n Namespace, complete bool) {
 	n = Namespace{
 		Installation: labels[InstallationLabel],
 		Tenant:       tenant.Name(annotations[TenantAnnotation]), TenantUID: types.UID(annotations[TenantUIDAnnotation]),
-		Name: annotations[NamespaceAnnotation], UID: types.UID(annotations[NamespaceUIDAnnotation]), Salt: annotations[SaltAnnotation],
+		Name: annotations[NamespaceAnnotation], UID: types.UID(annotations[NamespaceUIDAnnotation]), Salt: SaltOf(annotations),
 	}
 	return n, n.Installation != "" && n.Tenant.IsSpace() && n.TenantUID != "" && n.Name != "" && n.UID != ""
 }

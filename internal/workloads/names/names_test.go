@@ -121,3 +121,11 @@ func TestOwnerOf(t *testing.T) {
 		}
 	}
 }
+
+func TestSaltOf(t *testing.T) {
+	for salt, want := range map[string]string{"": "", "s": "s", strings.Repeat("s", maxSalt): strings.Repeat("s", maxSalt), strings.Repeat("s", maxSalt+1): ""} {
+		if got := SaltOf(map[string]string{SaltAnnotation: salt}); got != want {
+			t.Errorf("of %d bytes: got %q", len(salt), got)
+		}
+	}
+}

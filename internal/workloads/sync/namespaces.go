@@ -50,7 +50,7 @@ func (s *syncer) homeOf(flat tenant.Flat) (names.Namespace, *v1alpha1.Tenant, er
 	if err != nil {
 		return names.Namespace{}, nil, fmt.Errorf("finding where %q is on the host: %w", flat, err)
 	}
-	return names.Namespace{Installation: s.installation, Tenant: n, TenantUID: t.UID, Name: name, UID: namespace.UID, Salt: namespace.Annotations[names.SaltAnnotation]}, t, nil
+	return names.Namespace{Installation: s.installation, Tenant: n, TenantUID: t.UID, Name: name, UID: namespace.UID, Salt: names.SaltOf(namespace.Annotations)}, t, nil
 }
 
 // rulesOf returns what a tenant's pods, Services and Ingresses are held to.
@@ -333,7 +333,7 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 	if err != nil {
 		return fmt.Errorf("looking whether a namespace is gone: %w", err)
 	}
-	if live != nil && live.UID == of.UID && live.Annotations[names.SaltAnnotation] == of.Salt {
+	if live != nil && live.UID == of.UID && names.SaltOf(live.Annotations) == of.Salt {
 		if t, err := s.tenantNamed(of.Tenant); err != nil || t != nil && t.UID == of.TenantUID {
 			return fmt.Errorf("the cache of namespaces is behind: %w", errors.Join(err, errNoHome))
 		}
