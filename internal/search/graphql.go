@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -118,10 +117,7 @@ var _ graphql.Root = &root{}
 
 // questionOf returns what an input asks for.
 func (r *root) questionOf(input *graphql.Input) (*question, error) {
-	asked := &question{limit: MaxLimit, offset: max(input.Offset, 0), kinds: input.RelatedKinds}
-	if slices.Equal(asked.kinds, []string{allKinds}) {
-		asked.kinds = nil
-	}
+	asked := &question{limit: MaxLimit, offset: max(input.Offset, 0), kinds: kindsOf(input.RelatedKinds)}
 	if input.Limit > 0 {
 		asked.limit = min(input.Limit, MaxLimit)
 	}

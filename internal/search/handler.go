@@ -227,11 +227,17 @@ func newQuestion(parameters url.Values) (*question, error) {
 	}
 	if text := parameters.Get(ParameterRelated); text != "" {
 		asked.related = true
-		if text != allKinds {
-			asked.kinds = strings.Split(text, ",")
-		}
+		asked.kinds = kindsOf(strings.Split(text, ","))
 	}
 	return asked, nil
+}
+
+// kindsOf returns the kinds of related objects that are asked for, none for all.
+func kindsOf(asked []string) []string {
+	if slices.Equal(asked, []string{allKinds}) {
+		return nil
+	}
+	return asked
 }
 
 func minRevision(parameters url.Values) (int64, error) {

@@ -73,7 +73,7 @@ var routesTable = []mutant{
 	{"spaces are told reasons that are words", by("internal/workloads/translate", "TestRouteStatus"),
 		"internal/workloads/translate/routestatus.go", `			if !routeReason.MatchString(c.Reason) {`, `			if false {`},
 	{"spaces are told of the route as it is", by("internal/workloads/translate", "TestRouteStatus"),
-		"internal/workloads/translate/routestatus.go", `c.ObservedGeneration != host.Generation || isForSpace`, `isForSpace`},
+		"internal/workloads/translate/routestatus.go", `c.ObservedGeneration != host.Generation || isKnown`, `isKnown`},
 	{"what a Tenant does not grant is on no Gateway", by("internal/workloads/sync", "TestRoutes"),
 		"internal/workloads/sync/routes.go", `	if why != "" || len(refs.granted) == 0 {`, `	if len(refs.granted) == 0 {`},
 	{"a route for no Gateway of the host leaves it", by("internal/workloads/sync", "TestRoutes"),

@@ -135,7 +135,7 @@ func (l *listener) leave(c *connection) {
 }
 
 // recognize notes that the connection of a request is a user's. That of this process to itself has its place whatever others do: its
-// own informers have no other way. It is told by its tokens, for others may have its name.
+// own informers have no other way. It is recognized by its tokens, because another user may have its name.
 func recognize(ctx context.Context) {
 	local, ok := ctx.Value(http.LocalAddrContextKey).(address)
 	if !ok || local.of.recognized.Load() {

@@ -37,7 +37,7 @@ const (
 	copiedBytes  = 128 << 10
 	copiedAtOnce = 16 << 20
 	// leastCopy is as how many bytes a copy, or a small object, counts at least.
-	leastCopy = 4 << 10
+	leastCopy = translate.LeastBytes
 	// createdBytes and createdAtOnce are the same for pods that are made: at once a thousand pods of 10 kB, with all that is written of them,
 	// and nine of these in a second after that, which are some 220 MB in the five minutes.
 	createdBytes  = 512 << 10

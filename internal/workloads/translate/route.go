@@ -118,8 +118,8 @@ func (r Rules) NotGranted(ref *gatewayv1.ParentReference) string {
 		oneOf(r.Gateways), GatewayOf(ref))
 }
 
-// SlimRoute drops of an HTTPRoute of a space, for a cache of those of all spaces, what nobody reads. Where a spec is too large for a host,
-// its parentRefs are left, by which that is told, and a status that is too large is one that others have filled.
+// SlimRoute drops of an HTTPRoute of a space, for a cache of those of all spaces, what nobody reads. Of a spec that is too large for
+// a host, only parentRefs are kept, which the refusal needs. A status that is too large is replaced by one without room, so that nothing is added to it.
 func SlimRoute(route *unstructured.Unstructured) {
 	metadata, _ := route.Object["metadata"].(map[string]any)
 	maps.DeleteFunc(metadata, func(key string, _ any) bool { return !slices.Contains(routeMetadata, key) })

@@ -31,8 +31,8 @@ func RouteStatus(host *gatewayv1.HTTPRoute, ref gatewayv1.ParentReference, gener
 		}
 		ok = true
 		for _, c := range said.Conditions {
-			isForSpace := slices.ContainsFunc(told.Conditions, func(t metav1.Condition) bool { return t.Type == c.Type })
-			if c.ObservedGeneration != host.Generation || isForSpace || !slices.Contains(routeConditions, c.Type) {
+			isKnown := slices.ContainsFunc(told.Conditions, func(t metav1.Condition) bool { return t.Type == c.Type })
+			if c.ObservedGeneration != host.Generation || isKnown || !slices.Contains(routeConditions, c.Type) {
 				continue
 			}
 			if !routeReason.MatchString(c.Reason) {

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// writesOfService is how often a host stores what is written of a Service: itself, its Endpoints and their slices. Each is of
-	// leastBytes at least.
+	// writesOfService is how often a host stores what is written of a Service: itself, its Endpoints and their slices.
 	writesOfService = 3
-	leastBytes      = 4 << 10
+	// LeastBytes is as how many bytes a small object counts at least.
+	LeastBytes = 4 << 10
 	// EntryBytes is what a host stores of each entry of a list or a map beside it: metadata.managedFields name them one by one.
 	EntryBytes = 128
 )
@@ -232,5 +232,5 @@ func (g Given) Equal(other Given) bool {
 // ServiceBytes returns how many bytes a host stores when one of its Services is made or changed.
 func ServiceBytes(host *corev1.Service) int {
 	entries := len(host.Spec.Ports) + len(host.Labels) + len(host.Annotations)
-	return writesOfService * max(host.Size()+EntryBytes*entries, leastBytes)
+	return writesOfService * max(host.Size()+EntryBytes*entries, LeastBytes)
 }
