@@ -39,6 +39,31 @@ const (
 	retryAfter = 1
 )
 
+// Handler serves searches of servers, and health checks of everybody.
+func (s *Service) Handler(servers authenticator.Request) http.Handler {
+	searches := s.WithSearch(http.NotFoundHandler())
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch req.URL.Path {
+		case "/livez", "/healthz":
+			fmt.Fprintln(w, "ok")
+			return
+		case "/readyz":
+			if err := s.Ready(req.Context()); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+			fmt.Fprintln(w, "ok")
+			return
+		}
+		ctx, err := askedBy(req, servers)
+		if err != nil {
+			http.Error(w, "Unauthorized", http.StatusUnauthorized)
+			return
+		}
+		searches.ServeHTTP(w, req.WithContext(ctx))
+	})
+}
+
 // WithSearch serves searches, and leaves everything else to handler. It stands behind the filters
 // that decide whether the user may act in the space.
 func (s *Service) WithSearch(handler http.Handler) http.Handler {

@@ -59,31 +59,6 @@ func (a *asker) write(req *http.Request) error {
 	return nil
 }
 
-// Handler serves searches of servers, and health checks of everybody.
-func (s *Service) Handler(servers authenticator.Request) http.Handler {
-	searches := s.WithSearch(http.NotFoundHandler())
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		switch req.URL.Path {
-		case "/livez", "/healthz":
-			fmt.Fprintln(w, "ok")
-			return
-		case "/readyz":
-			if err := s.Ready(req.Context()); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-			fmt.Fprintln(w, "ok")
-			return
-		}
-		ctx, err := askedBy(req, servers)
-		if err != nil {
-			http.Error(w, "Unauthorized", http.StatusUnauthorized)
-			return
-		}
-		searches.ServeHTTP(w, req.WithContext(ctx))
-	})
-}
-
 // askedBy returns the context of a request as the server that sends it has had it.
 func askedBy(req *http.Request, servers authenticator.Request) (context.Context, error) {
 	if _, ok, err := servers.AuthenticateRequest(req); err != nil || !ok {

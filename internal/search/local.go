@@ -146,9 +146,9 @@ func (l *local) open(ctx context.Context, keep bool) (database *index.Index, lea
 }
 
 // resumable returns the revision since which an index can be continued, zero if it must be made anew.
-func (l *local) resumable(ctx context.Context, stream *storage.Stream, p *index.Progress, identity string) (int64, error) {
+func (l *local) resumable(ctx context.Context, stream *storage.Stream, p *index.Progress, source string) (int64, error) {
 	var last mark
-	if !p.Complete || p.Identity != identity || !last.decode(p.Mark) {
+	if !p.Complete || p.Source != source || !last.decode(p.Mark) {
 		return 0, nil
 	}
 	had, err := stream.Had(ctx, last.Key, last.Revision, last.Sum)
@@ -171,7 +171,7 @@ func (l *local) begin(ctx context.Context, stream *storage.Stream, keep bool, fa
 	if err != nil {
 		return nil, err
 	}
-	identity := l.identity(cluster)
+	source := l.source(cluster)
 	database, leads, err := l.open(ctx, keep)
 	if err != nil {
 		return nil, err
@@ -179,12 +179,12 @@ func (l *local) begin(ctx context.Context, stream *storage.Stream, keep bool, fa
 	p, since, compares := index.Progress{}, int64(0), false
 	if keep {
 		if p, err = database.Progress(ctx); err == nil {
-			since, err = l.resumable(ctx, stream, &p, identity)
+			since, err = l.resumable(ctx, stream, &p, source)
 		}
 		if err != nil {
 			return nil, errors.Join(err, database.Close())
 		}
-		compares = since == 0 && p.Complete && p.Identity == identity
+		compares = since == 0 && p.Complete && p.Source == source
 		if since == 0 && !compares && !database.Shared() { // a new file is made sooner than one is emptied
 			if err := database.Close(); err != nil {
 				return nil, err
@@ -204,7 +204,7 @@ func (l *local) begin(ctx context.Context, stream *storage.Stream, keep bool, fa
 		klog.InfoS("Search: the index is compared with what there is, because nobody knows all that has become of that since", "revision", p.All())
 	}
 	return newSession(parts{
-		stream: stream, rights: rights.NewState(config), index: database, options: &l.config.Options, watches: l.watches, identity: identity, fail: fail, since: since,
+		stream: stream, rights: rights.NewState(config), index: database, options: &l.config.Options, watches: l.watches, source: source, fail: fail, since: since,
 	}, leads, base, compared), nil
 }
 
@@ -248,7 +248,7 @@ func (l *local) runOnce(ctx context.Context, keep bool) (err error) {
 	return err
 }
 
-// identity says of what an index is: one of another etcd, or with other annotations, is built anew.
-func (l *local) identity(cluster string) string {
+// source says of what an index is: one of another etcd, or with other annotations, is built anew.
+func (l *local) source(cluster string) string {
 	return fmt.Sprintf("etcd %s, annotations %q, properties %q", cluster, slices.Sorted(slices.Values(l.config.Annotations)), l.config.Properties.String())
 }

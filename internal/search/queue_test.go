@@ -363,7 +363,7 @@ func TestBehind(t *testing.T) {
 		t.Error(diff)
 	}
 	other := standby(t)
-	p := index.Progress{Complete: true, Identity: "this", Revision: 14, Behind: []index.Behind{{Space: "acme", Revision: 11}}}
+	p := index.Progress{Complete: true, Source: "this", Revision: 14, Behind: []index.Behind{{Space: "acme", Revision: 11}}}
 	if err := other.Changed(t.Context(), []storage.StoredChange{secretIn("acme", "a", 12), secretIn("globex", "g", 13)}); err != nil {
 		t.Fatal(err)
 	}

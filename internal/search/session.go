@@ -59,9 +59,9 @@ type parts struct {
 	options *Options
 	// watches are told in which spaces rows have changed, and where rights have.
 	watches *watches
-	// identity says of what the index is, and fail ends the session.
-	identity string
-	fail     func(error)
+	// source says of what the index is, and fail ends the session.
+	source string
+	fail   func(error)
 	// since is the revision since which the index is continued, zero if it is made anew.
 	since int64
 }

@@ -29,7 +29,7 @@ func (v *view) answer(ctx context.Context, asked *question) (*Answer, error) {
 	return answer, nil
 }
 
-// aside says that of some objects there is no more than their identity, empty if there are none.
+// aside says that of some objects there is no more than their name, empty if there are none.
 func (v *view) aside() string {
 	if v.snapshot.Aside == 0 {
 		return ""

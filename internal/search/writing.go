@@ -71,7 +71,7 @@ func (s *session) empty(ctx context.Context) error {
 	if s.compared != nil {
 		return s.index.Recheck(ctx)
 	}
-	return s.index.Reset(ctx, s.identity)
+	return s.index.Reset(ctx, s.source)
 }
 
 // writeNext writes what is in the queue, or waits for something.
@@ -249,7 +249,7 @@ func (s *session) applyTo(ctx context.Context, writes []index.Write, state *inde
 }
 
 // setAside writes what the database has refused together, in ever smaller parts: one object that it does not take ends nothing for others. Of
-// that, its identity is written. The spaces in which something changes are added to spaces.
+// that, its name is written. The spaces in which something changes are added to spaces.
 func (s *session) setAside(ctx context.Context, writes []index.Write, spaces sets.Set[tenant.Name]) error {
 	if len(writes) == 0 {
 		return errRefusedState
@@ -261,7 +261,7 @@ func (s *session) setAside(ctx context.Context, writes []index.Write, spaces set
 			row := &writes[0].Rows[i]
 			klog.ErrorS(nil, "Search: the database refuses an object, which is found by its name alone", "space", row.Space, "resource", row.Resource, "namespace", row.Namespace, "name", row.Name)
 		}
-		parts = [][]index.Write{{writes[0].Identity()}}
+		parts = [][]index.Write{{writes[0].NameOnly()}}
 	}
 	for _, part := range parts {
 		in, err := s.index.Apply(ctx, part, s.noted.Revision, s.noted.Behind...)
@@ -311,7 +311,7 @@ func (s *session) stand(ctx context.Context) error {
 			return err
 		case leads:
 			return s.takeOver(p)
-		case p.Complete && p.Identity == s.identity:
+		case p.Complete && p.Source == s.source:
 			s.queue.forget(&p)
 		}
 	}
@@ -322,7 +322,7 @@ func (s *session) takeOver(p index.Progress) error {
 	s.queue.forget(&p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !p.Complete || p.Identity != s.identity || s.listed == 0 || p.All() < s.listed {
+	if !p.Complete || p.Source != s.source || s.listed == 0 || p.All() < s.listed {
 		return errTakeover
 	}
 	s.leads, s.base, s.noted = true, p, p
@@ -387,7 +387,7 @@ func (s *session) wait(ctx context.Context, space tenant.Name, revision int64) e
 		if err != nil {
 			return err
 		}
-		if p.Complete && p.Identity == s.identity && s.covered(&p, space) >= revision {
+		if p.Complete && p.Source == s.source && s.covered(&p, space) >= revision {
 			return nil
 		}
 		select {
@@ -423,7 +423,7 @@ func (s *session) complete(ctx context.Context) (int64, error) {
 	}
 	for {
 		p, err := s.index.Progress(ctx) // the database may not be there for a while
-		if err == nil && p.Complete && p.Identity == s.identity && p.Revision >= knew {
+		if err == nil && p.Complete && p.Source == s.source && p.Revision >= knew {
 			return knew, nil
 		}
 		select {

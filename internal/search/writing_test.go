@@ -20,7 +20,7 @@ import (
 
 // early is a session of a process that does not write, whose stream has not begun.
 func early() *session {
-	return newSession(parts{stream: &stored{}, rights: rights.NewState(rights.Config{}), options: &Options{}, watches: &watches{}, identity: "this"}, false, index.Progress{}, nil)
+	return newSession(parts{stream: &stored{}, rights: rights.NewState(rights.Config{}), options: &Options{}, watches: &watches{}, source: "this"}, false, index.Progress{}, nil)
 }
 
 // standby is a session of a process that does not write, whose stream began at revision 10.
@@ -49,13 +49,13 @@ func TestTakeover(t *testing.T) {
 		p     index.Progress
 		takes bool
 	}{
-		"as far as the stream's beginning": {index.Progress{Identity: "this", Complete: true, Revision: 10}, true},
-		"farther":                          {index.Progress{Identity: "this", Complete: true, Revision: 12}, true},
-		"farther, but for its space":       {index.Progress{Identity: "this", Complete: true, Revision: 13, Behind: []index.Behind{{Space: "acme", Revision: 11}}}, true},
-		"not so far in a space":            {index.Progress{Identity: "this", Complete: true, Revision: 13, Behind: []index.Behind{{Space: "globex", Revision: 9}}}, false},
-		"not so far":                       {index.Progress{Identity: "this", Complete: true, Revision: 9}, false},
-		"of something else":                {index.Progress{Identity: "other", Complete: true, Revision: 12}, false},
-		"incomplete":                       {index.Progress{Identity: "this", Revision: 12}, false},
+		"as far as the stream's beginning": {index.Progress{Source: "this", Complete: true, Revision: 10}, true},
+		"farther":                          {index.Progress{Source: "this", Complete: true, Revision: 12}, true},
+		"farther, but for its space":       {index.Progress{Source: "this", Complete: true, Revision: 13, Behind: []index.Behind{{Space: "acme", Revision: 11}}}, true},
+		"not so far in a space":            {index.Progress{Source: "this", Complete: true, Revision: 13, Behind: []index.Behind{{Space: "globex", Revision: 9}}}, false},
+		"not so far":                       {index.Progress{Source: "this", Complete: true, Revision: 9}, false},
+		"of something else":                {index.Progress{Source: "other", Complete: true, Revision: 12}, false},
+		"incomplete":                       {index.Progress{Source: "this", Revision: 12}, false},
 	} {
 		s := standby(t)
 		changed(t, s, 11, 12, 13)
@@ -72,7 +72,7 @@ func TestTakeover(t *testing.T) {
 			t.Errorf("%s: %d writes, %v", name, len(w.writes), err)
 		}
 	}
-	if err := early().takeOver(index.Progress{Identity: "this", Complete: true, Revision: 12}); !errors.Is(err, errTakeover) {
+	if err := early().takeOver(index.Progress{Source: "this", Complete: true, Revision: 12}); !errors.Is(err, errTakeover) {
 		t.Errorf("before the stream has begun: %v", err)
 	}
 }

@@ -25,8 +25,8 @@ func (x *Index) Refuses(err error) bool {
 	return false
 }
 
-// Identity returns a write of the same objects with nothing but what tells them from others. Answers say so of them.
-func (w *Write) Identity() Write {
+// NameOnly returns a write of the same objects with nothing but what names them. Answers say so of them.
+func (w *Write) NameOnly() Write {
 	bare := Write{Key: w.Key, Rows: make([]Row, len(w.Rows))}
 	for i := range w.Rows {
 		r := &w.Rows[i]
@@ -38,7 +38,7 @@ func (w *Write) Identity() Write {
 	return bare
 }
 
-// setAside returns how many of the visible objects have nothing but their identity.
+// setAside returns how many of the visible objects have nothing but their name.
 func (x *Index) setAside(ctx context.Context, tx *sql.Tx, s Selection, v *visible) (int, error) {
 	var spaces []string
 	for _, scope := range s.scopes() {

@@ -236,7 +236,7 @@ func testIncomplete(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		t.Fatal(err)
 	}
 	found, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Limit: 1})
-	if p, _ := x.Progress(t.Context()); err != nil || found.Revision != 7 || found.Count != 1 || p.Identity != "other" {
+	if p, _ := x.Progress(t.Context()); err != nil || found.Revision != 7 || found.Count != 1 || p.Source != "other" {
 		t.Errorf("%+v, %v, %+v", found, err, p)
 	}
 }

@@ -159,8 +159,8 @@ func (x *Index) Close() error {
 
 // Progress is how far the index is.
 type Progress struct {
-	// Identity says of what it is an index, empty if it is one of nothing.
-	Identity string
+	// Source says of what it is an index, empty if it is one of nothing.
+	Source string
 	// Complete is whether it has everything up to Revision, but for what Behind says.
 	Complete bool
 	Revision int64
@@ -211,12 +211,12 @@ func (x *Index) Progress(ctx context.Context) (Progress, error) {
 	return p, nil
 }
 
-const progressText = `SELECT identity, revision, complete <> 0, behind, mark FROM state`
+const progressText = `SELECT source, revision, complete <> 0, behind, mark FROM state`
 
 func progressOf(row *sql.Row) (Progress, error) {
 	var p Progress
 	var behind string
-	err := row.Scan(&p.Identity, &p.Revision, &p.Complete, &behind, &p.Mark)
+	err := row.Scan(&p.Source, &p.Revision, &p.Complete, &behind, &p.Mark)
 	if err == nil && behind != "" {
 		err = json.Unmarshal([]byte(behind), &p.Behind)
 	}

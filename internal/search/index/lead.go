@@ -53,8 +53,8 @@ func (x *Index) Resign(ctx context.Context) error {
 	return nil
 }
 
-// Reset empties the index, which becomes one of what identity says, and is not complete. Lead has been called.
-func (x *Index) Reset(ctx context.Context, identity string) error {
+// Reset empties the index, which becomes one of what source says, and is not complete. Lead has been called.
+func (x *Index) Reset(ctx context.Context, source string) error {
 	tx, err := x.write.BeginTx(ctx, nil)
 	if err != nil {
 		return x.failed("emptying the search index", err)
@@ -76,7 +76,7 @@ func (x *Index) Reset(ctx context.Context, identity string) error {
 	if err := w.note(ctx, Building, nil); err != nil {
 		return x.failed("emptying the search index", err)
 	}
-	if _, err := tx.ExecContext(ctx, x.bind(`UPDATE state SET identity = ?`), identity); err != nil {
+	if _, err := tx.ExecContext(ctx, x.bind(`UPDATE state SET source = ?`), source); err != nil {
 		return x.failed("emptying the search index", err)
 	}
 	if err := tx.Commit(); err != nil {

@@ -27,7 +27,7 @@ func TestBehind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(Progress{Identity: "test", Complete: true, Revision: 9, Behind: behind, Mark: "m"}, p); diff != "" {
+			if diff := cmp.Diff(Progress{Source: "test", Complete: true, Revision: 9, Behind: behind, Mark: "m"}, p); diff != "" {
 				t.Error(diff)
 			}
 			for space, want := range map[tenant.Name]int64{"acme": 5, "globex": 7, "initech": 9, tenant.System: 5} {
@@ -117,7 +117,7 @@ func TestReopen(t *testing.T) {
 	if x, err = Reopen(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := x.Progress(t.Context()); err != nil || !p.Complete || p.Identity != "this" || p.Revision != 5 {
+	if p, err := x.Progress(t.Context()); err != nil || !p.Complete || p.Source != "this" || p.Revision != 5 {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	if leads, err := x.Lead(t.Context()); err != nil || !leads {
@@ -144,7 +144,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// TestRefused has an object whose labels the database does not take. Its identity is there, and who may see it is told so.
+// TestRefused has an object whose labels the database does not take. Its name is there, and who may see it is told so.
 func TestRefused(t *testing.T) {
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestRefused(t *testing.T) {
 			if err == nil || !x.Refuses(err) || x.Passing(err) {
 				t.Fatalf("it is not refused: %v", err)
 			}
-			apply(t, x, refuse.Identity())
+			apply(t, x, refuse.NameOnly())
 			for namespace, want := range map[string]int{"default": 1, "other": 0} {
 				s := Selection{Space: "acme", Visible: &rights.Set{Groups: []rights.Group{{Resources: sets.New(pods), Namespaces: sets.New(namespace)}}}, Limit: 10}
 				if found := selectOne(t, x, s, ""); found.Aside != want || found.Count != int64(want) || want == 1 && found.Rows[0].Name != "bad" {

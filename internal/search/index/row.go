@@ -41,7 +41,7 @@ type Details struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Properties are others than those above.
 	Properties []query.Property `json:"properties,omitempty"`
-	// Aside is whether there is no more than the identity, because the database has refused the rest.
+	// Aside is whether there is no more than the name, because the database has refused the rest.
 	Aside bool `json:"aside,omitempty"`
 	// Links are the objects that it says it is related to, and Selector the labels of the pods of its namespace that it uses.
 	Links    []Link            `json:"links,omitempty"`

@@ -3,7 +3,7 @@ package index
 import "strings"
 
 // version is that of the tables and of what stands in them. An index of another one is built anew.
-const version = 4
+const version = 5
 
 // tables returns what makes the tables. Each way to objects leads with what a user may see: a range, or the name of
 // an object in an area. So no query visits what its user may not see, or what is in another space.
@@ -16,12 +16,12 @@ const version = 4
 //   - Properties are found by their object, to compare them, and by their value, to find objects. whole is the value if that is
 //     too long for an index, and empty otherwise.
 //   - Omitted are the keys of objects that are left out, because their space has too many. whole is the key if it is stored in another form.
-//   - Aside are the objects of which no more than the identity is there, because the database has refused the rest.
+//   - Aside are the objects of which nothing but the name is there, because the database has refused the rest.
 func (d dialect) tables() []string {
 	types := strings.NewReplacer(`ID`, d.either(`INTEGER`, `BIGINT`)+` PRIMARY KEY`, `INT`, `BIGINT NOT NULL`, `TXT`, d.text()+` NOT NULL`,
 		`UNROWED`, d.either(`WITHOUT ROWID`, ``))
 	statements := []string{
-		`CREATE TABLE state (one ID, identity TXT, epoch INT, revision INT, behind TXT, mark TXT, complete INT, holder TXT, renewed INT)`,
+		`CREATE TABLE state (one ID, source TXT, epoch INT, revision INT, behind TXT, mark TXT, complete INT, holder TXT, renewed INT)`,
 		`CREATE TABLE ranges (id ID, area INT, space TXT, resource TXT, namespace TXT, kind TXT, objects INT, omitted INT)`,
 		`CREATE UNIQUE INDEX ranges_place ON ranges (space, resource, namespace, kind)`,
 		`CREATE INDEX ranges_omitted ON ranges (space) WHERE omitted > 0`,
@@ -51,4 +51,4 @@ func (d dialect) tables() []string {
 var filled = []string{`ranges`, `objects`, `bodies`, `texts`, `properties`, `aside`, `omitted`}
 
 // emptyState is the state of an index in which nothing is.
-const emptyState = `INSERT INTO state (one, identity, epoch, revision, behind, mark, complete, holder, renewed) VALUES (1, '', 0, 0, '', '', 0, '', 0)`
+const emptyState = `INSERT INTO state (one, source, epoch, revision, behind, mark, complete, holder, renewed) VALUES (1, '', 0, 0, '', '', 0, '', 0)`

@@ -66,7 +66,7 @@ type Found struct {
 	// Count is how many rows there are in all, on whatever page.
 	Count int64
 	Rows  []Row
-	// Aside is how many objects that are visible, and may match or not, have nothing but their identity in the index.
+	// Aside is how many objects that are visible, and may match or not, have nothing but their name in the index.
 	Aside int
 	// More is whether there are rows behind the last one, and Full whether they would have been on a page that may have more bytes.
 	More, Full bool

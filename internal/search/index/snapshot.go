@@ -30,7 +30,7 @@ type Snapshot struct {
 	*Index
 	tx *sql.Tx
 	Progress
-	// Aside is how many objects have nothing but their identity in the index, of what was visible to a question, at most.
+	// Aside is how many objects have nothing but their name in the index, of what was visible to a question, at most.
 	Aside int
 	// budget is for all that is read of it.
 	budget *budget

@@ -303,7 +303,7 @@ func (r *replica) ids(ctx context.Context, namespace string) map[string]map[stri
 	address, err := os.ReadFile(databaseFile)
 	Expect(err).NotTo(HaveOccurred())
 	all := map[string]map[string]int64{}
-	for driver, source := range map[string][2]string{"pgx": {string(address), "tenantry_search_4."}, "sqlite": {"file:" + filepath.Join(r.dir, "index.db"), ""}} {
+	for driver, source := range map[string][2]string{"pgx": {string(address), "tenantry_search_5."}, "sqlite": {"file:" + filepath.Join(r.dir, "index.db"), ""}} {
 		db, err := sql.Open(driver, source[0])
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(db.Close)
