@@ -36,7 +36,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.tenantry, "tenantry", "bin/tenantry", "Binary of this project.")
 	flag.StringVar(&o.hostPrograms, "host", "bin/host", "Directory of kube-scheduler, kube-controller-manager, kwok and stages, as \"make bench-host\" makes it.")
-	flag.IntVar(&o.hostQPS, "host-qps", 1000, "Requests a second that the host's scheduler and controller manager may send. Without flags they send 50 and 20.")
+	flag.IntVar(&o.hostQPS, "host-qps", 1000, "Requests a second that the host's scheduler and controller manager may send. With 0 they have no flags for it, and send 50 and 20.")
 	flag.IntVar(&o.pods, "pods", 2000, "Pods of a turn.")
 	flag.IntVar(&o.tenants, "tenants", 100, "Tenants, and namespaces of the host, that have them.")
 	flag.IntVar(&o.runs, "runs", 3, "Number of runs, of which each has a turn in spaces and one directly on the host.")
@@ -83,7 +83,7 @@ type bench struct {
 
 func measure(ctx context.Context, s *system, o options) error {
 	load, _ := os.ReadFile("/proc/loadavg") // where there is none, nothing is said
-	fmt.Printf("%d cores, %s, load %s; %d tenants, %d nodes, %d requests a second of the host's scheduler at most.\n",
+	fmt.Printf("%d cores, %s, load %s; %d tenants, %d nodes, -host-qps %d.\n",
 		runtime.NumCPU(), runtime.Version(), strings.Fields(string(load) + " ?")[0], o.tenants, nodes, o.hostQPS)
 	b := &bench{system: s, options: o}
 	var err error

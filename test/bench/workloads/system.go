@@ -129,8 +129,10 @@ func (s *system) startHost(ctx context.Context, o options) error {
 		return err
 	}
 	keys := filepath.Join(s.dir, "host", "pki")
-	alike := []string{"--kubeconfig=" + kubeconfig, "--leader-elect=false", "--secure-port=0",
-		fmt.Sprintf("--kube-api-qps=%d", o.hostQPS), fmt.Sprintf("--kube-api-burst=%d", 2*o.hostQPS)}
+	alike := []string{"--kubeconfig=" + kubeconfig, "--leader-elect=false", "--secure-port=0"}
+	if o.hostQPS > 0 {
+		alike = append(alike, fmt.Sprintf("--kube-api-qps=%d", o.hostQPS), fmt.Sprintf("--kube-api-burst=%d", 2*o.hostQPS))
+	}
 	if err := s.run(ctx, "host's controller manager", filepath.Join(o.hostPrograms, "kube-controller-manager"), append(alike,
 		"--root-ca-file="+filepath.Join(keys, "server-ca.crt"), "--service-account-private-key-file="+filepath.Join(keys, "service-account.key"),
 		"--flex-volume-plugin-dir="+filepath.Join(s.dir, "flexvolume"))...); err != nil {
