@@ -36,6 +36,16 @@ func (m *Map[K, V]) Use(key K, newValue func() V) (value V, users int, leave fun
 	}
 }
 
+// Users returns how many use the value of a key.
+func (m *Map[K, V]) Users(key K) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u := m.of[key]; u != nil {
+		return u.users
+	}
+	return 0
+}
+
 // Len returns how many keys are in use.
 func (m *Map[K, V]) Len() int {
 	m.mu.Lock()

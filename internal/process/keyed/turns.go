@@ -43,5 +43,8 @@ func (t *Turns[K]) Take(ctx context.Context, key K, others ...chan struct{}) (re
 	return release, nil
 }
 
+// Users returns how many have a turn of a key, or wait for one.
+func (t *Turns[K]) Users(key K) int { return t.of.Users(key) }
+
 // Len returns of how many keys somebody has a turn or waits.
 func (t *Turns[K]) Len() int { return t.of.Len() }

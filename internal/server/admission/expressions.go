@@ -5,30 +5,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// expressions returns how many expressions the policies and webhooks in the space of n have,
-// without those of an object. The last writes may be missing.
-func (s *shared) expressions(n tenant.Name, resource schema.GroupResource, name string) (count int) {
+// policyCosts returns what the policies, their bindings and the webhooks in the space of n cost. The last writes may be missing.
+func (s *shared) policyCosts(n tenant.Name) map[string]spacepolicy.PolicyCosts {
 	registration := s.views.Of(n).Admissionregistration().V1()
-	for of, informer := range map[string]cache.SharedIndexInformer{
-		"validatingadmissionpolicies":     registration.ValidatingAdmissionPolicies().Informer(),
-		"mutatingadmissionpolicies":       registration.MutatingAdmissionPolicies().Informer(),
-		"validatingwebhookconfigurations": registration.ValidatingWebhookConfigurations().Informer(),
-		"mutatingwebhookconfigurations":   registration.MutatingWebhookConfigurations().Informer(),
+	all := map[string]spacepolicy.PolicyCosts{}
+	for resource, informer := range map[string]cache.SharedIndexInformer{
+		"validatingadmissionpolicies":       registration.ValidatingAdmissionPolicies().Informer(),
+		"validatingadmissionpolicybindings": registration.ValidatingAdmissionPolicyBindings().Informer(),
+		"mutatingadmissionpolicies":         registration.MutatingAdmissionPolicies().Informer(),
+		"mutatingadmissionpolicybindings":   registration.MutatingAdmissionPolicyBindings().Informer(),
+		"validatingwebhookconfigurations":   registration.ValidatingWebhookConfigurations().Informer(),
+		"mutatingwebhookconfigurations":     registration.MutatingWebhookConfigurations().Informer(),
 	} {
 		for _, obj := range informer.GetIndexer().List() {
-			if object, ok := obj.(metav1.Object); ok && (of != resource.Resource || object.GetName() != name) {
-				count += spacepolicy.ExpressionsOf(obj.(runtime.Object))
+			if object, ok := obj.(metav1.Object); ok {
+				all[spacepolicy.PolicyKey(resource, object.GetName())] = spacepolicy.PolicyCostsOf(obj.(runtime.Object))
 			}
 		}
 	}
-	return count
+	return all
 }
 
 // limitRanges returns the LimitRanges of a namespace in the space of n. The last writes may be

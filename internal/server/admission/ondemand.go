@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
+	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 
 	"github.com/tenantry/tenantry/internal/bounds"
 	"github.com/tenantry/tenantry/internal/server/quota"
@@ -25,6 +26,7 @@ type onDemandPlugin struct {
 	plugin
 	hub    *view.Hub
 	system admission.Interface
+	calls  calls
 
 	mu        sync.Mutex
 	instances map[tenant.Name]*instance
@@ -239,6 +241,17 @@ func (p *onDemandPlugin) Validate(ctx context.Context, a admission.Attributes, o
 	}
 	if i == p.system {
 		return validate(ctx, i, shown, o)
+	}
+	if p.name == validatingwebhook.PluginName {
+		n, err := tenant.SpaceFrom(ctx)
+		if err != nil {
+			return err
+		}
+		end, err := p.calls.begin(ctx, n, p.shared.webhookBytes(n, shown))
+		if err != nil {
+			return err
+		}
+		defer end()
 	}
 	return boundRetryAfter(boundEvaluations(ctx, p.name, shown, func(a admission.Attributes) error { return validate(ctx, i, a, o) }))
 }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
@@ -30,6 +32,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/tenantry/tenantry/internal/server/egress"
@@ -161,6 +164,49 @@ func TestWebhooks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCallsHaveRoom has the calls of a space's webhooks hold as much as they may: those for another write wait, and others' do not.
+func TestCallsHaveRoom(t *testing.T) {
+	h := newHook(t)
+	s := newServer(t, serverConfig{objects: append(spaces(h.configuration("a"), h.configuration("b")), everywhereHooked()...)})
+	p := s.plugins[validatingwebhook.PluginName]
+	if bytes := p.shared.webhookBytes("a", podWrite(strings.Repeat("x", 1<<20))); bytes < 1<<20 || bytes > 2<<20 {
+		t.Errorf("one call with a megabyte takes %d bytes", bytes)
+	}
+	end, err := p.calls.begin(t.Context(), "a", math.MaxInt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	validate := func(ctx context.Context, n tenant.Name) []asked {
+		err := p.Validate(tenant.WithSpace(ctx, n), podWrite(""), admission.NewObjectInterfacesFromScheme(legacyscheme.Scheme))
+		if !apierrors.IsTooManyRequests(err) {
+			t.Errorf("in space %s: got %v", n, err)
+		}
+		return h.seen()
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if seen := validate(ended, "a"); len(seen) > 0 {
+		t.Errorf("without room its webhook is asked %v", seen)
+	}
+	if seen := validate(t.Context(), "b"); len(seen) != 1 {
+		t.Errorf("another's webhook is asked %v", seen)
+	}
+	end()
+	if seen := validate(t.Context(), "a"); len(seen) != 1 {
+		t.Errorf("with room its webhook is asked %v", seen)
+	}
+	if n := p.calls.of.Len(); n > 0 {
+		t.Errorf("%d spaces have something in memory", n)
+	}
+}
+
+// podWrite is the creation of a pod with an annotation.
+func podWrite(text string) admission.Attributes {
+	p := pod("hooked", func(p *core.Pod) { p.Annotations = map[string]string{"text": text} })
+	return call{operation: admission.Create, namespace: "hooked", name: p.Name, user: &user.DefaultInfo{Name: "u"}}.attributes(
+		core.Kind("Pod").WithVersion("v1"), schema.GroupVersionResource{Version: "v1", Resource: "pods"}, p, nil)
 }
 
 // TestWebhookService checks that a webhook's service is that of its own space,

@@ -9,7 +9,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/roundtrip"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 const (
@@ -36,9 +38,16 @@ var (
 // answers limits the responses of a tenant's webhook: their size, and no redirects. The
 // client would follow a redirect to any server, without TLS, and show the response to the
 // tenant.
-type answers struct{ http.RoundTripper }
+type answers struct {
+	http.RoundTripper
+	of tenant.Name
+}
 
-func boundAnswers(next http.RoundTripper) http.RoundTripper { return answers{next} }
+// usualAnswer is how many bytes of an answer are read at any time. Answers with more are read one after the other, of a tenant.
+const usualAnswer = 64 << 10
+
+// largeAnswers are the turns of tenants whose webhooks give long answers.
+var largeAnswers = keyed.Turns[tenant.Name]{Each: 1}
 
 // RoundTrip implements http.RoundTripper.
 func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -59,7 +68,7 @@ func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
 		text, err := io.ReadAll(io.LimitReader(response.Body, maxText))
 		return nil, errors.Join(fmt.Errorf("the webhook answers with the HTTP status %d: %q", response.StatusCode, text), err)
 	}
-	body, err := readAnswer(req, response.Body)
+	body, err := a.read(req, response.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +81,8 @@ func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// readAnswer reads an answer that is not too large, and makes nothing too large.
-func readAnswer(req *http.Request, answer io.ReadCloser) ([]byte, error) {
+// read reads an answer that is not too large, and makes nothing too large.
+func (a answers) read(req *http.Request, answer io.ReadCloser) ([]byte, error) {
 	conversion, err := conversionOf(req)
 	if err != nil {
 		return nil, err
@@ -82,7 +91,20 @@ func readAnswer(req *http.Request, answer io.ReadCloser) ([]byte, error) {
 	if conversion != nil {
 		most = conversion.most()
 	}
-	body, err := io.ReadAll(&roundtrip.Bounded{ReadCloser: answer, Left: most, TooLarge: func() error { return errTooLarge }})
+	limited := &roundtrip.Bounded{ReadCloser: answer, Left: most, TooLarge: func() error { return errTooLarge }}
+	body, err := io.ReadAll(io.LimitReader(limited, usualAnswer))
+	if err == nil && len(body) == usualAnswer {
+		release, err := largeAnswers.Take(req.Context(), a.of)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		rest, err := io.ReadAll(limited)
+		if err != nil {
+			return nil, err
+		}
+		body = append(body, rest...)
+	}
 	switch {
 	case err != nil:
 		return nil, err

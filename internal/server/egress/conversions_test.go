@@ -19,7 +19,7 @@ func TestUnknownReviews(t *testing.T) {
 		"an error in it": func() (io.ReadCloser, error) { return io.NopCloser(iotest.ErrReader(errTooLarge)), nil },
 	} {
 		req.GetBody = body
-		if _, err := readAnswer(req, io.NopCloser(strings.NewReader("{}"))); err == nil {
+		if _, err := (answers{}).read(req, io.NopCloser(strings.NewReader("{}"))); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		if err := checkPatch(req, []byte(`[{"op":"copy","from":"/a","path":"/b"}]`)); err == nil {

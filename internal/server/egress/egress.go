@@ -72,16 +72,16 @@ func (o Options) restrict(n tenant.Name, config *rest.Config, err error) (*rest.
 	if err != nil {
 		return nil, err
 	}
-	restricted := &rest.Config{Dial: inTurn(o.dial), Proxy: config.Proxy, UserAgent: config.UserAgent, Timeout: config.Timeout}
+	restricted := &rest.Config{Dial: bounded(o.dial), Proxy: config.Proxy, UserAgent: config.UserAgent, Timeout: config.Timeout}
 	if o.Selected && config.Dial != nil { // nil is direct
-		restricted.Dial = inTurn(config.Dial)
+		restricted.Dial = bounded(config.Dial)
 	}
 	boundAuthorities(restricted)
 	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return handshakes{next, n} })
 	restricted.Wrap(withTimeout)
 	restricted.Wrap(waiting.Transport)
 	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return opaque{next, config.Timeout - time.Second} })
-	restricted.Wrap(boundAnswers)
+	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return answers{next, n} })
 	return restricted, nil
 }
 
@@ -128,7 +128,7 @@ func (o Options) dial(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second,
+	dialer := net.Dialer{KeepAlive: 30 * time.Second,
 		// Control is called with each resolved address.
 		Control: func(_, address string, _ syscall.RawConn) error { return o.check(address, denied) }}
 	return dialer.DialContext(ctx, network, address)

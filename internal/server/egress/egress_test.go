@@ -162,7 +162,7 @@ func TestForTenant(t *testing.T) {
 			t.Errorf("%s: token %q, user agent %q", kind, config.BearerToken, config.UserAgent)
 		}
 		for _, address := range []string{server.Listener.Addr().String(), strings.Replace(server.Listener.Addr().String(), "127.0.0.1", "localhost", 1)} {
-			if conn, err := config.Dial(t.Context(), "tcp", address); err == nil {
+			if conn, err := config.Dial(asking(t, "acme"), "tcp", address); err == nil {
 				conn.Close()
 				t.Errorf("%s: connected to %s", kind, address)
 			} else if !errors.Is(err, errDenied) {
@@ -181,7 +181,7 @@ func TestSelectorDials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Dial(t.Context(), "tcp", "169.254.169.254:443"); !errors.Is(err, net.ErrClosed) {
+	if _, err := config.Dial(asking(t, "acme"), "tcp", "169.254.169.254:443"); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("%v, want the error of the egress selector", err)
 	}
 	if config, err := (Options{}).restrict("acme", &rest.Config{}, net.ErrClosed); !errors.Is(err, net.ErrClosed) || config != nil {

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -79,7 +78,9 @@ func (t handshakes) RoundTrip(req *http.Request) (*http.Response, error) {
 		// It is called when the handshake has returned, though the request may have given up long before.
 		TLSHandshakeDone: func(tls.ConnectionState, error) { h.end() },
 	})
-	return t.next.RoundTrip(req.WithContext(ctx))
+	req = req.WithContext(ctx)
+	req.Close = connections.Users(t.of) > maxIdle
+	return t.next.RoundTrip(req)
 }
 
 func (h *handshake) start() {
@@ -113,49 +114,4 @@ func (h *handshake) end() {
 		h.release()
 	}
 	h.started, h.release = false, nil
-}
-
-type dial = func(ctx context.Context, network, address string) (net.Conn, error)
-
-// inTurn connects by next for requests of handshakes.
-func inTurn(next dial) dial {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := next(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		h, ok := ctx.Value(handshakeKey{}).(*handshake)
-		if !ok {
-			_ = conn.Close()
-			return nil, errors.New("connecting to a tenant's webhook without the tenant")
-		}
-		open, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		return &connection{Conn: conn, handshake: h, open: open, close: cancel}, nil
-	}
-}
-
-// connection waits for the tenant's turn when the webhook has answered, and not before: webhooks that do
-// not answer keep no other waiting.
-type connection struct {
-	net.Conn
-	handshake *handshake
-	open      context.Context // until it is closed
-	close     context.CancelFunc
-}
-
-// Read implements net.Conn.
-func (c *connection) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if n > 0 {
-		if err := c.handshake.answered(c.open); err != nil {
-			return 0, err
-		}
-	}
-	return n, err
-}
-
-// Close implements net.Conn.
-func (c *connection) Close() error {
-	c.close()
-	return c.Conn.Close()
 }

@@ -134,7 +134,7 @@ func (h *hook) dial(context.Context, string, string) (net.Conn, error) {
 
 // transport is that of a tenant, which calls verify for each certificate.
 func (h *hook) transport(n tenant.Name, verify func()) http.RoundTripper {
-	return handshakes{&http.Transport{DialContext: inTurn(h.dial), TLSHandshakeTimeout: 10 * time.Second,
+	return handshakes{&http.Transport{DialContext: bounded(h.dial), TLSHandshakeTimeout: 10 * time.Second,
 		TLSClientConfig: &tls.Config{RootCAs: h.roots, ServerName: "example.com", VerifyConnection: func(tls.ConnectionState) error {
 			verify()
 			return nil
@@ -211,7 +211,7 @@ func TestGivingUpATurn(t *testing.T) {
 // TestWhatIsNoHandshake checks that an answer of something else, such as that of a proxy which refuses, is no turn.
 func TestWhatIsNoHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		transport := handshakes{&http.Transport{DialContext: inTurn(func(context.Context, string, string) (net.Conn, error) {
+		transport := handshakes{&http.Transport{DialContext: bounded(func(context.Context, string, string) (net.Conn, error) {
 			client, server := net.Pipe()
 			go func() {
 				defer server.Close()

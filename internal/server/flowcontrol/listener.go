@@ -8,11 +8,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tenantry/tenantry/internal/process/files"
 	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -32,16 +32,7 @@ func WithConnections(l net.Listener, most int) net.Listener {
 
 // usualConnections is half of the files that the process may have, for etcd and webhooks need some, too, or what is
 // enough for a server.
-func usualConnections() int { return min(filesOfProcess()/2, manyConnections) }
-
-// filesOfProcess returns how many files the process may have, of which each connection is one.
-func filesOfProcess() int {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return 2 * manyConnections
-	}
-	return int(min(limit.Cur, most))
-}
+func usualConnections() int { return min(files.Most()/2, manyConnections) }
 
 type listener struct {
 	net.Listener

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tenantry/tenantry/internal/process/files"
 	"github.com/tenantry/tenantry/internal/process/processors"
 )
 
@@ -117,9 +118,9 @@ func (o *Options) Validate() []error {
 			errs = append(errs, fmt.Errorf("--%s: %d is not between 0, no limit, and %d", flag.name, flag.value, most))
 		}
 	}
-	if files := filesOfProcess(); o.Connections != 0 && (o.Connections < leastConnections || o.Connections > files*3/4) {
+	if all := files.Most(); o.Connections != 0 && (o.Connections < leastConnections || o.Connections > all*3/4) {
 		errs = append(errs, fmt.Errorf("--max-connections: %d is neither 0, for half of the files that the process may have, nor between %d and %d, three quarters of them: raise their limit (ulimit -n) first",
-			o.Connections, leastConnections, files*3/4))
+			o.Connections, leastConnections, all*3/4))
 	}
 	if o.WatchBytes != 0 && o.WatchBytes < leastWatchBytes {
 		errs = append(errs, fmt.Errorf("--tenant-watch-bytes: %d is neither 0, no limit, nor %d or more", o.WatchBytes, leastWatchBytes))

@@ -2,7 +2,9 @@ package storage
 
 import (
 	"context"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -98,6 +100,9 @@ func (s *Space) list(ctx context.Context, c collection, list runtime.Object) err
 	if err != nil {
 		return err
 	}
+	if version, err := s.revision(accessor.GetResourceVersion()); err == nil && !s.cached && c.opts.ResourceVersion == "" && c.opts.Predicate.Continue == "" {
+		s.resumes.note(time.Now(), version)
+	}
 	if err := s.withoutAnother(ctx, list); err != nil {
 		return err
 	}
@@ -125,6 +130,11 @@ func (s *Space) Watch(ctx context.Context, key string, opts storage.ListOptions)
 func (s *Space) watch(ctx context.Context, c collection) (watch.Interface, error) {
 	if err := s.checkRevision(ctx, c); err != nil {
 		return errorWatch(err), nil
+	}
+	if err := s.mayResume(ctx, c); apierrors.IsResourceExpired(err) {
+		return errorWatch(err), nil
+	} else if err != nil {
+		return nil, err
 	}
 	ctx = c.dispatchContext(ctx)
 	ended, err := s.defaultsEnd(c)

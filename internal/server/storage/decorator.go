@@ -268,6 +268,7 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 	return &Space{
 		Interface:      etcd,
 		uncached:       etcd,
+		resumes:        newResumes(),
 		resourcePrefix: etcd.resourcePrefix,
 		attributes:     etcd.attributes,
 		newFunc:        newFunc,

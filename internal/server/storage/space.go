@@ -28,6 +28,7 @@ type Space struct {
 
 	resourcePrefix string // with a trailing slash
 	cached         bool
+	resumes        *resumes
 	attributes     storage.AttrFunc
 	newFunc        func() runtime.Object
 	newListFunc    func() runtime.Object

@@ -3,21 +3,19 @@ package spacepolicy
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/utils/lru"
 
-	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -26,6 +24,13 @@ import (
 const (
 	maxExpressions        = 500
 	maxExpressionsInSpace = 2_000
+	// maxWebhooksInSpace are those of all configurations. Upstream calls all that a write matches at once, keeps clients of 200, and
+	// makes one anew for each call of others.
+	maxWebhooksInSpace = 200
+	// maxEntriesInSpace are those in all lists and maps of policies, their bindings and webhooks, such as names of resources and labels:
+	// each write in the space is compared with them. Each object, and each webhook, counts for matchEntries beside them.
+	maxEntriesInSpace = 20_000
+	matchEntries      = 5
 	// maxRules is four times what the largest of the public definitions has.
 	maxRules        = 1_500
 	maxRulesInSpace = 5_000
@@ -42,13 +47,26 @@ const (
 
 // Expressions are the CEL expressions that there are in a space.
 type Expressions struct {
-	// Policies returns those of admission policies and webhooks, without an object.
-	Policies func(n tenant.Name, resource schema.GroupResource, name string) int
+	// Policies returns what admission policies and configurations of webhooks cost, by PolicyKey, in a map that the caller may change.
+	Policies func(n tenant.Name) map[string]PolicyCosts
 	// Definitions returns what those have, by their names, in a map that the caller may change.
 	Definitions func(n tenant.Name) map[string]DefinitionCosts
 
-	pending *pendingDefinitions
+	policies    *pending[PolicyCosts]
+	definitions *pending[DefinitionCosts]
 }
+
+// PolicyCosts are what an admission policy, a binding of one, or a configuration of webhooks, costs as long as it exists.
+type PolicyCosts struct {
+	Expressions, Webhooks, Entries int
+}
+
+func (c PolicyCosts) max(other PolicyCosts) PolicyCosts {
+	return PolicyCosts{Expressions: max(c.Expressions, other.Expressions), Webhooks: max(c.Webhooks, other.Webhooks), Entries: max(c.Entries, other.Entries)}
+}
+
+// PolicyKey is that of an object in what Expressions.Policies returns.
+func PolicyKey(resource, name string) string { return resource + "/" + name }
 
 // DefinitionCosts are what definitions cost as long as they exist.
 type DefinitionCosts struct {
@@ -99,73 +117,105 @@ func (c *DefinitionCosts) add(more DefinitionCosts) {
 	c.Bytes += more.Bytes
 }
 
-// pendingDefinitions are the definitions that were admitted a short while ago. A webhook of their space may hold many
-// between admission and the write, and those that are written are known of a moment later.
-type pendingDefinitions struct {
-	mu sync.Mutex
-	of map[tenant.Name]map[*pendingDefinition]bool
-}
-
-type pendingDefinition struct {
-	name  string
-	costs DefinitionCosts
-}
-
-// pendingTime is how long a definition is pending after its request has ended.
-const pendingTime = 10 * time.Second
-
-// include adds what is pending in a space to its definitions. Of those with one name the largest counts, in each
-// respect: a write may have no effect. It is called with the lock.
-func (p *pendingDefinitions) include(n tenant.Name, all map[string]DefinitionCosts) {
-	for definition := range p.of[n] {
-		known, more := all[definition.name], definition.costs
-		all[definition.name] = DefinitionCosts{
-			Rules: max(known.Rules, more.Rules), Schemas: max(known.Schemas, more.Schemas),
-			Versions: max(known.Versions, more.Versions), Bytes: max(known.Bytes, more.Bytes),
-		}
+func (c DefinitionCosts) max(other DefinitionCosts) DefinitionCosts {
+	return DefinitionCosts{
+		Rules: max(c.Rules, other.Rules), Schemas: max(c.Schemas, other.Schemas),
+		Versions: max(c.Versions, other.Versions), Bytes: max(c.Bytes, other.Bytes),
 	}
-}
-
-// add notes a definition until some time after its request. It is called with the lock.
-func (p *pendingDefinitions) add(ctx context.Context, n tenant.Name, definition *pendingDefinition) {
-	if p.of == nil {
-		p.of = map[tenant.Name]map[*pendingDefinition]bool{}
-	}
-	keyed.Set(p.of, n, definition, true)
-	context.AfterFunc(ctx, func() { time.AfterFunc(pendingTime, func() { p.remove(n, definition) }) })
-}
-
-func (p *pendingDefinitions) remove(n tenant.Name, definition *pendingDefinition) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	keyed.Delete(p.of, n, definition)
 }
 
 func costsOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) DefinitionCosts {
 	return DefinitionCosts{Rules: rulesOf(spec), Schemas: schemasOf(spec), Versions: len(spec.Versions), Bytes: spec.Size()}
 }
 
-// check refuses policies and webhooks with very many expressions. One that had as
-// many before can be changed.
-func (e Expressions) check(a admission.Attributes, n tenant.Name) error {
-	count := ExpressionsOf(a.GetObject())
-	switch before := ExpressionsOf(a.GetOldObject()); {
-	case count <= before:
-		return nil
-	case count > maxExpressions:
-		return forbidden(a, fmt.Sprintf("it has %d expressions, and a policy in a space at most %d; make several policies of it", count, maxExpressions))
-	case e.Policies == nil:
+// checkPolicies refuses policies and webhooks with very many expressions, very many webhooks, and what compares requests with very much. One
+// that had as much before can be changed.
+func (e Expressions) checkPolicies(ctx context.Context, a admission.Attributes, n tenant.Name) error {
+	costs, before := PolicyCostsOf(a.GetObject()), PolicyCostsOf(a.GetOldObject())
+	if costs.Expressions <= before.Expressions && costs.Webhooks <= before.Webhooks && costs.Entries <= before.Entries {
 		return nil
 	}
-	if all := count + e.Policies(n, a.GetResource().GroupResource(), a.GetName()); all > maxExpressionsInSpace {
-		return forbidden(a, fmt.Sprintf("with it the policies and webhooks of the space have %d expressions, and at most %d may be there; use fewer", all, maxExpressionsInSpace))
+	if costs.Expressions > before.Expressions && costs.Expressions > maxExpressions {
+		return forbidden(a, fmt.Sprintf("it has %d expressions, and a policy in a space at most %d; make several policies of it", costs.Expressions, maxExpressions))
+	}
+	if e.Policies == nil {
+		return nil
+	}
+	all := e.Policies(n)
+	e.policies.mu.Lock()
+	defer e.policies.mu.Unlock()
+	e.policies.include(n, all)
+	key := PolicyKey(a.GetResource().Resource, a.GetName())
+	delete(all, key)
+	with := costs
+	for _, others := range all {
+		with.Expressions += others.Expressions
+		with.Webhooks += others.Webhooks
+		with.Entries += others.Entries
+	}
+	if costs.Expressions > before.Expressions && with.Expressions > maxExpressionsInSpace {
+		return forbidden(a, fmt.Sprintf("with it the policies and webhooks of the space have %d expressions, and at most %d may be there; use fewer", with.Expressions, maxExpressionsInSpace))
+	}
+	if costs.Webhooks > before.Webhooks && with.Webhooks > maxWebhooksInSpace {
+		return forbidden(a, fmt.Sprintf("with it the space has %d webhooks, and at most %d may be there; delete configurations that nobody uses, or give one webhook the rules of several", with.Webhooks, maxWebhooksInSpace))
+	}
+	if costs.Entries > before.Entries && with.Entries > maxEntriesInSpace {
+		return forbidden(a, fmt.Sprintf("with it the policies, bindings and webhooks of the space have %d entries in their lists, such as names of resources, and at most %d may be there; name groups and * instead", with.Entries, maxEntriesInSpace))
+	}
+	if !a.IsDryRun() {
+		e.policies.add(ctx, n, key, costs)
 	}
 	return nil
 }
 
-// ExpressionsOf returns how many expressions a policy, or the configuration of webhooks, has.
+// PolicyCostsOf returns what a policy, a binding, or a configuration of webhooks, costs. Other objects cost nothing.
+func PolicyCostsOf(obj runtime.Object) PolicyCosts {
+	var rules reflect.Value
+	webhooks := 0
+	switch obj.(type) {
+	case *admissionregistration.ValidatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration,
+		*admissionregistration.MutatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration:
+		rules = reflect.ValueOf(obj).Elem().FieldByName("Webhooks")
+		webhooks = rules.Len()
+	case *admissionregistration.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicy,
+		*admissionregistration.MutatingAdmissionPolicy, *admissionregistrationv1.MutatingAdmissionPolicy,
+		*admissionregistration.ValidatingAdmissionPolicyBinding, *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
+		*admissionregistration.MutatingAdmissionPolicyBinding, *admissionregistrationv1.MutatingAdmissionPolicyBinding:
+		rules = reflect.ValueOf(obj).Elem().FieldByName("Spec")
+	default:
+		return PolicyCosts{}
+	}
+	return PolicyCosts{Expressions: expressionsOf(obj), Webhooks: webhooks, Entries: matchEntries*(1+webhooks) + entriesOf(rules)}
+}
+
+// entriesOf returns how many entries there are in the lists and maps of a value, but for bytes.
+func entriesOf(v reflect.Value) (count int) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			count = entriesOf(v.Elem())
+		}
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			count += entriesOf(field)
+		}
+	case reflect.Map:
+		count = v.Len()
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return 0
+		}
+		count = v.Len()
+		for i := range v.Len() {
+			count += entriesOf(v.Index(i))
+		}
+	}
+	return count
+}
+
+// expressionsOf returns how many expressions a policy, or the configuration of webhooks, has.
 // Validations may have one for their message.
-func ExpressionsOf(obj runtime.Object) (count int) {
+func expressionsOf(obj runtime.Object) (count int) {
 	switch o := obj.(type) {
 	case *admissionregistration.ValidatingAdmissionPolicy:
 		for i := range o.Spec.Validations {
@@ -217,10 +267,10 @@ func (e Expressions) checkDefinitions(ctx context.Context, a admission.Attribute
 	if costs.Schemas > before.Schemas && costs.Schemas > maxSchemas {
 		return forbidden(a, fmt.Sprintf("its versions have %d schemas of values, and a definition in a space at most %d; leave fields to the controller with x-kubernetes-preserve-unknown-fields, or make several definitions of it", costs.Schemas, maxSchemas))
 	}
-	e.pending.mu.Lock()
-	defer e.pending.mu.Unlock()
+	e.definitions.mu.Lock()
+	defer e.definitions.mu.Unlock()
 	all := e.Definitions(n)
-	e.pending.include(n, all)
+	e.definitions.include(n, all)
 	delete(all, definition.Name)
 	with := costs
 	for _, others := range all {
@@ -239,7 +289,7 @@ func (e Expressions) checkDefinitions(ctx context.Context, a admission.Attribute
 		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d bytes, and at most %d may be there; leave out descriptions, or definitions that nobody uses", with.Bytes, maxDefinitionBytes))
 	}
 	if !a.IsDryRun() {
-		e.pending.add(ctx, n, &pendingDefinition{definition.Name, costs})
+		e.definitions.add(ctx, n, definition.Name, costs)
 	}
 	return nil
 }

@@ -14,10 +14,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
+	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -77,6 +77,11 @@ func TestExpressionsInSpace(t *testing.T) {
 	webhooks := func(conditions int) *admissionregistration.ValidatingWebhookConfiguration {
 		return &admissionregistration.ValidatingWebhookConfiguration{Webhooks: []admissionregistration.ValidatingWebhook{{MatchConditions: make([]admissionregistration.MatchCondition, conditions)}}}
 	}
+	binding := func(resources int) *admissionregistration.ValidatingAdmissionPolicyBinding {
+		return &admissionregistration.ValidatingAdmissionPolicyBinding{Spec: admissionregistration.ValidatingAdmissionPolicyBindingSpec{MatchResources: &admissionregistration.MatchResources{
+			ResourceRules: []admissionregistration.NamedRuleWithOperations{{RuleWithOperations: admissionregistration.RuleWithOperations{
+				Rule: admissionregistration.Rule{Resources: make([]string, resources)}}}}}}}
+	}
 	ruled := func(rules int) *apiextensions.CustomResourceDefinition {
 		d := definition(props{Type: "object", XValidations: make(apiextensions.ValidationRules, rules)})
 		d.Name = "x"
@@ -99,6 +104,8 @@ func TestExpressionsInSpace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		object, old   runtime.Object
 		others, rules int
+		webhooks      int
+		entries       int
 		bytes         int
 		schemas       int
 		versions      int
@@ -107,6 +114,13 @@ func TestExpressionsInSpace(t *testing.T) {
 		"as many as may be":           {object: webhooks(10), others: maxExpressionsInSpace - 10},
 		"more":                        {object: webhooks(11), others: maxExpressionsInSpace - 10, message: "with it the policies and webhooks of the space have 2001 expressions"},
 		"fewer than before":           {object: webhooks(10), old: webhooks(11), others: maxExpressionsInSpace},
+		"as many webhooks as may be":  {object: webhooks(0), webhooks: maxWebhooksInSpace - 1},
+		"more webhooks":               {object: webhooks(0), webhooks: maxWebhooksInSpace, message: "with it the space has 201 webhooks, and at most 200 may be there"},
+		"as many webhooks as before":  {object: webhooks(0), old: webhooks(0), webhooks: maxWebhooksInSpace + 1},
+		"as many entries as may be":   {object: binding(10), entries: maxEntriesInSpace - 16},
+		"more entries":                {object: binding(11), entries: maxEntriesInSpace - 16, message: "with it the policies, bindings and webhooks of the space have 20001 entries"},
+		"more of webhooks":            {object: webhooks(0), entries: maxEntriesInSpace - 10, message: "have 20001 entries"},
+		"as many entries as before":   {object: binding(10), old: binding(10), entries: maxEntriesInSpace},
 		"as many rules as may be":     {object: ruled(10), rules: maxRulesInSpace - 10},
 		"more rules":                  {object: ruled(11), rules: maxRulesInSpace - 10, message: "with it the definitions of the space have 5001 rules"},
 		"more rules than before":      {object: ruled(11), old: ruled(10), rules: maxRulesInSpace, message: "at most 5000 may be there"},
@@ -123,15 +137,15 @@ func TestExpressionsInSpace(t *testing.T) {
 		"more versions":               {object: described(1000), versions: maxVersionsInSpace, message: "with it the definitions of the space have 1501 versions, and at most 1500 may be there"},
 		"as many versions as before":  {object: described(1000), old: described(999), versions: maxVersionsInSpace},
 		"few bytes":                   {object: described(1000), bytes: maxDefinitionBytes / 2},
-		"something without any there": {object: &admissionregistration.ValidatingAdmissionPolicyBinding{}, others: maxExpressionsInSpace + 1, rules: maxRulesInSpace + 1},
+		"something without any there": {object: &core.ConfigMap{}, others: maxExpressionsInSpace + 1, rules: maxRulesInSpace + 1, entries: maxEntriesInSpace + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			others := Expressions{
-				Policies: func(n tenant.Name, resource schema.GroupResource, name string) int {
-					if n != "a" || resource.Resource != "policies" || name != "x" {
-						t.Errorf("asked for %q without %q, %q", n, resource, name)
+				Policies: func(n tenant.Name) map[string]PolicyCosts {
+					if n != "a" {
+						t.Errorf("asked for %q", n)
 					}
-					return tc.others
+					return map[string]PolicyCosts{PolicyKey("policies", "other"): {Expressions: tc.others, Webhooks: tc.webhooks, Entries: tc.entries}, PolicyKey("policies", "x"): {1 << 30, 1 << 30, 1 << 30}}
 				},
 				Definitions: func(n tenant.Name) map[string]DefinitionCosts {
 					if n != "a" {
@@ -193,6 +207,27 @@ type dry struct{ admission.Attributes }
 
 // IsDryRun implements admission.Attributes.
 func (dry) IsDryRun() bool { return true }
+
+// TestPendingWebhooks checks that those of configurations that were admitted at once count together.
+func TestPendingWebhooks(t *testing.T) {
+	plugin, err := New(nil, Rules{Expressions: Expressions{Policies: func(tenant.Name) map[string]PolicyCosts { return map[string]PolicyCosts{} }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(name string) error {
+		configuration := &admissionregistration.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: make([]admissionregistration.MutatingWebhook, maxWebhooksInSpace/2)}
+		return plugin.rules.Expressions.checkPolicies(t.Context(), admission.NewAttributesRecord(configuration, nil, admissionregistration.Kind("MutatingWebhookConfiguration").WithVersion("v1"), "", name,
+			admissionregistration.Resource("mutatingwebhookconfigurations").WithVersion("v1"), "", admission.Create, nil, false, nil), "a")
+	}
+	for _, name := range []string{"first", "second"} {
+		if err := create(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := create("third"); err == nil || !strings.Contains(err.Error(), "with it the space has 300 webhooks") {
+		t.Errorf("got %v", err)
+	}
+}
 
 // TestPendingDefinitions checks that definitions count from their admission on, while webhooks hold them and until they
 // are known, and that an earlier one of the same name counts no more.
@@ -279,8 +314,8 @@ func TestPendingDefinitions(t *testing.T) {
 		refused("c", "after dry runs", false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(plugin.rules.Expressions.pending.of) > 0 {
-			t.Errorf("%v are still pending", plugin.rules.Expressions.pending.of)
+		if len(plugin.rules.Expressions.definitions.of) > 0 {
+			t.Errorf("%v are still pending", plugin.rules.Expressions.definitions.of)
 		}
 	})
 }

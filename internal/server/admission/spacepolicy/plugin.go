@@ -93,7 +93,7 @@ func New(config io.Reader, rules Rules) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules.Expressions.pending = &pendingDefinitions{}
+	rules.Expressions.policies, rules.Expressions.definitions = &pending[PolicyCosts]{}, &pending[DefinitionCosts]{}
 	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update), config: parsed, rules: rules}, nil
 }
 
@@ -146,7 +146,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			return err
 		}
 	}
-	if err := p.rules.Expressions.check(a, n); err != nil {
+	if err := p.rules.Expressions.checkPolicies(ctx, a, n); err != nil {
 		return err
 	}
 	if err := p.rules.Expressions.checkDefinitions(ctx, a, n); err != nil {
