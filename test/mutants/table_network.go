@@ -199,6 +199,8 @@ var networkTable = []mutant{
 		end, ok = func() {}, true
 	}
 	if !ok {`},
+	{"messages that announce a question and have none", by("internal/workloads/dns", "FuzzRefuses"),
+		"internal/workloads/dns/server.go", `	if len(r.Question) != 1 {`, `	if len(r.Question) > 1 {`},
 	{"DNS answers no IPv6 in another's name", by("internal/workloads/dns", "TestIPv6"),
 		"internal/workloads/dns/server.go", `	return tcp || !address.Is6() || s.trustsIPv6`, `	return true`},
 	{"what may be in another's name counts as nobody's", by("internal/workloads/dns", "TestIPv6"),

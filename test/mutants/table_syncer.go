@@ -216,11 +216,17 @@ var syncerTable = []mutant{
 	{"what is gone ends at once, also if it ends already", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/pods.go", `	if host.DeletionTimestamp != nil && (!seen.forced || graceOf(host) <= 1) {`, `	if host.DeletionTimestamp != nil {`},
 	{"a pod ends before its status is written", by("internal/workloads/sync", "TestEndsFirst"),
-		"internal/workloads/sync/pods.go", `	err := s.endHost(ctx, host, graceOf(pod))`, `	err := s.putStatus(ctx, pod, host)
+		"internal/workloads/sync/pods.go", `	err := s.endIn(ctx, pod, host)`, `	err := s.putStatus(ctx, pod, host)
 	if err != nil {
 		return err
 	}
 	err = s.endHost(ctx, host, graceOf(pod))`},
+	{"pods that end sooner and sooner are changes like others", by("internal/workloads/sync", "TestEndsSooner"),
+		"internal/workloads/sync/pods.go", `if s.postponePod(pod, writeEnd, host, 1) {`, `if false {`},
+	{"pods end when their time has come", by("internal/workloads/sync", "TestEndsSooner"),
+		"internal/workloads/sync/pods.go", `	if left <= 0 {
+			return s.endHost`, `	if false {
+			return s.endHost`},
 	{"what the host refuses is not asked for again at once", by("internal/workloads/sync", "TestRefusedByHost"),
 		"internal/workloads/sync/pods.go", `		s.backOff(pod, writeCreation, creationOf(pod, wanted), nil)`, ``},
 	{"a change that the host refuses is not asked for again at once", by("internal/workloads/sync", "TestChangeRefusedByHost"),

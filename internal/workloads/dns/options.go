@@ -14,6 +14,7 @@ import (
 
 	"github.com/miekg/dns"
 	"github.com/spf13/pflag"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -133,7 +134,8 @@ func (o *Options) newServer(host *directory) (*server, error) {
 		return nil, fmt.Errorf("--forward: %w", err)
 	}
 	s := &server{
-		host: host, domains: []string{names.Domain + "."}, inside: network.NewRanges(nil, ranges),
+		panics: rate.Sometimes{Interval: time.Minute},
+		host:   host, domains: []string{names.Domain + "."}, inside: network.NewRanges(nil, ranges),
 		ttl:   uint32(o.TTL / time.Second), //nolint:gosec // an hour at most
 		rates: newRates(o.TenantRate), patience: defaultPatience, waiting: newQueue[netip.Addr](maxWaiting),
 		processors: newProcessors(), trustsIPv6: o.TrustIPv6,

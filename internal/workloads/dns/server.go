@@ -5,12 +5,13 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/miekg/dns"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"golang.org/x/time/rate"
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/workloads/network"
@@ -52,6 +53,7 @@ type server struct {
 	// trustsIPv6 is whether an address of IPv6 is that of who sends, also by UDP.
 	trustsIPv6   bool
 	unidentified unidentified
+	panics       rate.Sometimes
 }
 
 // newProcessors returns twice as many turns as there are CPUs. A tenant has at most a quarter of them, which is half of the CPUs, or the
@@ -63,7 +65,7 @@ func newProcessors() *turns[tenantID] {
 
 // ServeDNS implements dns.Handler.
 func (s *server) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
-	defer utilruntime.HandleCrash() // one question must not end the answers to all
+	defer s.recovered()
 	began := time.Now()
 	packed, kind := s.reply(w, r)
 	if packed == nil {
@@ -73,6 +75,15 @@ func (s *server) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 		klog.V(4).InfoS("Answering a question failed", "err", err)
 	}
 	observe(kind, began)
+}
+
+// recovered notes a panic: one question must not end the answers to all, and many must not fill the log.
+func (s *server) recovered() {
+	if r := recover(); r != nil {
+		s.panics.Do(func() {
+			klog.ErrorS(nil, "Answering a question panicked; no more of this is said for a minute", "panic", r, "stack", string(debug.Stack()))
+		})
+	}
 }
 
 // pack returns an answer as it is sent, so large at most as the client reads it.
@@ -138,6 +149,10 @@ func (s *server) reply(w dns.ResponseWriter, r *dns.Msg) ([]byte, string) {
 
 // refuses reports whether a question is what nobody is answered, and notes why in the answer.
 func refuses(m, r *dns.Msg, opt *dns.OPT) bool {
+	if len(r.Question) != 1 { // one that is announced may be missing
+		m.Rcode = dns.RcodeFormatError
+		return true
+	}
 	q := r.Question[0]
 	switch {
 	case opt != nil && opt.Version() != 0:

@@ -149,6 +149,47 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestNoQuestion sends a message that announces a question and ends with its header, which the library takes for one of no questions.
+func TestNoQuestion(t *testing.T) {
+	w := newWorld(t, nil)
+	conn, err := net.DialUDP("udp", &net.UDPAddr{IP: net.ParseIP(ofAcme)}, net.UDPAddrFromAddrPort(addrPort(t, w.address)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte{0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	buffer, answer := make([]byte, 512), new(dns.Msg)
+	n, err := conn.Read(buffer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := answer.Unpack(buffer[:n]); err != nil || answer.Rcode != dns.RcodeFormatError || answer.Id != 0x1234 {
+		t.Errorf("got %v, %v", answer, err)
+	}
+}
+
+// FuzzRefuses looks for messages that are no questions.
+func FuzzRefuses(f *testing.F) {
+	question, err := asking(web, dns.TypeA).Pack()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range [][]byte{{0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}, question, question[:len(question)-3]} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, message []byte) {
+		m := new(dns.Msg)
+		if m.Unpack(message) == nil && !refuses(new(dns.Msg), m, m.IsEdns0()) && len(m.Question) != 1 {
+			t.Errorf("%d questions are looked at", len(m.Question))
+		}
+	})
+}
+
 // TestEnd checks that it is said when the server knows everything, and that it ends.
 func TestEnd(t *testing.T) {
 	address := freeAddress(t)

@@ -21,6 +21,7 @@ const (
 	writeGates
 	writeDebuggers
 	writeResources
+	writeEnd
 	writes
 )
 

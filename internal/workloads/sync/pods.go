@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -287,11 +288,28 @@ func (s *syncer) end(ctx context.Context, pod, host *corev1.Pod) error {
 	if host == nil {
 		return s.letGo(ctx, pod)
 	}
-	err := s.endHost(ctx, host, graceOf(pod)) // first, because a quota counts the pod for no longer than that
+	err := s.endIn(ctx, pod, host) // first, because a quota counts the pod for no longer than that
 	if statusErr := s.putStatus(ctx, pod, host, nil); !apierrors.IsNotFound(statusErr) {
 		err = errors.Join(err, statusErr)
 	}
 	return errors.Join(err, s.ensureTokens(ctx, pod, host)) // it may take an hour
+}
+
+// endIn has a pod of the host end when that of the space is to end. A pod may be deleted thousands of times, with less grace each time,
+// for each of which a host stores it: more than once is a change like others, until its time has come.
+func (s *syncer) endIn(ctx context.Context, pod, host *corev1.Pod) error {
+	grace := min(graceOf(pod), translate.MaxGraceSeconds)
+	if host.DeletionTimestamp != nil && graceOf(host) > max(1, grace) {
+		left := min(pod.DeletionTimestamp.Sub(s.clock.Now()), translate.MaxGraceSeconds*time.Second)
+		if left <= 0 {
+			return s.endHost(ctx, host, 1)
+		}
+		s.queue.AddAfter(itemOf(podItem, pod), left)
+		if s.postponePod(pod, writeEnd, host, 1) {
+			return nil
+		}
+	}
+	return s.endHost(ctx, host, grace)
 }
 
 // endHost has a pod of the host end within a grace period, in seconds, also if it has a longer one already.

@@ -283,7 +283,7 @@ func onNode(p *corev1.Pod) { p.Spec.NodeName = "node" }
 
 func ending(grace int64) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Unix(900, 0)}, &grace
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Unix(1000+grace, 0)}, &grace
 	}
 }
 
@@ -667,6 +667,28 @@ func TestEndsFirst(t *testing.T) {
 		t.Error("its status is not written again")
 	}
 	w.expect([]string{"patch pods/status"}, []string{"delete pods host-p 1s"})
+}
+
+// TestEndsSooner checks that a pod that is deleted again, with less grace, is so on the host within the budget of changes, and in any case when its time
+// has come.
+func TestEndsSooner(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(both(bound, ending(20))), hostPod(spacePod(bound), both(onNode, ending(30))))
+	look := func(onHost ...string) {
+		t.Helper()
+		if err := w.look(); err != nil {
+			t.Error(err)
+		}
+		w.expect(nil, onHost)
+	}
+	look("delete pods host-p 20s")
+	for _, other := range []string{"a", "b"} {
+		w.updates.wait(itemWrite{item{podItem, "acme", "acme|shop", other}, writeUpdate}, changedAtOnce)
+	}
+	look()
+	w.clock.Step(19 * time.Second)
+	look()
+	w.clock.Step(time.Second)
+	look("delete pods host-p 1s")
 }
 
 // TestChangeRefusedByHost checks that a change which the host refuses is not written again at once.
