@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -24,6 +25,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/statedir"
 )
@@ -110,13 +112,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	case err = <-s.failed:
 		return nil, damaged(err)
 	}
-	select {
-	case <-s.etcd.Server.ReadyNotify():
-	case err = <-s.failed:
-		return nil, damaged(err)
-	case <-ctx.Done():
-		s.etcd.Close()
-		return nil, fmt.Errorf("waiting for etcd in %s: %w", o.Dir, context.Cause(ctx))
+	if err := s.awaitReady(ctx); err != nil {
+		return nil, err
 	}
 	s.serving.Store(true)
 	s.servePipe(config)
@@ -124,6 +121,28 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	s.stopBackground = stop
 	s.background.Go(func() { s.keepSpace(background) })
 	return s, nil
+}
+
+// silence is how long etcd may take before it is said that it is not ready.
+const silence = 10 * time.Second
+
+// awaitReady waits until etcd serves. A member without its last writes, as a disk may have lost them, waits for others for ever.
+func (s *Server) awaitReady(ctx context.Context) error {
+	said := time.NewTicker(silence)
+	defer said.Stop()
+	for {
+		select {
+		case <-s.etcd.Server.ReadyNotify():
+			return nil
+		case err := <-s.failed:
+			return damaged(err)
+		case <-ctx.Done():
+			s.etcd.Close()
+			return fmt.Errorf("waiting for etcd in %s: %w", s.dir, context.Cause(ctx))
+		case <-said.C:
+			klog.InfoS("etcd is not ready yet. If this goes on, the end of its log is missing, as after a disk has lost what was written last: restore a snapshot", "dir", s.dir)
+		}
+	}
 }
 
 // run starts etcd. It sends the result to started, unless etcd fails fatally.

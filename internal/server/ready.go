@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -75,25 +76,58 @@ func (s *start) withEnd(handler http.Handler) http.Handler {
 	})
 }
 
-// withRights answers 503 to requests whose URL names a tenant's space until it is known who has
-// which rights there. They would get 403, which clients take as final; after 503 they try again. What
-// asks about the system space or all spaces is the server itself, by which it gets to know, and
+// withRights answers 503 to requests in a tenant's space until it is known who has
+// which rights there: to all whose URL names it, and to others if they would be forbidden. Clients take
+// 403 as final; after 503 they try again. What asks about the system space or all spaces is the server itself, by which it gets to know, and
 // administrators, whose group has every right.
 func withRights(handler http.Handler, known func() bool, serializer runtime.NegotiatedSerializer) http.Handler {
 	var over atomic.Bool
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if !over.Load() {
-			_, space := tenant.RequestFrom(req.Context()).Requested.Tenant()
-			if space && !known() {
-				err := apierrors.NewServiceUnavailable("the server has just started, and does not know yet who has which rights here; try again")
-				err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
-				responsewriters.ErrorNegotiated(err, serializer, schema.GroupVersion{Version: "v1"}, w, req)
+		if !over.Load() && !known() {
+			unknown := &unknownRights{ResponseWriter: w, req: req, serializer: serializer}
+			if _, space := tenant.RequestFrom(req.Context()).Requested.Tenant(); space {
+				unknown.answer()
 				return
 			}
-			if known() {
-				over.Store(true)
-			}
+			handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(unknown), req)
+			return
 		}
+		over.Store(true)
 		handler.ServeHTTP(w, req)
 	})
+}
+
+// unknownRights answers 503 where a request in a space, as which its credentials alone may name it, is forbidden.
+type unknownRights struct {
+	http.ResponseWriter
+	req        *http.Request
+	serializer runtime.NegotiatedSerializer
+	answered   bool
+}
+
+func (u *unknownRights) answer() {
+	u.answered = true
+	err := apierrors.NewServiceUnavailable("the server has just started, and does not know yet who has which rights here; try again")
+	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	responsewriters.ErrorNegotiated(err, u.serializer, schema.GroupVersion{Version: "v1"}, u.ResponseWriter, u.req)
+}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (u *unknownRights) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (u *unknownRights) WriteHeader(status int) {
+	if n, err := tenant.SpaceFrom(u.req.Context()); status == http.StatusForbidden && err == nil && n.IsSpace() {
+		u.answer()
+		return
+	}
+	u.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (u *unknownRights) Write(p []byte) (int, error) {
+	if u.answered {
+		return len(p), nil
+	}
+	return u.ResponseWriter.Write(p)
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,7 +17,12 @@ import (
 // what reads them is served.
 func TestRightsThatAreNotKnown(t *testing.T) {
 	var known atomic.Bool
-	handler := withRights(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }), known.Load, legacyscheme.Codecs)
+	handler := withRights(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r := tenant.RequestFrom(req.Context()); r.Requested == "" {
+			r.Authenticated = "acme" // as authentication finds out
+		}
+		http.Error(w, "forbidden", http.StatusForbidden)
+	}), known.Load, legacyscheme.Codecs)
 	answer := func(in tenant.Scope) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		ctx := tenant.WithScope(t.Context(), in)
@@ -24,8 +30,10 @@ func TestRightsThatAreNotKnown(t *testing.T) {
 		return w
 	}
 	space, system, all := tenant.Name("acme").Scope(), tenant.System.Scope(), tenant.All
-	if w := answer(space); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-		t.Errorf("before: %d, to be tried again after %q", w.Code, w.Header().Get("Retry-After"))
+	for _, in := range []tenant.Scope{space, ""} {
+		if w := answer(in); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "forbidden") {
+			t.Errorf("in %q before: %d, to be tried again after %q: %s", in, w.Code, w.Header().Get("Retry-After"), w.Body)
+		}
 	}
 	for _, in := range []tenant.Scope{system, all} {
 		if w := answer(in); w.Code != http.StatusForbidden {
@@ -33,8 +41,10 @@ func TestRightsThatAreNotKnown(t *testing.T) {
 		}
 	}
 	known.Store(true)
-	if w := answer(space); w.Code != http.StatusForbidden {
-		t.Errorf("after: %d", w.Code)
+	for _, in := range []tenant.Scope{space, ""} {
+		if w := answer(in); w.Code != http.StatusForbidden {
+			t.Errorf("in %q after: %d", in, w.Code)
+		}
 	}
 }
 
