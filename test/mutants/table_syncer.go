@@ -221,6 +221,8 @@ var syncerTable = []mutant{
 		return err
 	}
 	err = s.endHost(ctx, host, graceOf(pod))`},
+	{"logs that nobody reads", by("internal/workloads/connect", "TestUnreadLogs"),
+		"internal/workloads/connect/host.go", `MaxReceiveBufferPerStream: maxAhead`, ``},
 	{"pods that end sooner and sooner are changes like others", by("internal/workloads/sync", "TestEndsSooner"),
 		"internal/workloads/sync/pods.go", `if s.postponePod(pod, writeEnd, host, 1) {`, `if false {`},
 	{"pods end when their time has come", by("internal/workloads/sync", "TestEndsSooner"),

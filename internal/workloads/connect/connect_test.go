@@ -295,6 +295,42 @@ func TestLogs(t *testing.T) {
 	again.Close()
 }
 
+// TestUnreadLogs checks that the host sends little of a log that nobody reads.
+func TestUnreadLogs(t *testing.T) {
+	sent := make(chan int, 1)
+	c := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.ProtoMajor != 2 {
+			t.Errorf("it is asked by %s", req.Proto)
+		}
+		control, total, line := http.NewResponseController(w), 0, make([]byte, 1<<10)
+		if err := control.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+			t.Error(err)
+		}
+		for {
+			n, err := w.Write(line)
+			if total += n; err != nil || total > 2*maxAhead {
+				sent <- total
+				return
+			}
+		}
+	}))
+	c.EnableHTTP2 = true
+	c.StartTLS()
+	defer c.Close()
+	reads, _, err := connectionsOf(&restclient.Config{Host: c.URL, TLSClientConfig: restclient.TLSClientConfig{CAData: pemOf(c.Certificate())}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := reads.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.URL, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if n := <-sent; n > 2*maxAhead {
+		t.Errorf("%d bytes are sent", n)
+	}
+}
+
 // storagesOf returns those that Wrap changes, for one pod.
 func storagesOf(pod *core.Pod) map[string]rest.Storage {
 	return map[string]rest.Storage{

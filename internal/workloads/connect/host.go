@@ -64,10 +64,7 @@ func newHost(config Config, pod rest.Getter) (*host, error) {
 	if h.base, _, err = restclient.DefaultServerUrlFor(config.Host); err != nil {
 		return nil, fmt.Errorf("reading the address of the host cluster: %w", err)
 	}
-	if h.transport, err = restclient.TransportFor(config.Host); err != nil {
-		return nil, fmt.Errorf("creating the connections to the host cluster: %w", err)
-	}
-	if h.upgrades, err = upgradesOf(config.Host); err != nil {
+	if h.transport, h.upgrades, err = connectionsOf(config.Host); err != nil {
 		return nil, fmt.Errorf("creating the connections to the host cluster: %w", err)
 	}
 	client, err := metadata.NewForConfig(asking(config.Host))
@@ -106,23 +103,32 @@ func asking(host *restclient.Config) *restclient.Config {
 	return own
 }
 
-// upgradesOf makes connections that become streams, with the credentials of a configuration.
-func upgradesOf(config *restclient.Config) (proxy.UpgradeRequestRoundTripper, error) {
+// maxAhead is how many bytes of a log the host sends before its client takes them. They are in memory, and Go's default is 4 MiB.
+const maxAhead = 64 << 10
+
+// connectionsOf makes connections for what is read, and those that become streams, with the credentials of a configuration.
+func connectionsOf(config *restclient.Config) (http.RoundTripper, proxy.UpgradeRequestRoundTripper, error) {
 	transportConfig, err := config.TransportConfig()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	tlsConfig, err := transport.TLSConfigFor(transportConfig)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	reads, err := transport.HTTPWrappersForConfig(transportConfig, utilnet.SetTransportDefaults(&http.Transport{
+		TLSClientConfig: tlsConfig.Clone(), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: maxAhead},
+	}))
+	if err != nil {
+		return nil, nil, err
 	}
 	credentials, err := transport.HTTPWrappersForConfig(transportConfig, proxy.MirrorRequest)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Without HTTP/2, in which nothing is upgraded.
-	connections := utilnet.SetOldTransportDefaults(&http.Transport{TLSClientConfig: tlsConfig})
-	return proxy.NewUpgradeRequestRoundTripper(connections, credentials), nil
+	upgrades := utilnet.SetOldTransportDefaults(&http.Transport{TLSClientConfig: tlsConfig})
+	return reads, proxy.NewUpgradeRequestRoundTripper(upgrades, credentials), nil
 }
 
 // locate returns the URL of a subresource of the pod on the host that runs a pod of the request's space.
