@@ -24,7 +24,7 @@ func All(system, views informers.SharedInformerFactory) (informers.SharedInforme
 	if err := services.Informer().AddIndexers(cache.Indexers{plainIndex: indexPlain}); err != nil {
 		return nil, fmt.Errorf("indexing services: %w", err)
 	}
-	return factory{system, informer{system.Core().V1().Services(), services.Informer().GetIndexer()}}, nil
+	return factory{system, informer{system.Core().V1().Services(), services.Informer()}}, nil
 }
 
 // The types below replace one informer of a factory.
@@ -52,11 +52,26 @@ func (v version) Services() coreinformers.TypedServiceInformer { return v.servic
 // informer has the events and the list of the system space only.
 type informer struct {
 	coreinformers.TypedServiceInformer
-	views cache.Indexer
+	views cache.SharedIndexInformer
 }
 
+// Informer returns one that has synced when the Services of all spaces have been read, too: the loop deletes
+// the address of a Service that it does not find.
+func (i informer) Informer() cache.SharedIndexInformer {
+	return both{i.TypedServiceInformer.Informer(), i.views.HasSynced}
+}
+
+// both is an informer that has synced when others have, too.
+type both struct {
+	cache.SharedIndexInformer
+	others cache.InformerSynced
+}
+
+// HasSynced implements cache.SharedInformer.
+func (b both) HasSynced() bool { return b.SharedIndexInformer.HasSynced() && b.others() }
+
 func (i informer) Lister() corelisters.ServiceLister {
-	return lister{i.TypedServiceInformer.Lister(), i.views}
+	return lister{i.TypedServiceInformer.Lister(), i.views.GetIndexer()}
 }
 
 // plainIndex indexes the Services of tenants' spaces by plain namespace and name.

@@ -66,3 +66,27 @@ func TestGet(t *testing.T) {
 		t.Error("the cached object has changed")
 	}
 }
+
+// TestSynced checks that the Services of spaces are read before the loop begins: it deletes the address of each Service that it does not find.
+func TestSynced(t *testing.T) {
+	system, views := informers.NewSharedInformerFactory(fake.NewClientset(), 0), informers.NewSharedInformerFactory(fake.NewClientset(service("a|shop", "web", "10.0.0.2")), 0)
+	all, err := All(system, views)
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := all.Core().V1().Services()
+	synced := services.Informer().HasSynced
+	system.Start(t.Context().Done())
+	system.WaitForCacheSync(t.Context().Done())
+	if synced() {
+		t.Error("it has synced without the Services of spaces")
+	}
+	views.Start(t.Context().Done())
+	views.WaitForCacheSync(t.Context().Done())
+	if !synced() {
+		t.Error("it has not synced")
+	}
+	if _, err := services.Lister().Services("shop").Get("web"); err != nil {
+		t.Error(err)
+	}
+}
