@@ -46,7 +46,7 @@ func TestSetAside(t *testing.T) {
 	}
 	f.session.Reached(14)
 	f.revision.Store(14)
-	if err := f.session.writeNext(t.Context(), nil); err != nil {
+	if err := f.session.writer.writeNext(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	for query, want := range map[string]string{"": "a,a,a,a,a", "?q=label:is=*": "a,a,a", "?q=name:bad": "a", "?q=label:is=bad": ""} {

@@ -35,8 +35,8 @@ type view struct {
 	// own is the space that was asked, and scopes are what may be seen of each that is searched.
 	own    tenant.Name
 	scopes map[tenant.Name]index.Scope
-	// shown are the places of the rows that somebody is shown, and nothing else of them.
-	shown []index.Row
+	// shown are the objects that somebody is shown.
+	shown []index.Ref
 	// revision is the one as of which all that holds, or a later one.
 	revision int64
 	// incomplete says why there may be more.
@@ -44,9 +44,7 @@ type view struct {
 }
 
 // show notes that somebody is shown a row.
-func (v *view) show(row *index.Row) {
-	v.shown = append(v.shown, index.Row{Space: row.Space, Resource: row.Resource, Namespace: row.Namespace, Name: row.Name})
-}
+func (v *view) show(row *index.Row) { v.shown = append(v.shown, row.Ref()) }
 
 // reading reads something in a view. It is called again if the rights have changed meanwhile.
 type reading func(ctx context.Context, v *view) error
@@ -235,18 +233,18 @@ func (c *session) admits(a *asker) error {
 	return nil
 }
 
-// confirm reports whether the server's authorizer allows every row, too. It is a second line of defense.
-func (c *Config) confirm(ctx context.Context, served func(schema.GroupResource) []schema.GroupResource, a *asker, rows []index.Row) bool {
+// confirm reports whether the server's authorizer allows every object, too. It is a second line of defense.
+func (c *Config) confirm(ctx context.Context, served func(schema.GroupResource) []schema.GroupResource, a *asker, shown []index.Ref) bool {
 	contexts, askers := map[tenant.Name]context.Context{}, map[tenant.Name]*asker{}
 	for _, in := range a.all() {
 		contexts[in.space], askers[in.space] = in.in(ctx), in
 	}
-	return !slices.ContainsFunc(rows, func(row index.Row) bool {
-		in := askers[row.Space]
-		return ctx.Err() != nil || in == nil || !slices.ContainsFunc(served(row.Resource), func(served schema.GroupResource) bool {
-			decision, _, err := c.Authorizer.Authorize(contexts[row.Space], authorizer.AttributesRecord{
+	return !slices.ContainsFunc(shown, func(of index.Ref) bool {
+		in := askers[of.Space]
+		return ctx.Err() != nil || in == nil || !slices.ContainsFunc(served(of.Resource), func(served schema.GroupResource) bool {
+			decision, _, err := c.Authorizer.Authorize(contexts[of.Space], authorizer.AttributesRecord{
 				User: in.user, Verb: "list", APIGroup: served.Group, APIVersion: "*", Resource: served.Resource,
-				Namespace: row.Namespace, Name: row.Name, ResourceRequest: true,
+				Namespace: of.Namespace, Name: of.Name, ResourceRequest: true,
 			})
 			return err == nil && decision == authorizer.DecisionAllow
 		})

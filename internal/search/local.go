@@ -226,7 +226,7 @@ func (l *local) runOnce(ctx context.Context, keep bool) (err error) {
 	defer working.Wait()
 	defer cancel(nil)
 	working.Go(func() {
-		if err := current.write(ctx); err != nil && ctx.Err() == nil {
+		if err := current.writer.write(ctx); err != nil && ctx.Err() == nil {
 			current.fail(err)
 		}
 	})

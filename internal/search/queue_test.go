@@ -311,7 +311,7 @@ func TestOthersDoNotWait(t *testing.T) {
 		t.Errorf("with an own change that is not written, got %q", got)
 	}
 	for !f.session.queue.isEmpty() {
-		if err := f.session.writeNext(t.Context(), nil); err != nil {
+		if err := f.session.writer.writeNext(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -338,7 +338,7 @@ func TestReadAgain(t *testing.T) {
 	f.session.queue.mu.Lock()
 	f.session.queue.shed()
 	f.session.queue.mu.Unlock()
-	if err := f.session.writeNext(t.Context(), nil); err != nil {
+	if err := f.session.writer.writeNext(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if f.session.told.get() != 30 || !cmp.Equal(source.read, []string{change.Key}) {
@@ -355,11 +355,11 @@ func TestBehind(t *testing.T) {
 	f := newFixture(t)
 	f.session.queue.addAll(secretIn("acme", "a", 12), secretIn("globex", "g", 13))
 	f.session.Reached(14)
-	if diff := cmp.Diff(index.Progress{Revision: 14, Behind: []index.Behind{{Space: "acme", Revision: 11}, {Space: "globex", Revision: 12}}}, f.session.state()); diff != "" {
+	if diff := cmp.Diff(index.Progress{Revision: 14, Behind: []index.Behind{{Space: "acme", Revision: 11}, {Space: "globex", Revision: 12}}}, f.session.writer.state()); diff != "" {
 		t.Error(diff)
 	}
 	f.session.queue.take()
-	if diff := cmp.Diff(index.Progress{Revision: 14}, f.session.state(), cmp.Transformer("none", func(b []index.Behind) int { return len(b) })); diff != "" {
+	if diff := cmp.Diff(index.Progress{Revision: 14}, f.session.writer.state(), cmp.Transformer("none", func(b []index.Behind) int { return len(b) })); diff != "" {
 		t.Error(diff)
 	}
 	other := standby(t)

@@ -34,10 +34,10 @@ var (
 // related returns the objects that are related to some, by their kinds, of those that are visible. Relations are followed from one
 // visible object to the next, so that nothing tells of others that stand between them.
 func (v *view) related(ctx context.Context, rows []index.Row, kinds []string) ([]Related, error) {
-	r := &relations{view: v, found: map[index.After]*relative{}, known: map[index.After]bool{}}
+	r := &relations{view: v, found: map[index.Ref]*relative{}, known: map[index.Ref]bool{}}
 	in := map[tenant.Name][]index.Row{}
 	for i := range rows {
-		r.known[placeOf(&rows[i])] = true
+		r.known[rows[i].Ref()] = true
 		in[rows[i].Space] = append(in[rows[i].Space], rows[i])
 	}
 	for _, space := range sortedKeys(in) { // no relation leaves a space
@@ -47,13 +47,6 @@ func (v *view) related(ctx context.Context, rows []index.Row, kinds []string) ([
 		}
 	}
 	return r.byKind(kinds), nil
-}
-
-// placeOf returns the place of a row, whatever it was ordered by.
-func placeOf(row *index.Row) index.After {
-	place := row.Place()
-	place.Key = ""
-	return place
 }
 
 // relative is a related object.
@@ -67,9 +60,9 @@ type relations struct {
 	*view
 	// scope is the space in which they are looked for.
 	scope index.Scope
-	// known are the places of those whose relatives are looked for.
-	known map[index.After]bool
-	found map[index.After]*relative
+	// known are those whose relatives are looked for.
+	known map[index.Ref]bool
+	found map[index.Ref]*relative
 }
 
 // follow looks for the relatives of rows and, by owners, for theirs.
@@ -93,15 +86,15 @@ func (r *relations) step(ctx context.Context, rows []index.Row, wanted func(rela
 	e := newEnds(rows, wanted, to, from)
 	err = r.snapshot.Related(ctx, r.scope, e.ends, func(row *index.Row) (kept bool, err error) {
 		forward, backward := e.relationsOf(row)
-		place := placeOf(row)
-		if len(forward)+len(backward) == 0 || r.known[place] {
+		ref := row.Ref()
+		if len(forward)+len(backward) == 0 || r.known[ref] {
 			return false, nil
 		}
-		if kept = r.found[place] == nil; kept {
+		if kept = r.found[ref] == nil; kept {
 			if len(r.found) == maxRelated {
 				return false, errTooManyRelated
 			}
-			r.found[place] = &relative{row: *row, by: sets.New[string]()}
+			r.found[ref] = &relative{row: *row, by: sets.New[string]()}
 			if slices.Contains(forward, properties.OwnedBy) {
 				owners = append(owners, *row)
 			}
@@ -109,7 +102,7 @@ func (r *relations) step(ctx context.Context, rows []index.Row, wanted func(rela
 				owned = append(owned, *row)
 			}
 		}
-		r.found[place].by.Insert(forward...).Insert(backward...)
+		r.found[ref].by.Insert(forward...).Insert(backward...)
 		return kept, nil
 	})
 	if err != nil {
@@ -236,12 +229,12 @@ func (r *relations) byKind(kinds []string) []Related {
 	for _, kind := range kinds {
 		folded.Insert(query.Fold(kind))
 	}
-	places := slices.SortedFunc(maps.Keys(r.found), func(a, b index.After) int {
+	refs := slices.SortedFunc(maps.Keys(r.found), func(a, b index.Ref) int {
 		return cmp.Or(cmp.Compare(r.found[a].row.Kind, r.found[b].row.Kind), a.Compare(b))
 	})
 	all, shown := []Related{}, 0
-	for _, place := range places {
-		relative := r.found[place]
+	for _, ref := range refs {
+		relative := r.found[ref]
 		if len(kinds) > 0 && !folded.Has(query.Fold(relative.row.Kind)) {
 			continue
 		}

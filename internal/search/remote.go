@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/search/graphql"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/rights"
@@ -196,11 +197,10 @@ type place struct {
 	Name      []byte `json:"m"`
 }
 
-func placesOf(rows []index.Row) []place {
-	places := make([]place, len(rows))
-	for i := range rows {
-		row := &rows[i]
-		places[i] = place{row.Space.String(), row.Resource.Group, row.Resource.Resource, []byte(row.Namespace), []byte(row.Name)}
+func placesOf(shown []index.Ref) []place {
+	places := make([]place, len(shown))
+	for i, of := range shown {
+		places[i] = place{of.Space.String(), of.Resource.Group, of.Resource.Resource, []byte(of.Namespace), []byte(of.Name)}
 	}
 	return places
 }
@@ -229,14 +229,16 @@ func (r *remote) confirmed(ctx context.Context, a *asker, ask func() ([]place, e
 		if err != nil {
 			return err
 		}
-		rows := make([]index.Row, len(shown))
+		refs := make([]index.Ref, len(shown))
 		for i, p := range shown {
 			if !searched[p.Space] {
 				return apierrors.NewInternalError(fmt.Errorf("the search service answers for space %q", p.Space))
 			}
-			rows[i] = index.Row{Space: tenant.Name(p.Space), Resource: schema.GroupResource{Group: p.APIGroup, Resource: p.Resource}, Namespace: string(p.Namespace), Name: string(p.Name)}
+			refs[i] = index.Ref{Space: tenant.Name(p.Space), Ref: objects.Ref{
+				Resource: schema.GroupResource{Group: p.APIGroup, Resource: p.Resource}, Namespace: string(p.Namespace), Name: string(p.Name),
+			}}
 		}
-		if r.config.confirm(ctx, func(stored schema.GroupResource) []schema.GroupResource { return rights.ServedOf(served, stored) }, a, rows) {
+		if r.config.confirm(ctx, func(stored schema.GroupResource) []schema.GroupResource { return rights.ServedOf(served, stored) }, a, refs) {
 			return nil
 		}
 		select {

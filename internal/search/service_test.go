@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/rights"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
@@ -94,7 +95,7 @@ func newFixture(t testing.TB) *fixture {
 		}
 	}
 	f.revision.Store(10)
-	f.session.noted.Revision = 10
+	f.session.writer.noted.Revision = 10
 	f.session.Reached(10)
 	return f
 }
@@ -312,8 +313,8 @@ func TestNothingIsConfirmedForNobody(t *testing.T) {
 		cancel()
 		return authorizer.DecisionAllow, nil
 	}
-	rows := []index.Row{{Space: "acme", Resource: secrets, Namespace: "a"}, {Space: "acme", Resource: secrets, Namespace: "b"}}
-	if f.service.config.confirm(ctx, f.session.rights.Served, &asker{user: &user.DefaultInfo{}, space: "acme"}, rows) || asked != 1 {
+	shown := []index.Ref{{Space: "acme", Ref: objects.Ref{Resource: secrets, Namespace: "a"}}, {Space: "acme", Ref: objects.Ref{Resource: secrets, Namespace: "b"}}}
+	if f.service.config.confirm(ctx, f.session.rights.Served, &asker{user: &user.DefaultInfo{}, space: "acme"}, shown) || asked != 1 {
 		t.Errorf("the authorizer was asked %d times", asked)
 	}
 }
@@ -372,7 +373,7 @@ func TestSealed(t *testing.T) {
 	}{{storage.ErrSealed, true}, {broken, false}} {
 		f.session.stream = &stored{decode: func() error { return tc.err }}
 		change := &storage.StoredChange{Key: "k", Revision: 11, Resource: secrets}
-		if _, err := f.session.writes(t.Context(), []*lane{{taken: []*job{{change: change}}}}); errors.Is(err, storage.ErrSealed) != tc.fails {
+		if _, err := f.session.writer.writes(t.Context(), []*lane{{taken: []*job{{change: change}}}}); errors.Is(err, storage.ErrSealed) != tc.fails {
 			t.Errorf("an object: %v", err)
 		}
 		change = &storage.StoredChange{Key: "r", Revision: 11, Resource: schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}}
@@ -392,7 +393,7 @@ func TestFailedWrites(t *testing.T) {
 	if err := f.session.index.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.session.writeNext(t.Context(), nil); err == nil {
+	if err := f.session.writer.writeNext(t.Context(), nil); err == nil {
 		t.Error("a write that has failed is not noticed")
 	}
 	if got := f.search(""); got != string(metav1.StatusReasonServiceUnavailable) {
@@ -447,7 +448,7 @@ func BenchmarkAfterChange(b *testing.B) {
 						b.StartTimer()
 					}
 					f.revision.Store(revision)
-					f.session.noted.Revision = revision
+					f.session.writer.noted.Revision = revision
 					f.session.Reached(revision)
 					if got := f.search(""); got != "a" && got != "" {
 						b.Fatal(got)

@@ -22,9 +22,8 @@ import (
 // session is one index with the rights of the same stream, from its beginning until something fails.
 type session struct {
 	parts
-	// properties reads objects. The goroutine that writes the index has it.
-	properties *properties.Reader
-	columns    columns
+	writer  writer
+	columns columns
 	// told is how far the rights are, and what is in the queue.
 	told reached
 	// moved counts what may let somebody go on who waits for the index, and moves says how often that was.
@@ -32,14 +31,6 @@ type session struct {
 	moves     atomic.Int64
 	revisions revisions
 	queue     *queue
-	// The goroutine that writes the index has these: noted is how far the index says that it is, mark the last change that it has of an object which
-	// has not gone, wrote the revision of the last change, and newest one that no object is newer than which was read again.
-	noted         index.Progress
-	mark          mark
-	newest, wrote int64
-	// compared has the keys of all that there is, until the index, which was of an earlier time, has nothing else. It is nil if it was empty, or
-	// goes on.
-	compared *index.Keys
 
 	mu sync.Mutex
 	// leads is whether this process writes the index. If it does not, the queue has what another one has not written.
@@ -47,8 +38,6 @@ type session struct {
 	// listed is the revision since which the stream has told of all changes, zero before it has begun, and knew that as of which it has told
 	// of what decides rights.
 	listed, knew int64
-	// base is how far an index is that is continued.
-	base index.Progress
 }
 
 // parts are what a session is made of.
@@ -77,11 +66,9 @@ type source interface {
 // newSession returns a session that writes the index if it leads. base is how far the index is, and compared not nil if that is to be compared
 // with what there is.
 func newSession(of parts, leads bool, base index.Progress, compared *index.Keys) *session {
-	s := &session{
-		parts: of, leads: leads, base: base, noted: base, compared: compared, queue: newQueue(),
-		properties: properties.NewReader(of.options.Properties...), revisions: revisions{read: of.stream.Revision},
-	}
-	s.mark.decode(base.Mark)
+	s := &session{parts: of, leads: leads, queue: newQueue(), revisions: revisions{read: of.stream.Revision}}
+	s.writer = writer{session: s, base: base, noted: base, compared: compared, properties: properties.NewReader(of.options.Properties...)}
+	s.writer.mark.decode(base.Mark)
 	return s
 }
 
@@ -211,7 +198,7 @@ type portion struct {
 }
 
 // writes returns what the index is told of lanes, of each key once.
-func (s *session) writes(ctx context.Context, turn []*lane) (*portion, error) {
+func (s *writer) writes(ctx context.Context, turn []*lane) (*portion, error) {
 	w := &portion{spaces: sets.New[tenant.Name](), took: make([]time.Duration, len(turn)), weights: make([]int, len(turn))}
 	for i, l := range turn {
 		began, first := time.Now(), len(w.writes)
@@ -239,7 +226,7 @@ func (s *session) writes(ctx context.Context, turn []*lane) (*portion, error) {
 }
 
 // writesTo adds what the index is told of a job.
-func (s *session) writesTo(ctx context.Context, w *portion, j *job) error {
+func (s *writer) writesTo(ctx context.Context, w *portion, j *job) error {
 	if err := s.readAgain(ctx, j); err != nil {
 		return err
 	}
@@ -264,7 +251,7 @@ func (s *session) writesTo(ctx context.Context, w *portion, j *job) error {
 }
 
 // readAgain reads the object of a job that was let go. It waits for etcd.
-func (s *session) readAgain(ctx context.Context, j *job) error {
+func (s *writer) readAgain(ctx context.Context, j *job) error {
 	for j.change.IsDropped() {
 		revision, err := s.stream.Read(ctx, j.change)
 		if err == nil {
@@ -296,7 +283,7 @@ func spaceOf(change *storage.StoredChange, write *index.Write) (space tenant.Nam
 
 // writesOf returns what the index is told of a job: of the object, and of what other spaces see of it. What
 // cannot be read is not there.
-func (s *session) writesOf(ctx context.Context, j *job) ([]index.Write, error) {
+func (s *writer) writesOf(ctx context.Context, j *job) ([]index.Write, error) {
 	own := index.Write{Key: j.change.Key}
 	object, place, err := j.object, j.change.Place, error(nil)
 	if object == nil && !j.change.Deleted {
@@ -313,7 +300,7 @@ func (s *session) writesOf(ctx context.Context, j *job) ([]index.Write, error) {
 }
 
 // row returns the row of an object, and what could not be read of it. Without a name there is none.
-func (s *session) row(place storage.Place, resource schema.GroupResource, object runtime.Object) (index.Row, error) {
+func (s *writer) row(place storage.Place, resource schema.GroupResource, object runtime.Object) (index.Row, error) {
 	found, propertiesErr := s.properties.Of(resource, object, s.columns.of(place.Space, resource))
 	row, err := index.NewRow(place.Space, resource, object, s.options.Annotations, found)
 	if err != nil {

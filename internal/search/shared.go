@@ -32,7 +32,7 @@ func sharedKey(resource schema.GroupResource, name string) string {
 
 // defaultWrites are the rows of the default ClusterRoles, which spaces have whether or not the system
 // space has them.
-func (s *session) defaultWrites() []index.Write {
+func defaultWrites() []index.Write {
 	var writes []index.Write
 	for _, name := range slices.Sorted(maps.Keys(spacerbac.DefaultClusterRoles())) {
 		writes = append(writes, defaultClusterRole(name, nil))
@@ -52,7 +52,7 @@ func defaultClusterRole(name string, object runtime.Object) index.Write {
 
 // sharedWrites returns what becomes of a change of the system space in the spaces that see it. The object
 // is nil if it has gone.
-func (s *session) sharedWrites(change *storage.StoredChange, object runtime.Object) ([]index.Write, error) {
+func (s *writer) sharedWrites(change *storage.StoredChange, object runtime.Object) ([]index.Write, error) {
 	if change.Custom || change.Place.Space != tenant.System {
 		return nil, nil
 	}
@@ -76,7 +76,7 @@ func (s *session) sharedWrites(change *storage.StoredChange, object runtime.Obje
 }
 
 // sharedWrite returns the row of an object as adapt makes it for spaces, none if they do not see it.
-func (s *session) sharedWrite(change *storage.StoredChange, object runtime.Object, adapt func(runtime.Object) (bool, error)) ([]index.Write, error) {
+func (s *writer) sharedWrite(change *storage.StoredChange, object runtime.Object, adapt func(runtime.Object) (bool, error)) ([]index.Write, error) {
 	write := index.Write{Key: sharedKey(change.Resource, change.Place.Name)}
 	if object == nil {
 		return []index.Write{write}, nil

@@ -44,10 +44,8 @@ func (v *view) find(ctx context.Context, asked *question) (index.Found, []Relate
 	if err != nil {
 		return index.Found{}, nil, err
 	}
-	first := scopes[0]
 	found, err := v.snapshot.Select(ctx, index.Selection{
-		Space: first.Space, Shared: first.Shared, Visible: first.Visible, Others: scopes[1:],
-		Query: asked.query, Order: asked.order, Limit: asked.limit, Offset: asked.offset, After: asked.after, Bytes: asked.bytes,
+		Scopes: scopes, Query: asked.query, Order: asked.order, Limit: asked.limit, Offset: asked.offset, After: asked.after, Bytes: asked.bytes,
 		NoCount: !asked.count, NoRows: !asked.items && !asked.related,
 	})
 	if err != nil {

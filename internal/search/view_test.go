@@ -180,14 +180,14 @@ func TestLargeAnswers(t *testing.T) {
 
 // TestManyKinds asks for related objects of as many kinds as a request has room for.
 func TestManyKinds(t *testing.T) {
-	r := &relations{view: &view{}, found: map[index.After]*relative{}}
+	r := &relations{view: &view{}, found: map[index.Ref]*relative{}}
 	kinds := make([]string, 60_000)
 	for i := range kinds {
 		kinds[i] = fmt.Sprint("kind", i)
 	}
 	for i := range 5000 {
 		row := index.Row{Kind: fmt.Sprint("Kind", i*20), Name: fmt.Sprint(i)}
-		r.found[placeOf(&row)] = &relative{row: row}
+		r.found[row.Ref()] = &relative{row: row}
 	}
 	if got := len(r.byKind(kinds)); got != 3000 {
 		t.Errorf("%d kinds", got)

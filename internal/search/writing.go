@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/search/index"
+	"github.com/tenantry/tenantry/internal/search/properties"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -39,8 +40,25 @@ type mark struct {
 	Sum      string
 }
 
+// writer writes the index of a session. One goroutine has it.
+type writer struct {
+	*session
+	// properties reads objects.
+	properties *properties.Reader
+	// noted is how far the index says that it is, mark the last change that it has of an object which has not gone, wrote the revision of the
+	// last change, and newest one that no object is newer than which was read again.
+	noted         index.Progress
+	mark          mark
+	newest, wrote int64
+	// base is how far an index is that is continued.
+	base index.Progress
+	// compared has the keys of all that there is, until the index, which was of an earlier time, has nothing else. It is nil if it was empty, or
+	// goes on.
+	compared *index.Keys
+}
+
 // write keeps the index as the queue says, if this process is the one that does, until ctx ends or that fails.
-func (s *session) write(ctx context.Context) error {
+func (s *writer) write(ctx context.Context) error {
 	defer s.resign()
 	if !s.isLeader() {
 		if err := s.stand(ctx); err != nil || ctx.Err() != nil {
@@ -51,7 +69,7 @@ func (s *session) write(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := s.apply(ctx, s.defaultWrites()); err != nil {
+	if _, err := s.apply(ctx, defaultWrites()); err != nil {
 		return err
 	}
 	if err := s.refill(ctx); err != nil { // there may be room for more than there was
@@ -67,7 +85,7 @@ func (s *session) write(ctx context.Context) error {
 }
 
 // empty begins an index anew, or has it compared.
-func (s *session) empty(ctx context.Context) error {
+func (s *writer) empty(ctx context.Context) error {
 	if s.compared != nil {
 		return s.index.Recheck(ctx)
 	}
@@ -75,7 +93,7 @@ func (s *session) empty(ctx context.Context) error {
 }
 
 // writeNext writes what is in the queue, or waits for something.
-func (s *session) writeNext(ctx context.Context, renew <-chan time.Time) error {
+func (s *writer) writeNext(ctx context.Context, renew <-chan time.Time) error {
 	if s.compared != nil && s.told.get() > 0 && !s.isBuilding(s.queue.behind()) {
 		if err := s.index.Keep(ctx, s.compared); err != nil {
 			return err
@@ -97,7 +115,7 @@ func (s *session) writeNext(ctx context.Context, renew <-chan time.Time) error {
 }
 
 // writeTurn writes what was taken from the queue.
-func (s *session) writeTurn(ctx context.Context, turn []*lane) error {
+func (s *writer) writeTurn(ctx context.Context, turn []*lane) error {
 	w, err := s.writes(ctx, turn)
 	if err != nil {
 		return err
@@ -120,7 +138,7 @@ const refillBatch = 500
 
 // refill has objects written that were left out of the index, if there is room for them now: of some spaces in which something has changed, of
 // all if there are none. What is being written of a space already comes first.
-func (s *session) refill(ctx context.Context, spaces ...tenant.Name) error {
+func (s *writer) refill(ctx context.Context, spaces ...tenant.Name) error {
 	keys, err := s.index.Omitted(ctx, refillBatch, spaces...)
 	if err != nil && s.index.Passing(err) {
 		return nil // it is tried again when something of the space is written
@@ -163,7 +181,7 @@ func (w *portion) share(all time.Duration) []time.Duration {
 
 // finishes reports whether the index has more than it says: everything there was when the stream began, or the last changes, which may have been
 // written before the stream has said that they are all of their revision.
-func (s *session) finishes() bool {
+func (s *writer) finishes() bool {
 	s.mu.Lock()
 	knew := s.knew
 	s.mu.Unlock()
@@ -172,7 +190,7 @@ func (s *session) finishes() bool {
 }
 
 // state returns how far the index is when all that has been taken from the queue is written.
-func (s *session) state() index.Progress {
+func (s *writer) state() index.Progress {
 	told := s.told.get() // before the queue: what it is told of is in that
 	if told == 0 {
 		return s.base
@@ -188,12 +206,12 @@ func (s *session) state() index.Progress {
 }
 
 // isBuilding reports whether something is missing of what there was when the stream began.
-func (*session) isBuilding(behind []index.Behind) bool {
+func (*writer) isBuilding(behind []index.Behind) bool {
 	return len(behind) > 0 && behind[0].Revision < listedAt
 }
 
 // renew says that this process still writes, and how far it is.
-func (s *session) renew(ctx context.Context) error {
+func (s *writer) renew(ctx context.Context) error {
 	if !s.index.Shared() {
 		return nil
 	}
@@ -209,7 +227,7 @@ func (s *session) renew(ctx context.Context) error {
 
 // apply writes, and returns the spaces in which that changes something, index.Shared for all of them. If the database cannot be reached
 // it waits, and the queue and those who search with it.
-func (s *session) apply(ctx context.Context, writes []index.Write) (sets.Set[tenant.Name], error) {
+func (s *writer) apply(ctx context.Context, writes []index.Write) (sets.Set[tenant.Name], error) {
 	if s.compared != nil {
 		for i := range writes {
 			s.compared.Add(writes[i].Key)
@@ -234,7 +252,7 @@ func (s *session) apply(ctx context.Context, writes []index.Write) (sets.Set[ten
 }
 
 // applyTo writes, after which the index is as far as a state says. What the database refuses is set aside.
-func (s *session) applyTo(ctx context.Context, writes []index.Write, state *index.Progress) (sets.Set[tenant.Name], error) {
+func (s *writer) applyTo(ctx context.Context, writes []index.Write, state *index.Progress) (sets.Set[tenant.Name], error) {
 	spaces, err := s.index.Apply(ctx, writes, state.Revision, state.Behind...)
 	if err != nil && s.index.Refuses(err) {
 		spaces = sets.New[tenant.Name]()
@@ -250,7 +268,7 @@ func (s *session) applyTo(ctx context.Context, writes []index.Write, state *inde
 
 // setAside writes what the database has refused together, in ever smaller parts: one object that it does not take ends nothing for others. Of
 // that, its name is written. The spaces in which something changes are added to spaces.
-func (s *session) setAside(ctx context.Context, writes []index.Write, spaces sets.Set[tenant.Name]) error {
+func (s *writer) setAside(ctx context.Context, writes []index.Write, spaces sets.Set[tenant.Name]) error {
 	if len(writes) == 0 {
 		return errRefusedState
 	}
@@ -279,7 +297,7 @@ func (s *session) setAside(ctx context.Context, writes []index.Write, spaces set
 // errRefusedState means that the database refuses what is no object.
 var errRefusedState = errors.New("the database refuses how far the search index is")
 
-func (s *session) lead(ctx context.Context) error {
+func (s *writer) lead(ctx context.Context) error {
 	leads, err := s.index.Lead(ctx)
 	if err == nil && !leads {
 		return index.ErrOvertaken
@@ -288,7 +306,7 @@ func (s *session) lead(ctx context.Context) error {
 }
 
 // stand waits until this process is to write the index. Meanwhile it keeps what the one that does has not written.
-func (s *session) stand(ctx context.Context) error {
+func (s *writer) stand(ctx context.Context) error {
 	ask := time.NewTicker(renewal)
 	defer ask.Stop()
 	for {
@@ -318,7 +336,7 @@ func (s *session) stand(ctx context.Context) error {
 }
 
 // takeOver goes on where another process has stopped, if everything that it has not written is in the queue.
-func (s *session) takeOver(p index.Progress) error {
+func (s *writer) takeOver(p index.Progress) error {
 	s.queue.forget(&p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -341,7 +359,7 @@ func (s *session) isLeader() bool {
 const resignTimeout = 2 * time.Second
 
 // resign lets another process write at once, if this one did.
-func (s *session) resign() {
+func (s *writer) resign() {
 	if !s.index.Shared() || !s.isLeader() {
 		return
 	}

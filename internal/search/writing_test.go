@@ -60,19 +60,19 @@ func TestTakeover(t *testing.T) {
 		s := standby(t)
 		changed(t, s, 11, 12, 13)
 		s.Reached(13)
-		if err := s.takeOver(tc.p); (err == nil) != tc.takes || err != nil && !errors.Is(err, errTakeover) {
+		if err := s.writer.takeOver(tc.p); (err == nil) != tc.takes || err != nil && !errors.Is(err, errTakeover) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if !tc.takes {
 			continue
 		}
 		// What the other one has not written is written next, and nothing that it has.
-		w, err := s.writes(t.Context(), s.queue.take())
+		w, err := s.writer.writes(t.Context(), s.queue.take())
 		if err != nil || len(w.writes) != int(13-tc.p.All()) {
 			t.Errorf("%s: %d writes, %v", name, len(w.writes), err)
 		}
 	}
-	if err := early().takeOver(index.Progress{Source: "this", Complete: true, Revision: 12}); !errors.Is(err, errTakeover) {
+	if err := early().writer.takeOver(index.Progress{Source: "this", Complete: true, Revision: 12}); !errors.Is(err, errTakeover) {
 		t.Errorf("before the stream has begun: %v", err)
 	}
 }
@@ -139,7 +139,7 @@ func TestWoken(t *testing.T) {
 		for _, name := range names {
 			turn.taken = append(turn.taken, &job{change: &storage.StoredChange{Key: name, Revision: 11, Resource: widgets, Custom: true, Deleted: deleted}})
 		}
-		if err := f.session.writeTurn(t.Context(), []*lane{turn}); err != nil {
+		if err := f.session.writer.writeTurn(t.Context(), []*lane{turn}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -173,7 +173,7 @@ func TestWoken(t *testing.T) {
 		{change: &storage.StoredChange{Key: "d", Revision: 12, Resource: widgets, Custom: true, Deleted: true}},
 		{change: &storage.StoredChange{Key: "bad", Revision: 12, Resource: widgets, Custom: true}},
 	}}
-	if err := f.session.writeTurn(t.Context(), []*lane{turn}); err != nil {
+	if err := f.session.writer.writeTurn(t.Context(), []*lane{turn}); err != nil {
 		t.Fatal(err)
 	}
 	told("when one goes beside one that is refused", "acme", "globex")
@@ -188,7 +188,7 @@ func TestRefill(t *testing.T) {
 	write := func() {
 		t.Helper()
 		for turn := f.session.queue.take(); len(turn) > 0; turn = f.session.queue.take() {
-			if err := f.session.writeTurn(t.Context(), turn); err != nil {
+			if err := f.session.writer.writeTurn(t.Context(), turn); err != nil {
 				t.Fatal(err)
 			}
 		}

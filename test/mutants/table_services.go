@@ -70,7 +70,7 @@ var servicesTable = []mutant{
 	{"a key has two primes", by("internal/workloads/translate", "TestCertificateLoads"),
 		"internal/workloads/translate/certificate.go", `ok && len(key.Primes) != 2 {`, `ok && len(key.Primes) == 0 {`},
 	{"certificates of before are looked at again", by("internal/workloads/sync", "TestCertificateOfBefore"),
-		"internal/workloads/sync/copies.go", `network.Hash([]any{s.rulesFor(n).HostNames, translate.CertificateRules})`, `network.Hash([]any{s.rulesFor(n).HostNames, 0 * translate.CertificateRules})`},
+		"internal/workloads/sync/copies.go", `names.Hash([]any{s.rulesFor(n).HostNames, translate.CertificateRules})`, `names.Hash([]any{s.rulesFor(n).HostNames, 0 * translate.CertificateRules})`},
 	{"all common names of a certificate are looked at", by("internal/workloads/translate", "TestCertificate"),
 		"internal/workloads/translate/certificate.go", `range certificate.Subject.Names {`, `range certificate.Subject.Names[max(0, len(certificate.Subject.Names)-1):] {`},
 	{"what is not stored is not on the host", by("internal/workloads/clusterip", "TestTakenBack"),

@@ -73,8 +73,9 @@ var syncerTable = []mutant{
 	{"what is seen before its namespace is looked at with it", by("internal/workloads/sync", "TestSeenBeforeItsNamespace"),
 		"internal/workloads/sync/many.go", `		return s.enqueueOnHost(i.name)`, `		return nil`},
 	{"handlers do no more than one event is worth", by("internal/workloads/sync", "TestHandlersAreShort"),
-		"internal/workloads/sync/ingresses.go", `	s.hostIngressChanged(obj)
-	s.enqueueRoom(obj)`, `	s.enqueueIngresses("acme|shop")`},
+		"internal/workloads/sync/watch.go", `		changed(obj)
+		if n, _, ok`, `		s.enqueueIngresses("acme|shop")
+		if n, _, ok`},
 	{"who goes leaves room for the others of its tenant", by("internal/workloads/sync", "TestManyIngresses"),
 		"internal/workloads/sync/many.go", `		if !s.room.freed(kindIn{k, i.tenant.String()}) {`, `		if true {`},
 	{"others are looked at when there was no room for them", by("internal/workloads/sync", "TestManyIngresses"),
@@ -192,8 +193,8 @@ var syncerTable = []mutant{
 	{"somebody else's policy is not taken for the guard", by("internal/workloads/sync", "TestForeignGuard|TestPolicies"),
 		"internal/workloads/sync/put.go", `	if !isSame(there, wanted) {`, `	if false {`},
 	{"what somebody has changed of a policy is seen", by("internal/workloads/sync", "TestPolicies"),
-		"internal/workloads/sync/put.go", `	annotations[hashAnnotation] = network.Hash(spec)`, `	if annotations[hashAnnotation] == "" {
-		annotations[hashAnnotation] = network.Hash(spec)
+		"internal/workloads/sync/put.go", `	annotations[hashAnnotation] = names.Hash(spec)`, `	if annotations[hashAnnotation] == "" {
+		annotations[hashAnnotation] = names.Hash(spec)
 	}`},
 	{"a pod that begins on the host is not too large", by("internal/workloads/sync", "TestLargePods"),
 		"internal/workloads/sync/writebudget.go", `n > maxPodBytes {`, `n < 0 {`},
@@ -221,6 +222,8 @@ var syncerTable = []mutant{
 		return err
 	}
 	err = s.endHost(ctx, host, graceOf(pod))`},
+	{"connections to containers that begin", by("internal/workloads/connect", "TestManyExecs"),
+		"internal/workloads/connect/stream.go", `s.host.begun.Take(time.Now(), n, 1); wait > 0 {`, `s.host.begun.Take(time.Now(), n, 1); false {`},
 	{"logs that nobody reads", by("internal/workloads/connect", "TestUnreadLogs"),
 		"internal/workloads/connect/host.go", `MaxReceiveBufferPerStream: maxAhead`, ``},
 	{"pods that end sooner and sooner are changes like others", by("internal/workloads/sync", "TestEndsSooner"),

@@ -57,7 +57,7 @@ func testExact(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 			var got []string
 			var after *After
 			for more := true; more; {
-				found := selectOne(t, x, Selection{Space: "acme", Visible: visible, Limit: 333, After: after}, text)
+				found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: visible}}, Limit: 333, After: after}, text)
 				if found.Count != int64(len(wanted)) {
 					t.Fatalf("%q: counted %d of %d", text, found.Count, len(wanted))
 				}
@@ -188,7 +188,7 @@ func testOddText(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		rows = append(rows, r)
 	}
 	x := open(t, rows...)
-	found := selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 100}, "")
+	found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 100}, "")
 	var got []string
 	for i := range found.Rows {
 		got = append(got, found.Rows[i].Name)
@@ -198,12 +198,12 @@ func testOddText(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	}
 	for i, name := range names {
 		visible := &rights.Set{Named: map[schema.GroupResource]sets.Set[string]{clusterRoles: sets.New(name)}}
-		one := selectOne(t, x, Selection{Space: "acme", Visible: visible, Limit: 100}, "")
+		one := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: visible}}, Limit: 100}, "")
 		if one.Count != 1 || one.Rows[0].Name != name {
 			t.Errorf("by the name %.20q: %+v", name, one)
 		}
 		r := &found.Rows[i]
-		rest := selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 100, After: &After{Resource: r.Resource.String(), Name: r.Name}}, "")
+		rest := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 100, After: &After{Resource: r.Resource.String(), Name: r.Name}}, "")
 		if len(rest.Rows) != len(names)-i-1 {
 			t.Errorf("%d rows behind %.20q", len(rest.Rows), r.Name)
 		}
@@ -212,7 +212,7 @@ func testOddText(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		"annotation:about=" + long[:3500] + "*": 11, "annotation:about=" + long[:100] + "*": 11, "annotation:about=" + long[:190] + "*": 11, "annotation:about=lonh*": 0,
 		`"annotation:about=*long-plain"`: 0, `annotation:"about=` + long[:20] + `*-plain"`: 1, "name:plain": 1, "long-plain": 1,
 	} {
-		if found := selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 100}, text); found.Count != count {
+		if found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 100}, text); found.Count != count {
 			t.Errorf("%.40q: %d", text, found.Count)
 		}
 	}
@@ -229,13 +229,13 @@ func testIncomplete(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	if _, err := x.Apply(t.Context(), []Write{{Key: "1", Rows: []Row{row("acme", pods, "Pod", "default", "web")}}}, Building); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Limit: 1}); !errors.Is(err, ErrIncomplete) {
+	if found, err := x.Select(t.Context(), Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 1}); !errors.Is(err, ErrIncomplete) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if _, err := x.Apply(t.Context(), nil, 7); err != nil {
 		t.Fatal(err)
 	}
-	found, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Limit: 1})
+	found, err := x.Select(t.Context(), Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 1})
 	if p, _ := x.Progress(t.Context()); err != nil || found.Revision != 7 || found.Count != 1 || p.Source != "other" {
 		t.Errorf("%+v, %v, %+v", found, err, p)
 	}
@@ -290,7 +290,7 @@ func TestOneWrites(t *testing.T) {
 	}
 	third := another(t, file)
 	lead(third, true)
-	found := selectOne(t, third, Selection{Space: "acme", Visible: everything, Limit: 10}, "")
+	found := selectOne(t, third, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 10}, "")
 	if found.Count != 2 || found.Revision != 6 {
 		t.Errorf("%+v", found)
 	}

@@ -52,7 +52,7 @@ func TestCorruptFile(t *testing.T) {
 		}
 	}
 	for range Readers + 1 { // each connection remembers pages
-		found, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Limit: count, Query: parse(t, "web")})
+		found, err := x.Select(t.Context(), Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: count, Query: parse(t, "web")})
 		if err == nil && found.Count != count {
 			t.Fatalf("%d of %d rows are presented as all", found.Count, count)
 		}
@@ -77,7 +77,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := x.Apply(t.Context(), manyWrites(100, 5000), before+1); err == nil {
 		t.Fatal("it fits")
 	}
-	found := selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 1000}, "")
+	found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 1000}, "")
 	if found.Count != 100 || found.Revision != before {
 		t.Errorf("%d rows at revision %d", found.Count, found.Revision)
 	}

@@ -61,7 +61,7 @@ func Open(ctx context.Context, dir string) (*Index, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory of the search index: %w", err)
 	}
-	if err := clear(dir); err != nil {
+	if err := removeFiles(dir); err != nil {
 		return nil, fmt.Errorf("removing the search index: %w", err)
 	}
 	x, err := openFile(dir)
@@ -92,8 +92,8 @@ func Reopen(ctx context.Context, dir string) (*Index, error) {
 	return x, nil
 }
 
-// clear removes the files of an embedded database, and nothing if its directory has others.
-func clear(dir string) error {
+// removeFiles removes the files of an embedded database, and nothing if its directory has others.
+func removeFiles(dir string) error {
 	found, err := os.ReadDir(dir)
 	if err != nil {
 		return err

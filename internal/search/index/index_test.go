@@ -43,6 +43,15 @@ func row(space tenant.Name, resource schema.GroupResource, kind, namespace, name
 	return Row{Space: space, Resource: resource, Kind: kind, Namespace: namespace, Name: name}
 }
 
+// Select returns the rows of a selection, of one state of the index.
+func (x *Index) Select(ctx context.Context, s Selection) (found Found, err error) {
+	err = x.View(ctx, func(snapshot *Snapshot) (err error) {
+		found, err = snapshot.Select(ctx, s)
+		return err
+	})
+	return found, err
+}
+
 // find returns the places of what is found in the space acme.
 func find(t *testing.T, x *Index, s Selection, text string) []string {
 	t.Helper()
@@ -50,8 +59,8 @@ func find(t *testing.T, x *Index, s Selection, text string) []string {
 	if s.Query, err = query.Parse(text, time.Date(2024, 6, 1, 0, 0, 0, 0, time.UTC)); err != nil {
 		t.Fatal(err)
 	}
-	if s.Space == "" {
-		s.Space = "acme"
+	if s.Scopes[0].Space == "" {
+		s.Scopes[0].Space = "acme"
 	}
 	if s.Limit == 0 {
 		s.Limit = 1000
@@ -65,7 +74,7 @@ func find(t *testing.T, x *Index, s Selection, text string) []string {
 	}
 	places := []string{}
 	for _, r := range found.Rows {
-		if r.Space != s.Space {
+		if r.Space != s.Scopes[0].Space {
 			t.Errorf("%q: a row of space %q", text, r.Space)
 		}
 		places = append(places, fmt.Sprintf("%s %s/%s", r.Resource.Resource, r.Namespace, r.Name))
@@ -129,7 +138,7 @@ func testFilters(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		`"' OR '1'='1"`:                       {},
 		`name:"\"}]"`:                         {},
 	} {
-		if diff := cmp.Diff(want, find(t, x, Selection{Visible: everything}, text)); diff != "" {
+		if diff := cmp.Diff(want, find(t, x, Selection{Scopes: []Scope{{Visible: everything}}}, text)); diff != "" {
 			t.Errorf("%q: %s", text, diff)
 		}
 	}
@@ -176,7 +185,7 @@ func testRights(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		"denied": {&rights.Set{Whole: sets.New(pods), Denied: sets.New("a")}, "pods b/*,pods b/x,pods b/y"},
 		"many":   {many, "configmaps b/*,configmaps b/x,configmaps b/y"},
 	} {
-		if got := strings.Join(find(t, x, Selection{Visible: tc.visible}, ""), ","); got != tc.want {
+		if got := strings.Join(find(t, x, Selection{Scopes: []Scope{{Visible: tc.visible}}}, ""), ","); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 		for _, r := range rows {
@@ -197,11 +206,11 @@ func testShared(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		text string
 		want []string
 	}{
-		{Selection{Visible: everything, Shared: true}, "", []string{"clusterroles /edit", "clusterroles /view"}},
-		{Selection{Visible: everything, Shared: true}, "kind:clusterrole", []string{"clusterroles /edit"}}, // its own takes the place
-		{Selection{Visible: everything}, "", []string{"clusterroles /view"}},
-		{Selection{Visible: everything, Shared: true, Space: "globex"}, "kind:clusterrole", []string{"clusterroles /edit", "clusterroles /view"}},
-		{Selection{Visible: &rights.Set{}, Shared: true}, "", []string{}},
+		{Selection{Scopes: []Scope{{Visible: everything, Shared: true}}}, "", []string{"clusterroles /edit", "clusterroles /view"}},
+		{Selection{Scopes: []Scope{{Visible: everything, Shared: true}}}, "kind:clusterrole", []string{"clusterroles /edit"}}, // its own takes the place
+		{Selection{Scopes: []Scope{{Visible: everything}}}, "", []string{"clusterroles /view"}},
+		{Selection{Scopes: []Scope{{Visible: everything, Shared: true, Space: "globex"}}}, "kind:clusterrole", []string{"clusterroles /edit", "clusterroles /view"}},
+		{Selection{Scopes: []Scope{{Visible: &rights.Set{}, Shared: true}}}, "", []string{}},
 	} {
 		if diff := cmp.Diff(tc.want, find(t, x, tc.s, tc.text)); diff != "" {
 			t.Errorf("%+v: %s", tc, diff)
@@ -217,11 +226,11 @@ func testPages(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		r := row("acme", pods, "Pod", fmt.Sprint("n", i%3), fmt.Sprint("p", i))
 		apply(t, x, Write{Key: keyOf(r), Rows: []Row{r}})
 	}
-	all := find(t, x, Selection{Visible: everything}, "")
+	all := find(t, x, Selection{Scopes: []Scope{{Visible: everything}}}, "")
 	var after *After
 	var paged []string
 	for len(paged) < len(all) {
-		paged = append(paged, find(t, x, Selection{Visible: everything, Limit: 3, After: after}, "")...)
+		paged = append(paged, find(t, x, Selection{Scopes: []Scope{{Visible: everything}}, Limit: 3, After: after}, "")...)
 		namespace, name, _ := strings.Cut(strings.TrimPrefix(paged[len(paged)-1], "pods "), "/")
 		after = &After{Resource: "pods", Namespace: namespace, Name: name}
 	}
@@ -240,12 +249,12 @@ func testWrites(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	after.Labels, after.Status = map[string]string{"app": "db"}, "Running"
 	apply(t, x, Write{Key: keyOf(before), Rows: []Row{after}}, Write{Key: "other", Rows: []Row{row("acme", pods, "Pod", "a", "other")}})
 	for text, want := range map[string][]string{"label:app=web": {}, "label:app=db status:Running": {"pods default/web"}, "other": {"pods a/other"}} {
-		if diff := cmp.Diff(want, find(t, x, Selection{Visible: everything}, text)); diff != "" {
+		if diff := cmp.Diff(want, find(t, x, Selection{Scopes: []Scope{{Visible: everything}}}, text)); diff != "" {
 			t.Errorf("%q: %s", text, diff)
 		}
 	}
 	apply(t, x, Write{Key: keyOf(before)})
-	if diff := cmp.Diff([]string{"pods a/other"}, find(t, x, Selection{Visible: everything}, "")); diff != "" {
+	if diff := cmp.Diff([]string{"pods a/other"}, find(t, x, Selection{Scopes: []Scope{{Visible: everything}}}, "")); diff != "" {
 		t.Error(diff)
 	}
 	var properties int
@@ -255,7 +264,7 @@ func testWrites(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	// All or nothing: a turn of writing that is over.
 	x.epoch++
 	_, err := x.Apply(t.Context(), []Write{{Key: keyOf(before), Rows: []Row{before}}}, x.last+1)
-	if !errors.Is(err, ErrOvertaken) || len(find(t, x, Selection{Visible: everything}, "")) != 1 {
+	if !errors.Is(err, ErrOvertaken) || len(find(t, x, Selection{Scopes: []Scope{{Visible: everything}}}, "")) != 1 {
 		t.Errorf("half of the writes were done: %v", err)
 	}
 }
@@ -266,7 +275,7 @@ func testQueriesEnd(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	x := open(t, row("acme", pods, "Pod", "default", "web"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := x.Select(ctx, Selection{Space: "acme", Visible: everything, Limit: 1}); err == nil {
+	if _, err := x.Select(ctx, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 1}); err == nil {
 		t.Error("a query outlives its request")
 	}
 }
@@ -321,7 +330,7 @@ func BenchmarkSelect(b *testing.B) {
 					b.Fatal(err)
 				}
 				for b.Loop() {
-					if found, err := x.Select(b.Context(), Selection{Space: "t0", Visible: everything, Query: q, Limit: 100}); err != nil || found.Count == 0 {
+					if found, err := x.Select(b.Context(), Selection{Scopes: []Scope{{Space: "t0", Visible: everything}}, Query: q, Limit: 100}); err != nil || found.Count == 0 {
 						b.Fatal(found, err)
 					}
 				}
@@ -342,7 +351,7 @@ func TestLargePages(t *testing.T) {
 	var after *After
 	seen := 0
 	for page := 0; ; page++ {
-		found, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Limit: 1000, After: after})
+		found, err := x.Select(t.Context(), Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 1000, After: after})
 		if err != nil || found.Count != all {
 			t.Fatalf("%d rows in all, %v", found.Count, err)
 		}
@@ -380,11 +389,11 @@ func TestBudget(t *testing.T) {
 	scope := Scope{Space: "acme", Visible: everything}
 	for name, read := range map[string]func(ctx context.Context, s *Snapshot) error{
 		"pages": func(ctx context.Context, s *Snapshot) error {
-			_, err := s.Select(ctx, Selection{Space: "acme", Visible: everything, Limit: 1, NoCount: true})
+			_, err := s.Select(ctx, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 1, NoCount: true})
 			return err
 		},
 		"sorted pages": func(ctx context.Context, s *Snapshot) error {
-			_, err := s.Select(ctx, Selection{Space: "acme", Visible: everything, Limit: 1, Offset: 1})
+			_, err := s.Select(ctx, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 1, Offset: 1})
 			return err
 		},
 		"values": func(ctx context.Context, s *Snapshot) error {
@@ -415,14 +424,14 @@ func TestBudget(t *testing.T) {
 		}
 	}
 	// All at once.
-	if _, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Limit: 10, Bytes: 2 * MaxRead}); !errors.Is(err, ErrTooMuch) {
+	if _, err := x.Select(t.Context(), Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 10, Bytes: 2 * MaxRead}); !errors.Is(err, ErrTooMuch) {
 		t.Error(err)
 	}
 	view(t, x, func(ctx context.Context, s *Snapshot) error {
 		if values, err := s.Values(ctx, []Scope{scope}, query.Query{}, "much", 10); !errors.Is(err, ErrTooMuch) {
 			t.Errorf("%d values, %v", len(values), err)
 		}
-		found, err := s.Select(ctx, Selection{Space: "acme", Visible: everything, Limit: 10, Bytes: 1})
+		found, err := s.Select(ctx, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 10, Bytes: 1})
 		if err == nil && (len(found.Rows) != 1 || !found.More || !found.Full) {
 			t.Errorf("a small page has %d rows", len(found.Rows))
 		}
@@ -496,7 +505,7 @@ func testPagesWhileRowsChange(t *testing.T, open func(t testing.TB, rows ...Row)
 				writes = append(writes, write(random.IntN(60), false))
 			}
 			apply(t, x, writes...)
-			found, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Order: order, Limit: 7, After: after})
+			found, err := x.Select(t.Context(), Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Order: order, Limit: 7, After: after})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ func testKeep(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	if err := x.Recheck(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.Select(t.Context(), Selection{Space: "acme", Visible: everything, Limit: 1}); !errors.Is(err, ErrIncomplete) {
+	if _, err := x.Select(t.Context(), Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 1}); !errors.Is(err, ErrIncomplete) {
 		t.Errorf("while it is compared: %v", err)
 	}
 	keys, writes := &Keys{}, []Write{write("same", ""), write("other", "Running"), write("odd\xff", ""), write("left-out", ""), write("new", "")}
@@ -62,7 +62,7 @@ func testKeep(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	}
 	x.SetMost(0)
 	apply(t, x, write("left-out", ""), write("new", ""))
-	if diff := cmp.Diff([]string{"pods a/left-out", "pods a/new", "pods a/odd\xff", "pods a/other", "pods a/same"}, sortedText(find(t, x, Selection{Visible: everything}, ""))); diff != "" {
+	if diff := cmp.Diff([]string{"pods a/left-out", "pods a/new", "pods a/odd\xff", "pods a/other", "pods a/same"}, sortedText(find(t, x, Selection{Scopes: []Scope{{Visible: everything}}}, ""))); diff != "" {
 		t.Error(diff)
 	}
 	now := ids()

@@ -52,7 +52,7 @@ func TestLog(t *testing.T) {
 	if largest >= fullLogs*x.log {
 		t.Errorf("the log has %d bytes after a write, and may have %d", largest, fullLogs*x.log)
 	}
-	found := selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 2 * count}, fmt.Sprint("label:time=", times-1))
+	found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 2 * count}, fmt.Sprint("label:time=", times-1))
 	if found.Count != count {
 		t.Errorf("%d of %d rows are there", found.Count, count)
 	}

@@ -41,7 +41,7 @@ func testOmitted(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	const omitted = -1
 	check := func(what string, space tenant.Name, visible *rights.Set, text string, want int) {
 		t.Helper()
-		found, err := x.Select(t.Context(), Selection{Space: space, Visible: visible, Query: parse(t, text), Limit: 100})
+		found, err := x.Select(t.Context(), Selection{Scopes: []Scope{{Space: space, Visible: visible}}, Query: parse(t, text), Limit: 100})
 		if got := len(found.Rows); want == omitted && !errors.Is(err, ErrOmitted) || want != omitted && (err != nil || got != want) {
 			t.Errorf("%s: %d rows, want %d, %v", what, got, want, err)
 		}

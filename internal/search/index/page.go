@@ -33,7 +33,7 @@ func (q *selection) begin(v *visible) (int64, *string) {
 	if q.s.After == nil {
 		return 0, nil
 	}
-	after := place{space: cmp.Or(q.s.After.Space, q.s.Space), resource: q.s.After.Resource, namespace: q.s.After.Namespace}
+	after := place{space: cmp.Or(q.s.After.Space, q.s.Scopes[0].Space), resource: q.s.After.Resource, namespace: q.s.After.Namespace}
 	at, here := slices.BinarySearchFunc(v.places, after, q.s.compare)
 	if !here {
 		return int64(at), nil

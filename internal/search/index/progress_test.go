@@ -124,7 +124,7 @@ func TestReopen(t *testing.T) {
 		t.Fatal(leads, err)
 	}
 	write(x, "db", 6) // whose ids are new
-	if found := selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 10}, ""); found.Count != 2 || found.Revision != 6 {
+	if found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 10}, ""); found.Count != 2 || found.Revision != 6 {
 		t.Errorf("%+v", found)
 	}
 	if _, err := x.write.ExecContext(t.Context(), `PRAGMA user_version = 1`); err != nil {
@@ -163,20 +163,20 @@ func TestRefused(t *testing.T) {
 			}
 			apply(t, x, refuse.NameOnly())
 			for namespace, want := range map[string]int{"default": 1, "other": 0} {
-				s := Selection{Space: "acme", Visible: &rights.Set{Groups: []rights.Group{{Resources: sets.New(pods), Namespaces: sets.New(namespace)}}}, Limit: 10}
+				s := Selection{Scopes: []Scope{{Space: "acme", Visible: &rights.Set{Groups: []rights.Group{{Resources: sets.New(pods), Namespaces: sets.New(namespace)}}}}}, Limit: 10}
 				if found := selectOne(t, x, s, ""); found.Aside != want || found.Count != int64(want) || want == 1 && found.Rows[0].Name != "bad" {
 					t.Errorf("in %s: %+v", namespace, found)
 				}
 			}
-			if found := selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 10}, "label:a=b"); found.Aside != 1 || found.Count != 0 {
+			if found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 10}, "label:a=b"); found.Aside != 1 || found.Count != 0 {
 				t.Errorf("by what is not there: %+v", found)
 			}
-			if found := selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 10}, "kind:secret"); found.Aside != 0 {
+			if found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 10}, "kind:secret"); found.Aside != 0 {
 				t.Errorf("of another kind: %+v", found)
 			}
 			r.Labels = nil
 			apply(t, x, Write{Key: keyOf(r), Rows: []Row{r}})
-			if found := selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 10}, ""); found.Aside != 0 || found.Count != 1 {
+			if found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 10}, ""); found.Aside != 0 || found.Count != 1 {
 				t.Errorf("when it is taken: %+v", found)
 			}
 		})

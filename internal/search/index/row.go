@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/search/query"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -31,6 +33,23 @@ type Row struct {
 	Details
 	// Key is what it is ordered by before its place, if it was selected in an order.
 	Key string
+}
+
+// Ref says which object of which space a row is of.
+type Ref struct {
+	Space tenant.Name
+	objects.Ref
+}
+
+// Ref returns which object the row is of.
+func (r *Row) Ref() Ref {
+	return Ref{r.Space, objects.Ref{Resource: r.Resource, Namespace: r.Namespace, Name: r.Name}}
+}
+
+// Compare orders objects as rows are ordered without another order.
+func (r Ref) Compare(other Ref) int {
+	return cmp.Or(strings.Compare(string(r.Space), string(other.Space)), strings.Compare(r.Resource.String(), other.Resource.String()),
+		strings.Compare(r.Namespace, other.Namespace), strings.Compare(r.Name, other.Name))
 }
 
 // Details is what is not part of the place of an object.

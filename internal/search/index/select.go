@@ -10,19 +10,13 @@ import (
 	"strings"
 
 	"github.com/tenantry/tenantry/internal/search/query"
-	"github.com/tenantry/tenantry/internal/search/rights"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // Selection is what is asked of the objects of one space, or of several.
 type Selection struct {
-	Space tenant.Name
-	// Shared is whether the space also has what every tenant's space has without storing it.
-	Shared bool
-	// Visible is what may be seen.
-	Visible *rights.Set
-	// Others are more spaces. None is there twice.
-	Others []Scope
+	// Scopes are the spaces, that of who asks first. None is there twice.
+	Scopes []Scope
 	Query  query.Query
 	// Order is what rows are ordered by before their place.
 	Order query.Order
@@ -38,7 +32,7 @@ type Selection struct {
 
 // scopes are all spaces of a selection, in the order of rows.
 func (s *Selection) scopes() []Scope {
-	all := append([]Scope{{Space: s.Space, Shared: s.Shared, Visible: s.Visible}}, s.Others...)
+	all := slices.Clone(s.Scopes)
 	slices.SortFunc(all, func(a, b Scope) int { return s.compare(place{space: a.Space}, place{space: b.Space}) })
 	return all
 }
@@ -70,15 +64,6 @@ type Found struct {
 	Aside int
 	// More is whether there are rows behind the last one, and Full whether they would have been on a page that may have more bytes.
 	More, Full bool
-}
-
-// Select returns the rows of a selection, of one state of the index.
-func (x *Index) Select(ctx context.Context, s Selection) (Found, error) {
-	var found Found
-	return found, x.view(ctx, func(tx *sql.Tx, p Progress) error {
-		found.Revision = p.Revision
-		return x.selectFrom(ctx, tx, s, &found, &budget{left: MaxRead})
-	})
 }
 
 func (x *Index) selectFrom(ctx context.Context, tx *sql.Tx, s Selection, found *Found, b *budget) error {

@@ -55,8 +55,7 @@ func (s *Snapshot) Select(ctx context.Context, selected Selection) (Found, error
 
 // chosen returns how what matches is found among what is visible. It is not possible if nothing can match.
 func (s *Snapshot) chosen(ctx context.Context, scopes []Scope, q query.Query) (*selection, *visible, bool, error) {
-	first := scopes[0]
-	selected := Selection{Space: first.Space, Shared: first.Shared, Visible: first.Visible, Others: scopes[1:], Query: q}
+	selected := Selection{Scopes: scopes, Query: q}
 	if !isPossible(q) {
 		return nil, nil, false, nil
 	}
@@ -322,9 +321,4 @@ func isAskedFor(property string) bool {
 // Place returns what tells the place of a row in the order in which it was selected.
 func (r *Row) Place() After {
 	return After{Key: r.Key, Space: r.Space, Resource: r.Resource.String(), Namespace: r.Namespace, Name: r.Name}
-}
-
-// Compare orders places as rows are ordered without another order.
-func (a After) Compare(b After) int {
-	return cmp.Or(strings.Compare(string(a.Space), string(b.Space)), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }

@@ -85,7 +85,7 @@ func testProperties(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 		"restarts>:*":                     "", // is the form in which they are compared
 	} {
 		var names []string
-		for _, place := range find(t, x, Selection{Visible: everything}, text) {
+		for _, place := range find(t, x, Selection{Scopes: []Scope{{Visible: everything}}}, text) {
 			names = append(names, place[strings.LastIndex(place, "/")+1:])
 		}
 		slices.Sort(names)
@@ -211,7 +211,7 @@ func testOrders(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 				var names []string
 				var after *After
 				for page := 0; page == 0 || after != nil; page++ {
-					found := selectOne(t, x, Selection{Space: "acme", Visible: visible, Limit: limit, After: after, Order: order}, "kind:pod,deployment")
+					found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: visible}}, Limit: limit, After: after, Order: order}, "kind:pod,deployment")
 					if found.Count != 4 {
 						t.Fatalf("%q: counted %d", text, found.Count)
 					}
@@ -230,17 +230,17 @@ func testOrders(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 					t.Errorf("%q by %d: %s, want %s", text, limit, got, want)
 				}
 			}
-			found := selectOne(t, x, Selection{Space: "acme", Visible: visible, Limit: 1, Offset: 2, Order: order}, "kind:pod,deployment")
+			found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: visible}}, Limit: 1, Offset: 2, Order: order}, "kind:pod,deployment")
 			if got := found.Rows[0].Name; len(found.Rows) != 1 || got != strings.Split(want, ",")[2] {
 				t.Errorf("%q from 2: %s", text, got)
 			}
 		}
 	}
-	found := selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 1, NoCount: true}, "")
+	found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 1, NoCount: true}, "")
 	if found.Count != 0 || len(found.Rows) != 1 || !found.More {
 		t.Errorf("without a count: %+v", found)
 	}
-	if found = selectOne(t, x, Selection{Space: "acme", Visible: everything, Limit: 1, NoRows: true}, "kind:deployment"); found.Count != 1 || len(found.Rows) != 0 {
+	if found = selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: everything}}, Limit: 1, NoRows: true}, "kind:deployment"); found.Count != 1 || len(found.Rows) != 0 {
 		t.Errorf("without rows: %+v", found)
 	}
 }
@@ -389,7 +389,7 @@ func testExactValues(t *testing.T, open func(t testing.TB, rows ...Row) *Index) 
 				return err
 			})
 			slices.SortFunc(matching, func(a, b *Row) int {
-				return cmp.Or(-cmp.Compare(numberOf(a), numberOf(b)), a.Place().Compare(b.Place()))
+				return cmp.Or(-cmp.Compare(numberOf(a), numberOf(b)), a.Ref().Compare(b.Ref()))
 			})
 			var got, want []string
 			for _, r := range matching {
@@ -397,7 +397,7 @@ func testExactValues(t *testing.T, open func(t testing.TB, rows ...Row) *Index) 
 			}
 			var after *After
 			for more := true; more; {
-				found := selectOne(t, x, Selection{Space: "acme", Visible: visible, Limit: 400, After: after, Order: query.Order{Property: "restarts", Descending: true}}, text)
+				found := selectOne(t, x, Selection{Scopes: []Scope{{Space: "acme", Visible: visible}}, Limit: 400, After: after, Order: query.Order{Property: "restarts", Descending: true}}, text)
 				for _, r := range found.Rows {
 					got = append(got, keyOf(r))
 				}

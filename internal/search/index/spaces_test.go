@@ -90,8 +90,7 @@ func compareSpaces(ctx context.Context, t *testing.T, s *Snapshot, scopes []Scop
 	t.Helper()
 	selected := func(scopes []Scope, limit, offset int, after *After) Found {
 		found, err := s.Select(ctx, Selection{
-			Space: scopes[0].Space, Shared: scopes[0].Shared, Visible: scopes[0].Visible, Others: scopes[1:],
-			Query: parse(t, text), Order: order, Limit: limit, Offset: offset, After: after,
+			Scopes: scopes, Query: parse(t, text), Order: order, Limit: limit, Offset: offset, After: after,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -331,6 +331,28 @@ func TestUnreadLogs(t *testing.T) {
 	}
 }
 
+// TestManyExecs checks that a tenant begins few connections to containers in a second, and what is refused asks the host nothing.
+func TestManyExecs(t *testing.T) {
+	storages := storagesOf(forged())
+	if _, err := Wrap(storages, newCluster(t).config(), authorizer.AuthorizerFunc(nil)); err != nil {
+		t.Fatal(err)
+	}
+	exec := func() error {
+		_, err := storages["pods/exec"].(rest.Connecter).Connect(inShop(t, "create"), "web-0", &core.PodExecOptions{Command: []string{"cat"}}, responder{t})
+		return err
+	}
+	began := time.Now()
+	for done := 0; ; done++ {
+		err := exec()
+		if apierrors.IsTooManyRequests(err) && done >= beginsAtOnce {
+			return
+		}
+		if allowed := beginsAtOnce + beginsPerSecond*(1+time.Since(began).Seconds()); err != nil || float64(done) > allowed {
+			t.Fatalf("after %d, of which %f may begin: %v", done, allowed, err)
+		}
+	}
+}
+
 // storagesOf returns those that Wrap changes, for one pod.
 func storagesOf(pod *core.Pod) map[string]rest.Storage {
 	return map[string]rest.Storage{

@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -40,6 +41,13 @@ type Config struct {
 	Streams int
 }
 
+// beginsPerSecond is how many connections to containers (exec, attach, port-forward) of a tenant begin in a second, and beginsAtOnce how many before
+// that holds: each is a process or a connection of a node, which no container pays for.
+const (
+	beginsPerSecond = 10
+	beginsAtOnce    = 50
+)
+
 // defaultStreams is how many connections a tenant may have at once on a server.
 const defaultStreams = 100
 
@@ -53,13 +61,16 @@ type host struct {
 	// pod reads a pod of the request's space.
 	pod     rest.Getter
 	streams streams
+	// begun are the connections of tenants to containers that have begun of late.
+	begun ratelimit.Limits[tenant.Name]
 }
 
 func newHost(config Config, pod rest.Getter) (*host, error) {
 	if config.GoesOn == nil {
 		config.GoesOn = func(context.Context) {}
 	}
-	h := &host{config: config, pod: pod, streams: streams{most: cmp.Or(config.Streams, defaultStreams)}}
+	h := &host{config: config, pod: pod, streams: streams{most: cmp.Or(config.Streams, defaultStreams)},
+		begun: ratelimit.Limits[tenant.Name]{PerSecond: beginsPerSecond, AtOnce: beginsAtOnce}}
 	var err error
 	if h.base, _, err = restclient.DefaultServerUrlFor(config.Host); err != nil {
 		return nil, fmt.Errorf("reading the address of the host cluster: %w", err)

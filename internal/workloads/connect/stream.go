@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,11 +43,14 @@ func (s *stream) Connect(ctx context.Context, name string, options runtime.Objec
 	if err := s.mayCreate(ctx); err != nil {
 		return nil, err
 	}
-	location, err := s.host.locate(ctx, name, s.subresource, options)
+	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	n, err := tenant.SpaceFrom(ctx)
+	if wait := s.host.begun.Take(time.Now(), n, 1); wait > 0 {
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("the tenant begins %d connections to containers in a second on this server at most", beginsPerSecond), int(wait.Seconds())+1)
+	}
+	location, err := s.host.locate(ctx, name, s.subresource, options)
 	if err != nil {
 		return nil, err
 	}

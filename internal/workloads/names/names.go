@@ -3,6 +3,8 @@ package names
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -238,4 +240,15 @@ func cut(name string, most int) string {
 func Digest(of ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(of, "\x00")))
 	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
+}
+
+// Hash returns the hash of something that JSON can say, such as a spec. It is long enough that nobody finds two that have the
+// same: what a tenant's quota counts and what the host has are compared by it.
+func Hash(spec any) string {
+	written, err := json.Marshal(spec)
+	if err != nil {
+		return err.Error() // text, numbers, quantities, lists and maps have none
+	}
+	sum := sha256.Sum256(written)
+	return hex.EncodeToString(sum[:16])
 }

@@ -129,3 +129,10 @@ func TestSaltOf(t *testing.T) {
 		}
 	}
 }
+
+// TestHash checks that nobody finds two of the same hash, which is too short below 128 bits.
+func TestHash(t *testing.T) {
+	if got := Hash("a"); len(got) != 32 || got == Hash("b") {
+		t.Errorf("the hash is %s", got)
+	}
+}

@@ -1,9 +1,6 @@
 package network
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -144,15 +141,4 @@ func sizeOf(s *metav1.LabelSelector) int {
 		n += 1 + len(s.MatchExpressions[i].Values)
 	}
 	return n
-}
-
-// Hash returns the hash of something that JSON can say, such as a spec. It is long enough that nobody finds two that have the
-// same: what a tenant's quota counts and what the host has are compared by it.
-func Hash(spec any) string {
-	written, err := json.Marshal(spec)
-	if err != nil {
-		return err.Error() // text, numbers, quantities, lists and maps have none
-	}
-	sum := sha256.Sum256(written)
-	return hex.EncodeToString(sum[:16])
 }

@@ -82,12 +82,6 @@ func (s *syncer) budgetUpdated(before, obj any) {
 
 func (s *syncer) hostBudgetChanged(obj any) { s.enqueueSource(budgetItem, obj) }
 
-// hostBudgetGone has what the budget was made for looked at, and others that had no room.
-func (s *syncer) hostBudgetGone(obj any, _ bool) {
-	s.hostBudgetChanged(obj)
-	s.enqueueRoom(obj)
-}
-
 // enqueueBudgets has all budgets of a namespace of a space looked at.
 func (s *syncer) enqueueBudgets(of tenant.Flat) {
 	s.enqueueIn(budgetItem, s.informers.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer(), of)

@@ -124,7 +124,7 @@ func TestManyBudgets(t *testing.T) {
 	if err := w.hostCaches.budgets.GetIndexer().Delete(other); err != nil {
 		t.Fatal(err)
 	}
-	w.hostBudgetGone(other, true)
+	w.andRoom(w.hostBudgetChanged)(other, true)
 	if got := w.taken(); len(got) != 2 {
 		t.Errorf("after one has gone, %v is looked at", got)
 	}

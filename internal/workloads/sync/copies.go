@@ -16,7 +16,6 @@ import (
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
-	"github.com/tenantry/tenantry/internal/workloads/network"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
@@ -263,7 +262,7 @@ func (s *syncer) sourceVersion(n tenant.Name, ref reference) (string, bool) {
 func (s *syncer) versionOf(n tenant.Name, ref reference, o metav1.Object) string {
 	version := string(o.GetUID()) + "/" + o.GetResourceVersion()
 	if ref.kind == certificateItem {
-		version += "/" + network.Hash([]any{s.rulesFor(n).HostNames, translate.CertificateRules})
+		version += "/" + names.Hash([]any{s.rulesFor(n).HostNames, translate.CertificateRules})
 	}
 	return version
 }
@@ -315,7 +314,7 @@ func (c content) hash() (hash string, size int) {
 	for key, value := range c.binary {
 		size += len(key) + len(value)
 	}
-	return network.Hash([]any{c.of.GetUID(), c.data, c.binary, c.secretType}), size
+	return names.Hash([]any{c.of.GetUID(), c.data, c.binary, c.secretType}), size
 }
 
 // writeCopy makes a copy, or changes it if it has something else. It returns for how long that is to wait.

@@ -29,6 +29,11 @@ func TestGoverned(t *testing.T) {
 	if g.of(policy(0, "2")) == first || g.noteEnqueued(policy(0, "2")) {
 		t.Error("another version is the same")
 	}
+	other := policy(0, "2")
+	if other.Namespace = "globex|shop"; g.of(other) == g.of(policy(0, "2")) {
+		t.Error("it is that of another space")
+	}
+	g.forget(itemOf(policyItem, other))
 	for i := range many {
 		g.forget(itemFor(policyItem, "acme|shop", fmt.Sprint(i)))
 	}

@@ -143,17 +143,6 @@ func (g *guard) begin(going, all int) error {
 	return g.halted
 }
 
-// allow returns nil if one more object of so many may go.
-func (g *guard) allow(all int) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := g.mayGo(all); err != nil {
-		return err
-	}
-	g.note()
-	return nil
-}
-
 // mayGo returns nil if one more object of so many may go. The lock is held.
 func (g *guard) mayGo(all int) error {
 	if g.halted != nil {

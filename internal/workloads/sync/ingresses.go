@@ -256,12 +256,6 @@ func (s *syncer) forgetIngress(i item) {
 
 func (s *syncer) hostIngressChanged(obj any) { s.enqueueSource(ingressItem, obj) }
 
-// hostIngressGone has what the Ingress was made for looked at, and others that had no room.
-func (s *syncer) hostIngressGone(obj any, _ bool) {
-	s.hostIngressChanged(obj)
-	s.enqueueRoom(obj)
-}
-
 // enqueueIngresses has all Ingresses of a namespace of a space looked at.
 func (s *syncer) enqueueIngresses(of tenant.Flat) {
 	s.enqueueIn(ingressItem, s.informers.Networking().V1().Ingresses().Informer().GetIndexer(), of)

@@ -314,7 +314,7 @@ func TestCertificateOfBefore(t *testing.T) {
 	w.nameCertificates()
 	in, ref := w.copiesOf(home), reference{certificateItem, "acme|shop", "cert"}
 	in.read = true
-	in.have[ref] = copied{version: "cu/1/" + network.Hash([]any{hasNames.HostNames, 0}), hash: "h", uid: "copy"}
+	in.have[ref] = copied{version: "cu/1/" + names.Hash([]any{hasNames.HostNames, 0}), hash: "h", uid: "copy"}
 	if err := w.syncCopy(t.Context(), item{certificateItem, "acme", "acme|shop", "cert"}); err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestManyIngresses(t *testing.T) {
 	w.expect([]string{"create events"}, nil)
 	last := onHostIngress(w, spaceIngress(func(i *networkingv1.Ingress) { i.Name = "last" }), nil)
 	for _, want := range []int{2, 1} { // nobody else was refused since
-		w.hostIngressGone(last, true)
+		w.andRoom(w.hostIngressChanged)(last, true)
 		if all := w.taken(); len(all) != want {
 			t.Errorf("when one goes, %v are looked at", all)
 		}
@@ -372,11 +372,11 @@ func TestHandlersAreShort(t *testing.T) {
 		Labels: map[string]string{names.InstallationLabel: "i"}, Annotations: home.MarksOf("deny", "d")}}
 	for name, happens := range map[string]func(){
 		"an Ingress of the host":         func() { w.hostIngressChanged(gone) },
-		"one that goes":                  func() { w.hostIngressGone(gone, true) },
-		"a budget of the host that goes": func() { w.hostBudgetGone(budget, true) },
-		"a policy of the host that goes": func() { w.hostPolicyGone(policy, true) },
+		"one that goes":                  func() { w.andRoom(w.hostIngressChanged)(gone, true) },
+		"a budget of the host that goes": func() { w.andRoom(w.hostBudgetChanged)(budget, true) },
+		"a policy of the host that goes": func() { w.andRoom(w.hostPolicyChanged)(policy, true) },
 		"an HTTPRoute of the host":       func() { w.hostRouteChanged(onHostRoute(w, spaceRoute(), nil)) },
-		"one of these that goes":         func() { w.hostRouteGone(onHostRoute(w, spaceRoute(), nil), true) },
+		"one of these that goes":         func() { w.andRoom(w.hostRouteChanged)(onHostRoute(w, spaceRoute(), nil), true) },
 		"a namespace of the host":        func() { w.hostNamespaceChanged(hostSpace()) },
 		"a claim of the host":            func() { w.hostClaimChanged(hostClaim(spaceClaim())) },
 		"a class":                        func() { w.classChanged(atOnce) },

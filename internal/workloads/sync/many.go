@@ -28,7 +28,7 @@ func (s *syncer) enqueueMany(i item) error {
 		return s.enqueueRefused(i)
 	case claimantsItem:
 		return s.enqueueClaimants(i)
-	default:
+	default: // classItem
 		return s.enqueueClaimsOfClass(i)
 	}
 }

@@ -166,12 +166,6 @@ func (s *syncer) hostPolicyChanged(obj any) {
 	s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: policy.Namespace})
 }
 
-// hostPolicyGone has what the policy was made for looked at, and others that had no room.
-func (s *syncer) hostPolicyGone(obj any, _ bool) {
-	s.hostPolicyChanged(obj)
-	s.enqueueRoom(obj)
-}
-
 // enqueuePolicies has all policies of a namespace of a space looked at.
 func (s *syncer) enqueuePolicies(of tenant.Flat) {
 	s.enqueueIn(policyItem, s.informers.Networking().V1().NetworkPolicies().Informer().GetIndexer(), of)

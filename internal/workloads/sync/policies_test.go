@@ -75,7 +75,7 @@ func TestPolicies(t *testing.T) {
 		"one that somebody has changed on the host": {
 			objects: []runtime.Object{hostSpace(), denyAll(nil), hostPolicy(denyAll(nil), func(p *networkingv1.NetworkPolicy) {
 				p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{}}
-				p.Annotations[hashAnnotation] = network.Hash(&denyAll(nil).Spec)
+				p.Annotations[hashAnnotation] = names.Hash(&denyAll(nil).Spec)
 			})},
 			onHost: []string{"update networkpolicies"}, pods: true,
 		},
@@ -371,7 +371,7 @@ func TestManyPolicies(t *testing.T) {
 	if err := w.hostCaches.policies.GetIndexer().Delete(other); err != nil {
 		t.Fatal(err)
 	}
-	w.hostPolicyGone(other, true)
+	w.andRoom(w.hostPolicyChanged)(other, true)
 	if got := w.taken(); len(got) != 2 {
 		t.Errorf("after one has gone, %v is looked at", got)
 	}
@@ -445,24 +445,6 @@ func (w *world) items() (all []item) {
 		w.queue.finished(i, 0)
 	}
 	return all
-}
-
-// TestGovernedOnce checks that the selector of a policy is read once, however many pods are looked at, and anew for
-// another version.
-func TestGovernedOnce(t *testing.T) {
-	g := newGoverned()
-	policy := denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "1" })
-	if g.of(policy) != g.of(policy.DeepCopy()) {
-		t.Error("it is read again")
-	}
-	other := denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "2" })
-	if g.of(policy) == g.of(other) {
-		t.Error("it is that of another version")
-	}
-	other = denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion, p.Namespace = "2", "globex|shop" })
-	if g.of(other) == g.of(denyAll(func(p *networkingv1.NetworkPolicy) { p.ResourceVersion = "2" })) {
-		t.Error("it is that of another space")
-	}
 }
 
 // TestWayOut checks that a space whose pods a ControlPlane has run is told of fields of that, and not of flags.

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
-	"github.com/tenantry/tenantry/internal/workloads/network"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
@@ -122,7 +121,7 @@ func noteHash[T any](on metav1.Object, spec *T) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[hashAnnotation] = network.Hash(spec)
+	annotations[hashAnnotation] = names.Hash(spec)
 	on.SetAnnotations(annotations)
 	on.SetManagedFields(nil)
 	*spec = none

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/tenantry/tenantry/internal/workloads/network"
+	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
 // sized has a pod ask for so many processors.
@@ -35,7 +35,7 @@ func (w *world) notes() (all []string) {
 	return all
 }
 
-func hashOfSize(cpu string) string { return network.Hash(resourcesOf(&spacePod(sized(cpu)).Spec)) }
+func hashOfSize(cpu string) string { return names.Hash(resourcesOf(&spacePod(sized(cpu)).Spec)) }
 
 // TestResize checks that the host's pod gets the resources of the space's, and that it is noted before and afterwards.
 func TestResize(t *testing.T) {

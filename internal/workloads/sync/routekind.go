@@ -8,9 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -53,9 +51,9 @@ func newRoutes(spaces, writing, host *rest.Config, installation string) (*routes
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of custom resources of all spaces: %w", err)
 	}
-	client, err := newRouteClient(host)
+	client, err := newTypedClient(host, routesVersion, gatewayv1.Install)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("creating the client of the host's HTTPRoutes: %w", err)
 	}
 	r.host = func(namespace string) writer[gatewayv1.HTTPRoute] {
 		return gentype.NewClient(routesResource.Resource, client, metav1.ParameterCodec, namespace, func() *gatewayv1.HTTPRoute { return &gatewayv1.HTTPRoute{} })
@@ -89,23 +87,6 @@ func (r *routes) setInformers(spaces dynamic.Interface, host cache.ListerWatcher
 	return nil
 }
 
-// newRouteClient returns a client of the host's HTTPRoutes.
-func newRouteClient(config *rest.Config) (rest.Interface, error) {
-	scheme := runtime.NewScheme()
-	if err := gatewayv1.Install(scheme); err != nil {
-		return nil, err
-	}
-	config = rest.CopyConfig(config)
-	config.GroupVersion, config.APIPath = &routesVersion, "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	client, err := rest.RESTClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("creating the client of the host's HTTPRoutes: %w", err)
-	}
-	return client, nil
-}
-
 // areKnown reports whether it is known which routes there are on both sides.
 func (r *routes) areKnown() bool { return r.inSpaces.isKnown() && r.onHost.isKnown() }
 
@@ -113,7 +94,7 @@ func (r *routes) areKnown() bool { return r.inSpaces.isKnown() && r.onHost.isKno
 func (s *syncer) followRoutes(ctx context.Context) error {
 	for of, h := range map[*optional]handler{
 		&s.routes.inSpaces: {changed: s.routeChanged, gone: s.routeGone},
-		&s.routes.onHost:   {changed: s.hostRouteChanged, gone: s.hostRouteGone},
+		&s.routes.onHost:   {changed: s.hostRouteChanged, gone: s.andRoom(s.hostRouteChanged)},
 	} {
 		if _, err := of.informer.AddEventHandler(h); err != nil {
 			return fmt.Errorf("watching HTTPRoutes: %w", err)

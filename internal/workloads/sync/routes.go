@@ -306,12 +306,6 @@ func (s *syncer) routeGone(obj any, seen bool) { s.enqueueGone(routeItem, obj, s
 
 func (s *syncer) hostRouteChanged(obj any) { s.enqueueSource(routeItem, obj) }
 
-// hostRouteGone has what the HTTPRoute was made for looked at, and others that had no room.
-func (s *syncer) hostRouteGone(obj any, _ bool) {
-	s.hostRouteChanged(obj)
-	s.enqueueRoom(obj)
-}
-
 // enqueueRoutes has all HTTPRoutes of a namespace of a space looked at.
 func (s *syncer) enqueueRoutes(of tenant.Flat) {
 	s.enqueueIn(routeItem, s.routes.inSpaces.informer.GetIndexer(), of)

@@ -423,7 +423,7 @@ func TestManyRoutes(t *testing.T) {
 	w.expect([]string{"create events"}, nil)
 	last := onHostRoute(w, spaceRoute(func(u *unstructured.Unstructured) { u.SetName("last") }), nil)
 	for _, want := range []int{2, 1} { // nobody else was refused since
-		w.hostRouteGone(last, true)
+		w.andRoom(w.hostRouteChanged)(last, true)
 		if all := w.taken(); len(all) != want {
 			t.Errorf("when one goes, %v are looked at", all)
 		}

@@ -429,8 +429,10 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 		return s.syncWanted(ctx, i)
 	case tenantItem, contentsItem, roomItem, claimantsItem, classItem:
 		return s.enqueueMany(i)
-	default:
+	case configMapItem, secretItem, certificateItem:
 		return s.syncCopy(ctx, i)
+	default:
+		return fmt.Errorf("nothing is known of items of the kind %d", i.kind)
 	}
 }
 

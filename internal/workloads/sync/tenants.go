@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -18,23 +19,27 @@ import (
 // newTenants returns an informer of Tenants, of which it keeps what pods need. config names the
 // system space.
 func newTenants(config *rest.Config) (cache.SharedIndexInformer, error) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	metav1.AddToGroupVersion(scheme, v1alpha1.GroupVersion)
-	config = rest.CopyConfig(config)
-	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	config.QPS = -1
-	client, err := rest.RESTClientFor(config)
+	client, err := newTypedClient(config, v1alpha1.GroupVersion, v1alpha1.AddToScheme)
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of Tenants: %w", err)
 	}
 	lw := cache.NewListWatchFromClient(client, "tenants", metav1.NamespaceAll, fields.Everything())
 	informer := cache.NewSharedIndexInformer(lw, &v1alpha1.Tenant{}, 0, nil)
 	return informer, informer.SetTransform(slimTenant)
+}
+
+// newTypedClient returns a client of the types of a version, which add adds to a scheme, in JSON.
+func newTypedClient(config *rest.Config, version schema.GroupVersion, add func(*runtime.Scheme) error) (rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	if err := add(scheme); err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion, config.APIPath = &version, "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	config.QPS = -1
+	return rest.RESTClientFor(config)
 }
 
 func slimTenant(obj any) (any, error) {

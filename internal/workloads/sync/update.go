@@ -39,9 +39,9 @@ type changeable struct {
 func (s *syncer) translated(pod *corev1.Pod, home translate.Home, open network.Open) *corev1.Pod {
 	host := s.translation().Pod(pod, home)
 	open.Label(host.Labels)
-	hash := network.Hash(changeableOf(host))
+	hash := names.Hash(changeableOf(host))
 	host.Annotations[keysAnnotation] = strings.Join(slices.Sorted(maps.Keys(host.Labels)), ",") + ";" + strings.Join(slices.Sorted(maps.Keys(host.Annotations)), ",")
-	host.Annotations[hashAnnotation], host.Annotations[resourcesAnnotation] = hash, network.Hash(resourcesOf(&host.Spec))
+	host.Annotations[hashAnnotation], host.Annotations[resourcesAnnotation] = hash, names.Hash(resourcesOf(&host.Spec))
 	return host
 }
 

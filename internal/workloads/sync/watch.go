@@ -44,11 +44,11 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{s.hostNodes, handler{changed: s.nodeChanged}},
 		{s.hostCaches.claims, handler{changed: s.hostClaimChanged, gone: s.hostClaimGone}},
 		{policies.Informer(), handler{changed: s.policyChanged}},
-		{s.hostCaches.policies, handler{changed: s.hostPolicyChanged, gone: s.hostPolicyGone}},
+		{s.hostCaches.policies, handler{changed: s.hostPolicyChanged, gone: s.andRoom(s.hostPolicyChanged)}},
 		{s.informers.Policy().V1().PodDisruptionBudgets().Informer(), handler{changed: s.budgetChanged, updated: s.budgetUpdated}},
-		{s.hostCaches.budgets, handler{changed: s.hostBudgetChanged, gone: s.hostBudgetGone}},
+		{s.hostCaches.budgets, handler{changed: s.hostBudgetChanged, gone: s.andRoom(s.hostBudgetChanged)}},
 		{s.informers.Networking().V1().Ingresses().Informer(), handler{changed: s.ingressChanged, gone: s.ingressGone}},
-		{s.hostCaches.ingresses, handler{changed: s.hostIngressChanged, gone: s.hostIngressGone}},
+		{s.hostCaches.ingresses, handler{changed: s.hostIngressChanged, gone: s.andRoom(s.hostIngressChanged)}},
 		{s.hostCaches.namespaces, handler{changed: s.hostNamespaceChanged, updated: s.hostNamespaceUpdated}},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
@@ -196,10 +196,13 @@ func (s *syncer) enqueueHome(obj any) {
 	}
 }
 
-// enqueueRoom has, when an object of the host is gone, others looked at that had no room.
-func (s *syncer) enqueueRoom(obj any) {
-	if n, _, ok := sourceOf(obj.(metav1.Object)); ok {
-		s.queue.Add(item{roomItem, n.Tenant, n.Flat(), n.Host()})
+// andRoom has what an object of the host that is gone was made for looked at, as changed does, and others that had no room.
+func (s *syncer) andRoom(changed func(any)) func(any, bool) {
+	return func(obj any, _ bool) {
+		changed(obj)
+		if n, _, ok := sourceOf(obj.(metav1.Object)); ok {
+			s.queue.Add(item{roomItem, n.Tenant, n.Flat(), n.Host()})
+		}
 	}
 }
 

@@ -1,9 +1,6 @@
 package translate
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -198,12 +195,7 @@ func serviceHash(host *corev1.Service) string {
 		}
 		hashed["annotations"] = copied
 	}
-	written, err := json.Marshal(hashed)
-	if err != nil {
-		return err.Error() // maps and slices of strings and numbers have none
-	}
-	sum := sha256.Sum256(written)
-	return hex.EncodeToString(sum[:8])
+	return names.Hash(hashed)
 }
 
 // Given is what a host has chosen of a Service.

@@ -22,7 +22,7 @@ func page(limit int) asked {
 }
 
 func pageOf(ctx context.Context, s *index.Snapshot, scope index.Scope, q query.Query, limit int) (index.Found, error) {
-	return s.Select(ctx, index.Selection{Space: scope.Space, Shared: scope.Shared, Visible: scope.Visible, Query: q, Limit: limit})
+	return s.Select(ctx, index.Selection{Scopes: []index.Scope{scope}, Query: q, Limit: limit})
 }
 
 // maxValues is how many values a completion has at most, as in answers of the service.
