@@ -62,9 +62,10 @@ publish: ## Create the release TAG on GitHub with what is in dist, by its comman
 run: build ## Run everything in one process, with its state in .tenantry.
 	./bin/tenantry up
 
+# Linters vet, which need not be done twice.
 test: postgres-package ## Run all tests that need nothing but Go and, for some, PostgreSQL.
-	go test -timeout 20m ./...
-	SEARCH_DATABASE=postgres go test -count 1 -timeout 20m ./test/integration/search
+	go test -vet=off -timeout 20m ./...
+	SEARCH_DATABASE=postgres go test -vet=off -count 1 -timeout 20m ./test/integration/search
 	for module in $(TOOLS); do go test -C tools/$$module ./... || exit 1; done
 
 race: ## Run the tests of what is used by many at once with Go's race detector.
