@@ -85,6 +85,8 @@ var admissionTable = []mutant{
 		"internal/server/storage/resume.go", `c.space, 1); wait > 0 {`, `c.space, 1); false {`},
 	{"addresses of Services in spaces are kept at a start", by("internal/server/serviceips", "TestSynced"),
 		"internal/server/serviceips/informers.go", `return b.SharedIndexInformer.HasSynced() && b.others()`, `return b.SharedIndexInformer.HasSynced()`},
+	{"webhooks of a space do not see what the publisher writes", by("internal/server/admission", "TestPublisherIsNotAsked"),
+		"internal/server/admission/ondemand.go", ` || tenant.ByPublisher(ctx) ||`, ` ||`},
 	{"webhooks of a space", by("internal/server/admission/spacepolicy", "TestExpressionsInSpace"),
 		"internal/server/admission/spacepolicy/expressions.go", `with.Webhooks > maxWebhooksInSpace {`, `with.Webhooks > 9*maxWebhooksInSpace {`},
 	{"bytes of calls of webhooks", by("internal/server/admission", "TestCallsHaveRoom"),

@@ -29,6 +29,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -163,6 +164,19 @@ func TestWebhooks(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPublisherIsNotAsked checks that webhooks of a space are not asked about what the publisher writes there.
+func TestPublisherIsNotAsked(t *testing.T) {
+	h := newHook(t)
+	s := newServer(t, serverConfig{objects: append(spaces(h.configuration("a")), everywhereHooked()...)})
+	publisher := request.WithUser(tenant.WithSpace(t.Context(), "a"), &user.DefaultInfo{Name: tenant.Publisher})
+	if err := s.plugins[validatingwebhook.PluginName].Validate(publisher, podWrite(""), admission.NewObjectInterfacesFromScheme(legacyscheme.Scheme)); err != nil {
+		t.Error(err)
+	}
+	if seen := h.seen(); len(seen) > 0 {
+		t.Errorf("its webhook is asked %v", seen)
 	}
 }
 
