@@ -22,8 +22,8 @@ const (
 	// growth is how many bytes of a response are read for each byte of the request: a
 	// conversion request has all objects of a list, and so has its response.
 	growth = 4
-	// maxText is how much is read of the text of an error, and maxResult what an answer may say beside
-	// a patch or objects, in bytes: both get into logs, events and conditions.
+	// maxText is how much is kept of the text of an error, or of a refusal, and maxResult what an answer may say beside
+	// a patch or objects, in bytes: they get into logs, events and conditions.
 	maxText, maxResult = 4 << 10, 64 << 10
 )
 
@@ -111,6 +111,6 @@ func (a answers) read(req *http.Request, answer io.ReadCloser) ([]byte, error) {
 	case conversion != nil:
 		return body, conversion.check(body)
 	default:
-		return body, checkReview(req, body)
+		return checkReview(req, body)
 	}
 }

@@ -19,21 +19,28 @@ import (
 
 var errTooLong = errors.New("the webhook answers with a patch of too many operations, for its size and that of the object")
 
-// checkReview refuses an admission review that says too much, or has a patch that is not taken. It
+// checkReview returns an admission review as it is taken: with a short status, which upstream logs for each webhook. It refuses one that says
+// too much in audit annotations, or has a patch that is not taken. It
 // reads JSON by the code that upstream reads it with, in which a field may be there twice.
-func checkReview(req *http.Request, answer []byte) error {
+func checkReview(req *http.Request, answer []byte) ([]byte, error) {
 	var review admissionv1.AdmissionReview // of which v1beta1 is no different
 	if err := json.UnmarshalCaseSensitivePreserveInts(answer, &review); err != nil || review.Response == nil {
-		return nil //nolint:nilerr // upstream refuses it
+		return answer, nil //nolint:nilerr // upstream refuses it
 	}
-	said := review.Response.Result.Size()
+	said := 0
 	for key, value := range review.Response.AuditAnnotations {
 		said += len(key) + len(value)
 	}
 	if err := checkResult(said); err != nil {
-		return err
+		return nil, err
 	}
-	return checkPatch(req, review.Response.Patch)
+	if err := checkPatch(req, review.Response.Patch); err != nil {
+		return nil, err
+	}
+	if review.Response.Result.Size() <= maxText {
+		return answer, nil
+	}
+	return shortened(&review)
 }
 
 // checkResult refuses what a webhook says beside its answer if it has too many bytes.
