@@ -89,6 +89,11 @@ var admissionTable = []mutant{
 		"internal/server/admission/ondemand.go", ` || tenant.ByPublisher(ctx) ||`, ` ||`},
 	{"webhooks of a space", by("internal/server/admission/spacepolicy", "TestExpressionsInSpace"),
 		"internal/server/admission/spacepolicy/expressions.go", `with.Webhooks > maxWebhooksInSpace {`, `with.Webhooks > 9*maxWebhooksInSpace {`},
+	{"calls of webhooks that wait for room", by("internal/server/admission", "TestCallsHaveRoom"),
+		"internal/server/admission/calls.go", `if stack.Within(requests) && !c.take() {`, `if stack.Within("none") && !c.take() {`},
+	{"calls that have ended give back their room", by("internal/server/egress", "TestCallEnds"),
+		"internal/server/egress/answers.go", `	defer callEnded(req.Context())
+`, ``},
 	{"bytes of calls of webhooks", by("internal/server/admission", "TestCallsHaveRoom"),
 		"internal/server/admission/ondemand.go", `if p.name == validatingwebhook.PluginName {`, `if false && p.name == validatingwebhook.PluginName {`},
 	{"schemas of a definition", by("internal/server/admission/spacepolicy", "Expressions"),

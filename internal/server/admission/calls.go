@@ -2,47 +2,116 @@ package admission
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
+	"net/http"
+	"sync"
 
 	"golang.org/x/sync/semaphore"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/process/stack"
+	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// callBytes is how many bytes the calls of a space's validating webhooks hold at once. Upstream calls all that a write matches
-// together, and encodes the object, and what it was, for each of them.
-const callBytes = 128 << 20
+const (
+	// callRoom is how many bytes the calls of a space's validating webhooks hold at once. Upstream calls all that a write matches
+	// together, and encodes the object, and what it was, for each of them.
+	callRoom = 64 << 20
+	// callCopies is how often a call has in memory what it sends: as JSON of the object, in the review, and as the body.
+	callCopies = 5
+	// escaped is how many bytes of JSON a byte can become.
+	escaped = 6
+)
 
 // calls are those of the validating webhooks of spaces.
 type calls struct {
 	of keyed.Map[tenant.Name, *semaphore.Weighted]
 }
 
-// begin waits until the calls for a write have room beside those for others of the space, and returns what to call when they have ended.
-// A write that takes more than all the room is alone.
-func (c *calls) begin(ctx context.Context, n tenant.Name, bytes int) (end func(), err error) {
-	room, _, leave := c.of.Use(n, func() *semaphore.Weighted { return semaphore.NewWeighted(callBytes) })
-	taken := int64(min(bytes, callBytes))
-	if err := room.Acquire(ctx, taken); err != nil {
-		leave()
-		return nil, errors.NewTooManyRequests(fmt.Sprintf("calls of the space's webhooks hold %d MiB, which is as much as they may: "+
-			"write fewer large objects at once, or have fewer webhooks", callBytes>>20), 1)
-	}
-	return func() { room.Release(taken); leave() }, nil
+// bounded validates a write. Each of its calls waits until there is room beside those for this and other writes of the space; one that takes
+// more than all the room is alone.
+func (c *calls) bounded(ctx context.Context, n tenant.Name, a admission.Attributes, validate func(context.Context, admission.Attributes) error) error {
+	room, _, leave := c.of.Use(n, func() *semaphore.Weighted { return semaphore.NewWeighted(callRoom) })
+	defer leave()
+	w := &called{Attributes: a, ctx: ctx, room: room, size: sync.OnceValue(func() int64 { return min(callCopies*sentBytes(a), callRoom) })}
+	defer w.end()
+	return validate(egress.WithCallEnd(ctx, w.give), w)
 }
 
-// webhookBytes returns about how many bytes the calls for a write hold, if it matches all validating webhooks of the space.
-func (s *shared) webhookBytes(n tenant.Name, a admission.Attributes) int {
-	count := 0
-	for _, obj := range s.views.Of(n).Admissionregistration().V1().ValidatingWebhookConfigurations().Informer().GetIndexer().List() {
-		if configuration, ok := obj.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
-			count += len(configuration.Webhooks)
+// called are the attributes of a write that webhooks are called for.
+type called struct {
+	admission.Attributes
+	ctx  context.Context
+	room *semaphore.Weighted
+	size func() int64 // of one call
+
+	mu    sync.Mutex
+	calls int64 // that have room
+}
+
+// requests is the package that makes what a webhook is asked, once for each call, before it is encoded.
+const requests = "k8s.io/apiserver/pkg/admission/plugin/webhook/request."
+
+// GetUserInfo implements admission.Attributes. It is asked for each call, in a goroutine of its own. That ends here if the request has ended;
+// upstream's handler of panics makes an error of it.
+func (c *called) GetUserInfo() user.Info {
+	if stack.Within(requests) && !c.take() {
+		panic(http.ErrAbortHandler)
+	}
+	return c.Attributes.GetUserInfo()
+}
+
+func (c *called) take() bool {
+	if c.room.Acquire(c.ctx, c.size()) != nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls++
+	return true
+}
+
+// give gives back the room of a call that has ended.
+func (c *called) give() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls > 0 {
+		c.calls--
+		c.room.Release(c.size())
+	}
+}
+
+// end gives back the room of calls that have come to nothing before anything was sent.
+func (c *called) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls > 0 {
+		c.room.Release(c.calls * c.size())
+		c.calls = 0
+	}
+}
+
+// sentBytes returns about how many bytes a webhook is sent.
+func sentBytes(a admission.Attributes) int64 {
+	var sent counter
+	for _, obj := range []runtime.Object{a.GetObject(), a.GetOldObject()} {
+		if obj != nil && json.NewEncoder(&sent).Encode(obj) != nil {
+			sent += counter(escaped * memory.Of(obj))
 		}
 	}
-	return count * (memory.Of(a.GetObject()) + memory.Of(a.GetOldObject()))
+	return int64(sent)
+}
+
+// counter counts what is written.
+type counter int64
+
+// Write implements io.Writer.
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }

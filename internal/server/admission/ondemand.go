@@ -247,11 +247,7 @@ func (p *onDemandPlugin) Validate(ctx context.Context, a admission.Attributes, o
 		if err != nil {
 			return err
 		}
-		end, err := p.calls.begin(ctx, n, p.shared.webhookBytes(n, shown))
-		if err != nil {
-			return err
-		}
-		defer end()
+		return boundRetryAfter(p.calls.bounded(ctx, n, shown, func(ctx context.Context, a admission.Attributes) error { return validate(ctx, i, a, o) }))
 	}
 	return boundRetryAfter(boundEvaluations(ctx, p.name, shown, func(a admission.Attributes) error { return validate(ctx, i, a, o) }))
 }

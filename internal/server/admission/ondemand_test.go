@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -185,34 +186,67 @@ func TestCallsHaveRoom(t *testing.T) {
 	h := newHook(t)
 	s := newServer(t, serverConfig{objects: append(spaces(h.configuration("a"), h.configuration("b")), everywhereHooked()...)})
 	p := s.plugins[validatingwebhook.PluginName]
-	if bytes := p.shared.webhookBytes("a", podWrite(strings.Repeat("x", 1<<20))); bytes < 1<<20 || bytes > 2<<20 {
-		t.Errorf("one call with a megabyte takes %d bytes", bytes)
-	}
-	end, err := p.calls.begin(t.Context(), "a", math.MaxInt)
-	if err != nil {
+	room, _, leave := p.calls.of.Use("a", func() *semaphore.Weighted { return semaphore.NewWeighted(callRoom) })
+	if err := room.Acquire(t.Context(), callRoom); err != nil {
 		t.Fatal(err)
 	}
-	validate := func(ctx context.Context, n tenant.Name) []asked {
-		err := p.Validate(tenant.WithSpace(ctx, n), podWrite(""), admission.NewObjectInterfacesFromScheme(legacyscheme.Scheme))
-		if !apierrors.IsTooManyRequests(err) {
-			t.Errorf("in space %s: got %v", n, err)
+	seen := func(ctx context.Context, n tenant.Name) int {
+		if err := p.Validate(tenant.WithSpace(ctx, n), podWrite(""), admission.NewObjectInterfacesFromScheme(legacyscheme.Scheme)); err == nil {
+			t.Errorf("in space %s it is let in", n)
 		}
-		return h.seen()
+		return len(h.seen())
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if seen := validate(ended, "a"); len(seen) > 0 {
-		t.Errorf("without room its webhook is asked %v", seen)
+	if n := seen(ended, "a"); n > 0 {
+		t.Errorf("without room its webhook is asked %d times", n)
 	}
-	if seen := validate(t.Context(), "b"); len(seen) != 1 {
-		t.Errorf("another's webhook is asked %v", seen)
+	if n := seen(t.Context(), "b"); n != 1 {
+		t.Errorf("another's webhook is asked %d times", n)
 	}
-	end()
-	if seen := validate(t.Context(), "a"); len(seen) != 1 {
-		t.Errorf("with room its webhook is asked %v", seen)
+	room.Release(callRoom)
+	if n := seen(t.Context(), "a"); n != 1 {
+		t.Errorf("with room its webhook is asked %d times", n)
 	}
-	if n := p.calls.of.Len(); n > 0 {
-		t.Errorf("%d spaces have something in memory", n)
+	if !room.TryAcquire(callRoom) {
+		t.Error("a call keeps its room")
+	}
+	if leave(); p.calls.of.Len() > 0 {
+		t.Errorf("%d spaces have something in memory", p.calls.of.Len())
+	}
+}
+
+// TestRoomOfCalls checks that large calls for one write are made one after the other, and that those which come to nothing keep no room.
+func TestRoomOfCalls(t *testing.T) {
+	var all calls
+	large := podWrite(strings.Repeat("<", callRoom/callCopies/escaped*3/4))
+	if err := all.bounded(t.Context(), "a", large, func(ctx context.Context, a admission.Attributes) error {
+		w := a.(*called)
+		if size := w.size(); size < callRoom/2 || size >= callRoom {
+			t.Errorf("a call takes %d bytes of %d", size, callRoom)
+		}
+		if !w.take() || w.room.TryAcquire(callRoom/2) {
+			t.Error("a call has no room of its own")
+		}
+		w.give()
+		w.give() // once too often
+		if !w.take() {
+			t.Error("the next call has no room")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if all.of.Len() > 0 {
+		t.Error("a write that has ended keeps its space in memory")
+	}
+	if err := all.bounded(t.Context(), "a", podWrite(strings.Repeat("<", callRoom)), func(_ context.Context, a admission.Attributes) error {
+		if !a.(*called).take() {
+			t.Error("a call that takes more than all the room is never made")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -51,6 +51,7 @@ var largeAnswers = keyed.Turns[tenant.Name]{Each: 1}
 
 // RoundTrip implements http.RoundTripper.
 func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
+	defer callEnded(req.Context())
 	response, err := a.RoundTripper.RoundTrip(req)
 	if err != nil {
 		return nil, err

@@ -99,6 +99,22 @@ func TestManyConnectionsAreNotKept(t *testing.T) {
 	}
 }
 
+// TestCallEnds checks that it is told when a call has ended, with an answer or without.
+func TestCallEnds(t *testing.T) {
+	ended := 0
+	ctx := WithCallEnd(t.Context(), func() { ended++ })
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://hook", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (answers{RoundTripper: roundTrips(func(*http.Request) {})}).RoundTrip(req); err != nil || ended != 1 {
+		t.Errorf("after %d ends: %v", ended, err)
+	}
+	if _, err := (answers{RoundTripper: refused(errAuthorities)}).RoundTrip(req); err == nil || ended != 2 {
+		t.Errorf("after %d ends: %v", ended, err)
+	}
+}
+
 type roundTrips func(*http.Request)
 
 func (r roundTrips) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -162,7 +162,7 @@ func (e Expressions) checkPolicies(ctx context.Context, a admission.Attributes, 
 	if costs.Entries > before.Entries && with.Entries > maxEntriesInSpace {
 		return forbidden(a, fmt.Sprintf("with it the policies, bindings and webhooks of the space have %d entries in their lists, such as names of resources, and at most %d may be there; name groups and * instead", with.Entries, maxEntriesInSpace))
 	}
-	if !a.IsDryRun() {
+	if !a.IsDryRun() && a.GetName() != "" { // a name that is generated is known when it is validated
 		e.policies.add(ctx, n, key, costs)
 	}
 	return nil

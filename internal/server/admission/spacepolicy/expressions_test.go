@@ -219,7 +219,7 @@ func TestPendingWebhooks(t *testing.T) {
 		return plugin.rules.Expressions.checkPolicies(t.Context(), admission.NewAttributesRecord(configuration, nil, admissionregistration.Kind("MutatingWebhookConfiguration").WithVersion("v1"), "", name,
 			admissionregistration.Resource("mutatingwebhookconfigurations").WithVersion("v1"), "", admission.Create, nil, false, nil), "a")
 	}
-	for _, name := range []string{"first", "second"} {
+	for _, name := range []string{"", "", "", "first", "second"} { // what has no name yet comes again with one
 		if err := create(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
