@@ -81,6 +81,8 @@ var admissionTable = []mutant{
 		"internal/server/admission/spacepolicy/expressions.go", `with.Entries > maxEntriesInSpace {`, `with.Entries > 9*maxEntriesInSpace {`},
 	{"watches of long ago have etcd read what everybody has written", by("internal/server/storage", "TestResume"),
 		"internal/server/storage/resume.go", `version < oldest {`, `false {`},
+	{"watches of what little was written since", by("internal/server/storage", "TestWritten"),
+		"internal/server/storage/resume.go", `w.bytes-w.marks[later-1].bytes <= resumeBytes`, `true`},
 	{"watches that begin from a resource version", by("internal/server/storage", "TestResumeAfterList"),
 		"internal/server/storage/resume.go", `c.space, 1); wait > 0 {`, `c.space, 1); false {`},
 	{"addresses of Services in spaces are kept at a start", by("internal/server/serviceips", "TestSynced"),

@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -100,7 +101,7 @@ func (s *Space) list(ctx context.Context, c collection, list runtime.Object) err
 	if err != nil {
 		return err
 	}
-	if version, err := s.revision(accessor.GetResourceVersion()); err == nil && !s.cached && c.opts.ResourceVersion == "" && c.opts.Predicate.Continue == "" {
+	if version, err := s.revision(accessor.GetResourceVersion()); err == nil && !s.cached && c.opts.ResourceVersionMatch != metav1.ResourceVersionMatchExact && c.opts.Predicate.Continue == "" {
 		s.resumes.note(time.Now(), version)
 	}
 	if err := s.withoutAnother(ctx, list); err != nil {

@@ -269,6 +269,7 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		Interface:      etcd,
 		uncached:       etcd,
 		resumes:        newResumes(),
+		histories:      g.Histories,
 		resourcePrefix: etcd.resourcePrefix,
 		attributes:     etcd.attributes,
 		newFunc:        newFunc,

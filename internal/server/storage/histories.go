@@ -34,6 +34,24 @@ type Histories struct {
 	// bytes is the sum of those of caches, and dropping of those that were asked to drop them.
 	bytes, dropping int64
 	caches          map[*history]struct{}
+	written         written
+}
+
+// wrote notes what was written at a resource version.
+func (a *Histories) wrote(version uint64, bytes int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.written.add(int64(version), bytes) //nolint:gosec // a revision of etcd
+}
+
+// wroteLittle reports whether it is known that little was written since a resource version.
+func (a *Histories) wroteLittle(since int64) bool {
+	if a == nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.written.isLittle(since)
 }
 
 // NewHistories returns histories that keep at most so many bytes, nil for no bound.

@@ -206,7 +206,9 @@ func (h *history) passed(event watch.Event) {
 	if timed, ok := object.(storage.WatchEventWithRecordTime); ok {
 		object, at = timed.Unwrap(), timed.RecordTime()
 	}
-	h.past.add(at, eventBytes+int64(memory.Of(object)))
+	size := eventBytes + int64(memory.Of(object))
+	h.all.wrote(version, size)
+	h.past.add(at, size)
 	h.all.keeps(h, h.past.bytes)
 }
 

@@ -1,8 +1,10 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,9 +15,13 @@ import (
 )
 
 // A watch of what has no watch cache, such as events, is one of etcd. If it is from an earlier resource version, etcd reads all values that
-// were written since, of everybody, under the lock that each write needs (mvcc.watchableStore.syncWatchers). So in a space such watches are from a
-// short while ago, as after a list, and few of them begin. What is older is gone, and clients list anew.
+// were written since, of everybody, under the lock that each write needs (mvcc.watchableStore.syncWatchers). So in a space such watches are from where
+// little was written since, or from a short while ago, as after a list, and few of them begin. What is older is gone, and clients list anew.
 const (
+	// resumeBytes is how many bytes were written since, at most, as far as watch caches know, and bytesOfMark of how many one resource version is
+	// remembered.
+	resumeBytes = 32 << 20
+	bytesOfMark = resumeBytes / 64
 	// resumeTime is how long ago a resource version was the last one, at most, and resumeRevisions by how many it is behind in any case.
 	resumeTime      = 3 * time.Second
 	resumeRevisions = 50
@@ -65,22 +71,48 @@ func (r *resumes) since(now time.Time, current int64) int64 {
 	return oldest
 }
 
+// written is how much was written up to resource versions of late, by what watch caches have seen.
+type written struct {
+	bytes int64
+	marks []writtenMark
+}
+
+type writtenMark struct{ version, bytes int64 }
+
+func (w *written) add(version, bytes int64) {
+	w.bytes += bytes
+	if n := len(w.marks); n == 0 || version > w.marks[n-1].version && w.bytes-w.marks[n-1].bytes >= bytesOfMark {
+		w.marks = append(w.marks, writtenMark{version, w.bytes})
+	}
+	if len(w.marks) > 2*resumeBytes/bytesOfMark {
+		w.marks = w.marks[1:]
+	}
+}
+
+// isLittle reports whether little was written since a resource version. What was written before the first mark is not known.
+func (w *written) isLittle(version int64) bool {
+	later, _ := slices.BinarySearchFunc(w.marks, version+1, func(m writtenMark, v int64) int { return cmp.Compare(m.version, v) })
+	return later > 0 && w.bytes-w.marks[later-1].bytes <= resumeBytes
+}
+
 // mayResume returns an error if a watch is not to begin at its resource version: a ResourceExpired if that is too long ago.
 func (s *Space) mayResume(ctx context.Context, c collection) error {
 	version, err := s.revision(c.opts.ResourceVersion)
 	if s.cached || !c.space.IsSpace() || err != nil || version == 0 {
 		return nil
 	}
-	current, err := s.GetCurrentResourceVersion(ctx)
-	if err != nil {
-		return err
+	if !s.histories.wroteLittle(version) {
+		current, err := s.GetCurrentResourceVersion(ctx)
+		if err != nil {
+			return err
+		}
+		now, last := time.Now(), int64(current) //nolint:gosec // a revision of etcd
+		s.resumes.note(now, last)
+		if oldest := s.resumes.since(now, last); version < oldest {
+			return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, oldest))
+		}
 	}
-	now, last := time.Now(), int64(current) //nolint:gosec // a revision of etcd
-	s.resumes.note(now, last)
-	if oldest := s.resumes.since(now, last); version < oldest {
-		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, oldest))
-	}
-	if wait := s.resumes.begun.Take(now, c.space, 1); wait > 0 {
+	if wait := s.resumes.begun.Take(time.Now(), c.space, 1); wait > 0 {
 		return apierrors.NewTooManyRequests("too many watches of "+s.resource.String()+" begin in this space", int(wait.Seconds())+1)
 	}
 	return nil

@@ -91,3 +91,33 @@ func TestKnownRevisions(t *testing.T) {
 		t.Errorf("long after that: %d, and %v are known", oldest, r.known)
 	}
 }
+
+// TestWritten checks since when it is known that little was written.
+func TestWritten(t *testing.T) {
+	var w written
+	if w.isLittle(1) {
+		t.Error("it is known before anything was seen")
+	}
+	const each, first = bytesOfMark / 4, 1000
+	for i := range int64(20 * resumeBytes / each) {
+		w.add(first+i, each)
+	}
+	last := first + int64(20*resumeBytes/each) - 1
+	for version, want := range map[int64]bool{0: false, first: false, last - 2*resumeBytes/each: false, last - resumeBytes/each/2: true, last: true, last + 1000: true} {
+		if w.isLittle(version) != want {
+			t.Errorf("since %d, %d bytes ago: %v", version, (last-version)*each, !want)
+		}
+	}
+	if len(w.marks) > 2*resumeBytes/bytesOfMark {
+		t.Errorf("%d versions are remembered", len(w.marks))
+	}
+	var histories *Histories
+	if histories.wroteLittle(1) {
+		t.Error("it is known without histories")
+	}
+	histories = NewHistories(1)
+	histories.wrote(5, 1)
+	if histories.wroteLittle(4) || !histories.wroteLittle(5) {
+		t.Error("what caches have seen is not known")
+	}
+}

@@ -29,6 +29,7 @@ type Space struct {
 	resourcePrefix string // with a trailing slash
 	cached         bool
 	resumes        *resumes
+	histories      *Histories
 	attributes     storage.AttrFunc
 	newFunc        func() runtime.Object
 	newListFunc    func() runtime.Object

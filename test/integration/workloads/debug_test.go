@@ -305,7 +305,11 @@ var _ = Describe("Resizes", func() {
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(core.LimitRanges("default").Delete(ctx, "small", metav1.DeleteOptions{})).To(Succeed())
 		})
-		Eventually(func() error { return resize(ctx, pods, "limited", "1600m") }).Should(MatchError(ContainSubstring("maximum cpu usage per Container is 1500m")))
+		Eventually(func() error { // admission knows the LimitRange some time after it has been made
+			_, err := pods.Create(ctx, large, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}).Should(MatchError(ContainSubstring("maximum cpu usage per Container is 1500m")))
+		Expect(resize(ctx, pods, "limited", "1600m")).To(MatchError(ContainSubstring("maximum cpu usage per Container is 1500m")))
 		Expect(cpuOnHost(ctx, "limited")()).To(Equal("2"))
 	})
 
