@@ -2,6 +2,8 @@ package egress
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -43,11 +45,11 @@ type answers struct {
 	of tenant.Name
 }
 
-// usualAnswer is how many bytes of an answer are read at any time. Answers with more are read one after the other, of a tenant.
-const usualAnswer = 64 << 10
+// usualAnswer is how many bytes of an answer are read at any time. Of answers with more, few of a tenant are read at once.
+const usualAnswer, maxLargeAnswers = 64 << 10, 4
 
 // largeAnswers are the turns of tenants whose webhooks give long answers.
-var largeAnswers = keyed.Turns[tenant.Name]{Each: 1}
+var largeAnswers = keyed.Turns[tenant.Name]{Each: maxLargeAnswers}
 
 // RoundTrip implements http.RoundTripper.
 func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -95,7 +97,9 @@ func (a answers) read(req *http.Request, answer io.ReadCloser) ([]byte, error) {
 	limited := &roundtrip.Bounded{ReadCloser: answer, Left: most, TooLarge: func() error { return errTooLarge }}
 	body, err := io.ReadAll(io.LimitReader(limited, usualAnswer))
 	if err == nil && len(body) == usualAnswer {
-		release, err := largeAnswers.Take(req.Context(), a.of)
+		ctx, cancel := context.WithTimeout(req.Context(), cmp.Or(timeoutFor(req.Context()), dialTimeout))
+		defer cancel()
+		release, err := largeAnswers.Take(ctx, a.of)
 		if err != nil {
 			return nil, err
 		}
