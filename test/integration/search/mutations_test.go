@@ -275,7 +275,7 @@ func (w *world) mutatePod(ctx context.Context, n tenant.Name) (string, error) {
 // mutateScoped changes what system users may do in tenants' spaces.
 func (w *world) mutateScoped(ctx context.Context) (string, error) {
 	objects := w.spaces[tenant.System].objects
-	name := fmt.Sprintf("scoped%d", w.random.IntN(3))
+	name := w.oneOf(scopedNames)
 	if w.random.IntN(3) == 0 {
 		return w.put(ctx, objects.Resource(rbacResource("clusterrolebindings")), newObject(rbacResource("clusterrolebindings"), "ClusterRoleBinding", "", name, map[string]any{
 			"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": "ClusterRole", "name": name},

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -78,6 +79,9 @@ const (
 // namesOf are the names of objects, the same in all namespaces of all spaces.
 var namesOf = []string{"x0", "x1", "x2", "x3"}
 
+// scopedNames are those of what mutateScoped makes.
+var scopedNames = []string{"scoped0", "scoped1", "scoped2"}
+
 var namespacesOf = []string{"n0", "n1", "n2"}
 
 // newWorld makes the spaces and subjects.
@@ -126,9 +130,14 @@ func letSystemUsersSearch(ctx context.Context, client *kubernetes.Clientset) {
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func(ctx SpecContext) { // other specs look at users who have no such right
-		Expect(client.RbacV1().ClusterRoleBindings().Delete(ctx, meta.Name, metav1.DeleteOptions{})).To(Succeed())
-		Expect(client.RbacV1().ClusterRoles().Delete(ctx, meta.Name, metav1.DeleteOptions{})).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { // other specs look at users who have no such right, nor what mutateScoped gives them
+		for _, name := range append([]string{meta.Name}, scopedNames...) {
+			for _, err := range []error{client.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{}), client.RbacV1().ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{})} {
+				if !apierrors.IsNotFound(err) {
+					Expect(err).NotTo(HaveOccurred(), name)
+				}
+			}
+		}
 	})
 }
 
