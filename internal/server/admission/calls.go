@@ -20,8 +20,10 @@ import (
 
 const (
 	// callRoom is how many bytes the calls of a space's validating webhooks hold at once. Upstream calls all that a write matches
-	// together, and encodes the object, and what it was, for each of them.
-	callRoom = 64 << 20
+	// together, and encodes the object, and what it was, for each of them. Calls of up to smallCall have as much for themselves, so that they
+	// do not wait behind large ones.
+	callRoom  = 64 << 20
+	smallCall = 512 << 10
 	// callCopies is how often a call has in memory what it sends: as JSON of the object, in the review, and as the body.
 	callCopies = 5
 	// escaped is how many bytes of JSON a byte can become.
@@ -30,15 +32,20 @@ const (
 
 // calls are those of the validating webhooks of spaces.
 type calls struct {
-	of keyed.Map[tenant.Name, *semaphore.Weighted]
+	of keyed.Map[tenant.Name, rooms]
 }
+
+// rooms are those for large and for small calls.
+type rooms struct{ large, small *semaphore.Weighted }
+
+func newRooms() rooms { return rooms{semaphore.NewWeighted(callRoom), semaphore.NewWeighted(callRoom)} }
 
 // bounded validates a write. Each of its calls waits until there is room beside those for this and other writes of the space; one that takes
 // more than all the room is alone.
 func (c *calls) bounded(ctx context.Context, n tenant.Name, a admission.Attributes, validate func(context.Context, admission.Attributes) error) error {
-	room, _, leave := c.of.Use(n, func() *semaphore.Weighted { return semaphore.NewWeighted(callRoom) })
+	rooms, _, leave := c.of.Use(n, newRooms)
 	defer leave()
-	w := &called{Attributes: a, ctx: ctx, room: room, size: sync.OnceValue(func() int64 { return min(callCopies*sentBytes(a), callRoom) })}
+	w := &called{Attributes: a, ctx: ctx, rooms: rooms, size: sync.OnceValue(func() int64 { return min(callCopies*sentBytes(a), callRoom) })}
 	defer w.end()
 	return validate(egress.WithCallEnd(ctx, w.give), w)
 }
@@ -46,9 +53,9 @@ func (c *calls) bounded(ctx context.Context, n tenant.Name, a admission.Attribut
 // called are the attributes of a write that webhooks are called for.
 type called struct {
 	admission.Attributes
-	ctx  context.Context
-	room *semaphore.Weighted
-	size func() int64 // of one call
+	ctx   context.Context
+	rooms rooms
+	size  func() int64 // of one call
 
 	mu    sync.Mutex
 	calls int64 // that have room
@@ -66,8 +73,22 @@ func (c *called) GetUserInfo() user.Info {
 	return c.Attributes.GetUserInfo()
 }
 
+func (c *called) room() *semaphore.Weighted {
+	if c.size() <= smallCall {
+		return c.rooms.small
+	}
+	return c.rooms.large
+}
+
+// take waits for room as long as a call may take.
 func (c *called) take() bool {
-	if c.room.Acquire(c.ctx, c.size()) != nil {
+	ctx := c.ctx
+	if limit := egress.CallTimeout(ctx); limit > 0 {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		ctx = limited
+	}
+	if c.room().Acquire(ctx, c.size()) != nil {
 		return false
 	}
 	c.mu.Lock()
@@ -82,7 +103,7 @@ func (c *called) give() {
 	defer c.mu.Unlock()
 	if c.calls > 0 {
 		c.calls--
-		c.room.Release(c.size())
+		c.room().Release(c.size())
 	}
 }
 
@@ -91,7 +112,7 @@ func (c *called) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.calls > 0 {
-		c.room.Release(c.calls * c.size())
+		c.room().Release(c.calls * c.size())
 		c.calls = 0
 	}
 }

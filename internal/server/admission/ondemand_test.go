@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -186,7 +185,8 @@ func TestCallsHaveRoom(t *testing.T) {
 	h := newHook(t)
 	s := newServer(t, serverConfig{objects: append(spaces(h.configuration("a"), h.configuration("b")), everywhereHooked()...)})
 	p := s.plugins[validatingwebhook.PluginName]
-	room, _, leave := p.calls.of.Use("a", func() *semaphore.Weighted { return semaphore.NewWeighted(callRoom) })
+	rooms, _, leave := p.calls.of.Use("a", newRooms)
+	room := rooms.small
 	if err := room.Acquire(t.Context(), callRoom); err != nil {
 		t.Fatal(err)
 	}
@@ -225,8 +225,11 @@ func TestRoomOfCalls(t *testing.T) {
 		if size := w.size(); size < callRoom/2 || size >= callRoom {
 			t.Errorf("a call takes %d bytes of %d", size, callRoom)
 		}
-		if !w.take() || w.room.TryAcquire(callRoom/2) {
+		if !w.take() || w.rooms.large.TryAcquire(callRoom/2) {
 			t.Error("a call has no room of its own")
+		}
+		if !w.rooms.small.TryAcquire(callRoom) {
+			t.Error("small calls wait behind large ones")
 		}
 		w.give()
 		w.give() // once too often

@@ -97,7 +97,7 @@ func (a answers) read(req *http.Request, answer io.ReadCloser) ([]byte, error) {
 	limited := &roundtrip.Bounded{ReadCloser: answer, Left: most, TooLarge: func() error { return errTooLarge }}
 	body, err := io.ReadAll(io.LimitReader(limited, usualAnswer))
 	if err == nil && len(body) == usualAnswer {
-		ctx, cancel := context.WithTimeout(req.Context(), cmp.Or(timeoutFor(req.Context()), dialTimeout))
+		ctx, cancel := context.WithTimeout(req.Context(), cmp.Or(CallTimeout(req.Context()), dialTimeout))
 		defer cancel()
 		release, err := largeAnswers.Take(ctx, a.of)
 		if err != nil {

@@ -25,7 +25,7 @@ const (
 // request. Tenants' own users wait as long as the webhook's timeoutSeconds.
 func withTimeout(next http.RoundTripper) http.RoundTripper {
 	return roundtrip.Func(func(req *http.Request) (*http.Response, error) {
-		limit := timeoutFor(req.Context())
+		limit := CallTimeout(req.Context())
 		if limit == 0 {
 			return next.RoundTrip(req)
 		}
@@ -34,9 +34,9 @@ func withTimeout(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// timeoutFor returns how long the request of a call may wait, zero if there is no limit
+// CallTimeout returns how long the request of a call may wait, zero if there is no limit
 // here.
-func timeoutFor(ctx context.Context) time.Duration {
+func CallTimeout(ctx context.Context) time.Duration {
 	if _, ok := request.UserFrom(ctx); !ok {
 		return conversionTimeout
 	}
