@@ -275,7 +275,8 @@ var _ = Describe("Resizes", func() {
 		})
 		Eventually(used).Should(Equal(resource.NewMilliQuantity(others, resource.DecimalSI).String()))
 		large := plainPod("large")
-		large.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		two := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		large.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: two, Limits: two}
 		Eventually(func() error { // admission knows the quota some time after it has been made
 			_, err := pods.Create(ctx, large, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err
