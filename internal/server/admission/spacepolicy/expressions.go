@@ -61,7 +61,8 @@ type PolicyCosts struct {
 	Expressions, Webhooks, Entries int
 }
 
-func (c PolicyCosts) max(other PolicyCosts) PolicyCosts {
+// Max returns the larger of both, in each respect.
+func (c PolicyCosts) Max(other PolicyCosts) PolicyCosts {
 	return PolicyCosts{Expressions: max(c.Expressions, other.Expressions), Webhooks: max(c.Webhooks, other.Webhooks), Entries: max(c.Entries, other.Entries)}
 }
 
@@ -117,7 +118,8 @@ func (c *DefinitionCosts) add(more DefinitionCosts) {
 	c.Bytes += more.Bytes
 }
 
-func (c DefinitionCosts) max(other DefinitionCosts) DefinitionCosts {
+// Max returns the larger of both, in each respect.
+func (c DefinitionCosts) Max(other DefinitionCosts) DefinitionCosts {
 	return DefinitionCosts{
 		Rules: max(c.Rules, other.Rules), Schemas: max(c.Schemas, other.Schemas),
 		Versions: max(c.Versions, other.Versions), Bytes: max(c.Bytes, other.Bytes),

@@ -11,7 +11,7 @@ import (
 
 // pending are objects that were admitted a short while ago, with what they cost. A webhook of their space may hold many
 // between admission and the write, and those that are written are known of a moment later.
-type pending[C interface{ max(C) C }] struct {
+type pending[C interface{ Max(C) C }] struct {
 	mu sync.Mutex
 	of map[tenant.Name]map[*admitted[C]]bool
 }
@@ -28,7 +28,7 @@ const pendingTime = 10 * time.Second
 // respect: a write may have no effect. It is called with the lock.
 func (p *pending[C]) include(n tenant.Name, all map[string]C) {
 	for object := range p.of[n] {
-		all[object.key] = object.costs.max(all[object.key])
+		all[object.key] = object.costs.Max(all[object.key])
 	}
 }
 
