@@ -52,8 +52,16 @@ func newResumes() *resumes {
 func (r *resumes) note(now time.Time, revision int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.forget(now)
 	if n := len(r.known); n == 0 || now.Sub(r.known[n-1].at) >= resumeTime/10 {
 		r.known = append(r.known, knownRevision{revision, now})
+	}
+}
+
+// forget forgets what was the last one too long ago. It is called with the lock.
+func (r *resumes) forget(now time.Time) {
+	for len(r.known) > 0 && now.Sub(r.known[0].at) > resumeTime {
+		r.known = r.known[1:]
 	}
 }
 
@@ -61,9 +69,7 @@ func (r *resumes) note(now time.Time, revision int64) {
 func (r *resumes) since(now time.Time, current int64) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.known) > 0 && now.Sub(r.known[0].at) > resumeTime {
-		r.known = r.known[1:]
-	}
+	r.forget(now)
 	oldest := current - resumeRevisions
 	if len(r.known) > 0 {
 		oldest = min(oldest, r.known[0].revision)

@@ -87,7 +87,13 @@ func TestKnownRevisions(t *testing.T) {
 			t.Errorf("after %s: %d", tc.after, oldest)
 		}
 	}
-	if oldest := r.since(began.Add(2*resumeTime), 2000); oldest != 2000-resumeRevisions || len(r.known) > 0 {
+	for i := range 1000 { // lists alone, and no watch
+		r.note(began.Add(2*resumeTime+time.Duration(i)*resumeTime/10), 1000)
+	}
+	if n := len(r.known); n > 11 {
+		t.Errorf("after lists %d are known", n)
+	}
+	if oldest := r.since(began.Add(200*resumeTime), 2000); oldest != 2000-resumeRevisions || len(r.known) > 0 {
 		t.Errorf("long after that: %d, and %v are known", oldest, r.known)
 	}
 }
