@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/tenantry/tenantry/internal/server/flowcontrol"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -84,12 +84,11 @@ func withRights(handler http.Handler, known func() bool, serializer runtime.Nego
 	var over atomic.Bool
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !over.Load() && !known() {
-			unknown := &unknownRights{ResponseWriter: w, req: req, serializer: serializer}
 			if _, space := tenant.RequestFrom(req.Context()).Requested.Tenant(); space {
-				unknown.answer()
+				responsewriters.ErrorNegotiated(errUnknownRights, serializer, schema.GroupVersion{Version: "v1"}, w, req)
 				return
 			}
-			handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(unknown), req)
+			handler.ServeHTTP(flowcontrol.WithRejection(w, func(status int) *apierrors.StatusError { return inUnknownRights(req.Context(), status) }), req)
 			return
 		}
 		over.Store(true)
@@ -97,37 +96,17 @@ func withRights(handler http.Handler, known func() bool, serializer runtime.Nego
 	})
 }
 
-// unknownRights answers 503 where a request in a space, as which its credentials alone may name it, is forbidden.
-type unknownRights struct {
-	http.ResponseWriter
-	req        *http.Request
-	serializer runtime.NegotiatedSerializer
-	answered   bool
-}
-
-func (u *unknownRights) answer() {
-	u.answered = true
+// errUnknownRights has clients try again.
+var errUnknownRights = func() *apierrors.StatusError {
 	err := apierrors.NewServiceUnavailable("the server has just started, and does not know yet who has which rights here; try again")
 	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
-	responsewriters.ErrorNegotiated(err, u.serializer, schema.GroupVersion{Version: "v1"}, u.ResponseWriter, u.req)
-}
+	return err
+}()
 
-// Unwrap implements responsewriter.UserProvidedDecorator.
-func (u *unknownRights) Unwrap() http.ResponseWriter { return u.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter.
-func (u *unknownRights) WriteHeader(status int) {
-	if n, err := tenant.SpaceFrom(u.req.Context()); status == http.StatusForbidden && err == nil && n.IsSpace() {
-		u.answer()
-		return
+// inUnknownRights returns errUnknownRights for an answer that forbids a request in a tenant's space, which its credentials alone may name.
+func inUnknownRights(ctx context.Context, status int) *apierrors.StatusError {
+	if n, err := tenant.SpaceFrom(ctx); status == http.StatusForbidden && err == nil && n.IsSpace() {
+		return errUnknownRights
 	}
-	u.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (u *unknownRights) Write(p []byte) (int, error) {
-	if u.answered {
-		return len(p), nil
-	}
-	return u.ResponseWriter.Write(p)
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
 
 // rejection replaces the answer of the handler. Upstream's filters would answer otherwise: 403 for any error of an authorizer, 429 for a late
@@ -18,11 +19,15 @@ type rejection struct {
 	atomic.Pointer[apierrors.StatusError]
 }
 
+// WithRejection returns a writer of the answer to a request, or of what rejection returns when the answer begins, by its status. Nil is none.
+func WithRejection(w http.ResponseWriter, rejection func(status int) *apierrors.StatusError) http.ResponseWriter {
+	return responsewriter.WrapForHTTP1Or2(&rejectingWriter{ResponseWriter: w, rejection: rejection})
+}
+
 // rejectingWriter writes the answer to a request, or its rejection.
 type rejectingWriter struct {
 	http.ResponseWriter
-	// rejection returns the one that there is when the answer begins, or nil.
-	rejection       func() *apierrors.StatusError
+	rejection       func(status int) *apierrors.StatusError
 	begun, rejected bool
 }
 
@@ -33,7 +38,7 @@ func (a *rejectingWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter
 func (a *rejectingWriter) WriteHeader(code int) {
 	var rejection *apierrors.StatusError
 	if !a.begun {
-		rejection = a.rejection()
+		rejection = a.rejection(code)
 	}
 	if a.begun = true; rejection == nil {
 		a.ResponseWriter.WriteHeader(code)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tenantry/tenantry/internal/server/flowcontrol/waiting"
 )
@@ -44,11 +44,11 @@ func WithSent(handler http.Handler, timeout time.Duration) http.Handler {
 		if req.Body != nil && req.ContentLength != 0 {
 			sent.body = newIncoming(w, req, timeout)
 			defer sent.body.forsake()
-			w = responsewriter.WrapForHTTP1Or2(&rejectingWriter{ResponseWriter: w, rejection: sent.body.rejection})
+			w = WithRejection(w, func(int) *apierrors.StatusError { return sent.body.rejection() })
 		}
 		if len(req.Header[authenticationv1.ImpersonateUserHeader]) > 0 {
 			sent.rejection = &rejection{}
-			w = responsewriter.WrapForHTTP1Or2(&rejectingWriter{ResponseWriter: w, rejection: sent.rejection.Load})
+			w = WithRejection(w, func(int) *apierrors.StatusError { return sent.rejection.Load() })
 		}
 		req = req.WithContext(context.WithValue(req.Context(), sentKey{}, sent))
 		if sent.body != nil {
