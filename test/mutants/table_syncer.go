@@ -227,7 +227,9 @@ var syncerTable = []mutant{
 	{"logs that nobody reads", by("internal/workloads/connect", "TestUnreadLogs"),
 		"internal/workloads/connect/host.go", `MaxReceiveBufferPerStream: maxAhead`, ``},
 	{"pods that end sooner and sooner are changes like others", by("internal/workloads/sync", "TestEndsSooner"),
-		"internal/workloads/sync/pods.go", `if s.postponePod(pod, writeEnd, host, 1) {`, `if false {`},
+		"internal/workloads/sync/pods.go", `if s.postponePod(pod, writeEnd, pod, 1) {`, `if false {`},
+	{"pods that end count with what the cache has not of the host's", by("internal/workloads/sync", "TestEndsSooner"),
+		"internal/workloads/sync/pods.go", `s.postponePod(pod, writeEnd, pod, 1)`, `s.postponePod(pod, writeEnd, host, 1)`},
 	{"pods end when their time has come", by("internal/workloads/sync", "TestEndsSooner"),
 		"internal/workloads/sync/pods.go", `	if left <= 0 {
 			return s.endHost`, `	if false {

@@ -305,7 +305,7 @@ func (s *syncer) endIn(ctx context.Context, pod, host *corev1.Pod) error {
 			return s.endHost(ctx, host, 1)
 		}
 		s.queue.AddAfter(itemOf(podItem, pod), left)
-		if s.postponePod(pod, writeEnd, host, 1) {
+		if s.postponePod(pod, writeEnd, pod, 1) { // the cache has not all of the host's
 			return nil
 		}
 	}

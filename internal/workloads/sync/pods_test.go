@@ -672,7 +672,9 @@ func TestEndsFirst(t *testing.T) {
 // TestEndsSooner checks that a pod that is deleted again, with less grace, is so on the host within the budget of changes, and in any case when its time
 // has come.
 func TestEndsSooner(t *testing.T) {
-	w := newWorld(t, hostSpace(), spacePod(both(bound, ending(20))), hostPod(spacePod(bound), both(onNode, ending(30))))
+	const large = 100 << 10
+	argument := func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{strings.Repeat("x", large)} }
+	w := newWorld(t, hostSpace(), spacePod(both(both(bound, argument), ending(20))), hostPod(spacePod(bound), both(onNode, ending(30))))
 	look := func(onHost ...string) {
 		t.Helper()
 		if err := w.look(); err != nil {
@@ -681,6 +683,9 @@ func TestEndsSooner(t *testing.T) {
 		w.expect(nil, onHost)
 	}
 	look("delete pods host-p 20s")
+	if wait := w.updates.wait(itemWrite{item{podItem, "acme", "acme|shop", "counted"}, writeUpdate}, changedAtOnce); wait < time.Second*large/changedBytes {
+		t.Errorf("one more waits for %v, as if the host had not stored the pod whole", wait)
+	}
 	for _, other := range []string{"a", "b"} {
 		w.updates.wait(itemWrite{item{podItem, "acme", "acme|shop", other}, writeUpdate}, changedAtOnce)
 	}

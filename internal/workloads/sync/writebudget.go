@@ -142,7 +142,7 @@ func newWriteBudget(c clock.PassiveClock, perSecond, atOnce int) *writeBudget {
 }
 
 // postponePod reports whether a write about a pod of the host, which is to be as wanted and is stored so many times for it, is to wait. If
-// so, the pod is looked at when its turn comes.
+// so, the pod is looked at when its turn comes. wanted is not the host's in the cache, which has not all of it.
 func (s *syncer) postponePod(pod *corev1.Pod, w write, wanted *corev1.Pod, times int) bool {
 	i := itemOf(podItem, pod)
 	return s.queue.after(i, s.updates.wait(itemWrite{i, w}, times*s.storedSize(pod, wanted)))
