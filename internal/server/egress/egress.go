@@ -78,6 +78,7 @@ func (o Options) restrict(n tenant.Name, config *rest.Config, err error) (*rest.
 	}
 	boundAuthorities(restricted)
 	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return handshakes{next, n} })
+	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return sent{next, n} })
 	restricted.Wrap(withTimeout)
 	restricted.Wrap(waiting.Transport)
 	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return opaque{next, config.Timeout - time.Second} })
@@ -111,7 +112,7 @@ func (o opaque) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case err == nil:
 		return response, nil
-	case errors.Is(err, errAuthorities):
+	case errors.Is(err, errAuthorities), errors.Is(err, errSent):
 		return nil, err // not dialed, either
 	case errors.As(err, new(apierrors.APIStatus)):
 		return nil, err // not dialed: the service in the space, or its port, does not exist
