@@ -56,6 +56,8 @@ type Options struct {
 	Signing signing.Config
 	// WatchCacheHistoryBytes is what all watch caches may keep of the past. Zero is no bound.
 	WatchCacheHistoryBytes int64
+	// TenantCustomResourceBytes is what the custom resources of a space may take in watch caches, in bytes of memory. Zero is no bound.
+	TenantCustomResourceBytes int64
 	// QuotaSettle is how long a tenant must be quiet before its use is recounted.
 	// Zero is a little more than requests can take.
 	QuotaSettle time.Duration
@@ -98,7 +100,7 @@ func NewOptions() *Options {
 	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
 	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
-		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(), WatchCacheHistoryBytes: 256 << 20,
+		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(), WatchCacheHistoryBytes: 256 << 20, TenantCustomResourceBytes: 1 << 30,
 		Signing: signing.Config{Duration: 365 * 24 * time.Hour}, SearchLimits: search.DefaultLimits}
 }
 
@@ -170,6 +172,9 @@ func (o *Options) AddCacheFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.WatchCacheHistoryBytes, "watch-cache-history-bytes", o.WatchCacheHistoryBytes,
 		"Bytes of memory that all watch caches may keep of what objects were, for clients that resume watches. "+
 			"Beyond it, the cache that keeps the most drops it: watches that are open go on, and those who resume one list again. 0 is no limit.")
+	fs.Int64Var(&o.TenantCustomResourceBytes, "tenant-custom-resource-bytes", o.TenantCustomResourceBytes,
+		"Bytes of memory that the custom resources of a tenant may take in watch caches, in all versions of their definitions. "+
+			"Beyond it, none is created or becomes larger. 0 is no limit.")
 }
 
 // CompletedOptions can be validated and run.
@@ -183,6 +188,7 @@ type CompletedOptions struct {
 	usage          usage.Options
 	signing        signing.Config
 	historyBytes   int64
+	customBytes    int64
 	quotaSettle    time.Duration
 	etcdClaim      string
 	etcdClient     func() *clientv3.Client
@@ -202,7 +208,7 @@ type CompletedOptions struct {
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
 		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, signing: o.Signing, quotaSettle: o.QuotaSettle,
-		historyBytes: o.WatchCacheHistoryBytes, etcdClaim: o.EtcdClaim}
+		historyBytes: o.WatchCacheHistoryBytes, customBytes: o.TenantCustomResourceBytes, etcdClaim: o.EtcdClaim}
 	if err := configv1alpha1.ValidatePublishable(o.Publishable); err != nil {
 		return completed, fmt.Errorf("--publishable-resources: %w", err)
 	}
@@ -292,6 +298,9 @@ func (o CompletedOptions) Validate() []error {
 	errs := slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(trusted...))
 	if o.historyBytes < 0 {
 		errs = append(errs, fmt.Errorf("--watch-cache-history-bytes: %d is negative", o.historyBytes))
+	}
+	if o.customBytes < 0 {
+		errs = append(errs, fmt.Errorf("--tenant-custom-resource-bytes: %d is negative", o.customBytes))
 	}
 	if o.search != nil {
 		errs = append(errs, o.search.Validate()...)

@@ -196,4 +196,12 @@ var storageTable = []mutant{
 		"internal/server/registry/tenant/deletions.go", `if n == tenant.System {`, `if false {`},
 	{"what is learned while a space is counted", by("internal/server/storage", "TestRangesLearnMeanwhile"),
 		"internal/server/storage/ranges.go", `without(append(slices.Clip(now), stored...), known)`, `without(stored, known)`},
+	{"custom resources of a space have a bound of memory when they are created", by("internal/server/storage", "TestCustomMemory"),
+		"internal/server/storage/space.go", `s.fits(n, nil)(obj); err != nil`, `s.fits(n, nil)(obj); false && err != nil`},
+	{"custom resources of a space have a bound of memory when they are changed", by("internal/server/storage", "TestCustomMemory"),
+		"internal/server/storage/space.go", `fits(output); err != nil`, `fits(output); false && err != nil`},
+	{"custom resources take memory in each version", by("internal/server/storage", "TestCustomMemory"),
+		"internal/server/storage/custommemory.go", `int64(more)*int64(len(m.caches[definition]))`, `int64(more)`},
+	{"versions fit the custom resources that there are", by("internal/server/admission/spacepolicy", "TestVersionsFit"),
+		"internal/server/admission/spacepolicy/plugin.go", `p.rules.checkVersions(a, n); err != nil`, `p.rules.checkVersions(a, n); false && err != nil`},
 }

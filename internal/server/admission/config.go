@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/informers"
@@ -42,6 +43,8 @@ type Config struct {
 	Workloads func(tenant.Name) translate.Rules
 	// Definition returns the definition of a custom resource in a space. It may be nil.
 	Definition spacepolicy.Definitions
+	// VersionsFit returns an error if a definition of a space may not have so many versions, because of its objects. If nil, it may.
+	VersionsFit func(n tenant.Name, resource schema.GroupResource, versions int) error
 	// DefinitionCosts returns what the definitions of a space cost, by their names. If nil, nothing.
 	DefinitionCosts func(n tenant.Name) map[string]spacepolicy.DefinitionCosts
 	// Egress restricts the webhooks of tenants.

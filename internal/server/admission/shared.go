@@ -71,7 +71,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 	spacepolicy.Register(s.replacements, spacepolicy.Rules{
 		Placement: config.Placement, DaemonSets: config.DaemonSets, Workloads: config.Workloads, Definition: config.Definition, UID: config.TenantUID,
 		Expressions: spacepolicy.Expressions{Policies: s.policyCosts, Definitions: config.DefinitionCosts},
-		LimitRanges: s.limitRanges, Namespaces: config.Namespaces,
+		VersionsFit: config.VersionsFit, LimitRanges: s.limitRanges, Namespaces: config.Namespaces,
 	}, func(p *spacepolicy.Plugin) { s.policy = p })
 	published.Register(s.replacements, config.Published)
 	for _, class := range schedulingv1.SystemPriorityClasses() {

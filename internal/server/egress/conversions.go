@@ -14,17 +14,25 @@ import (
 )
 
 // What a conversion webhook makes of an object is not stored, and no quota counts it. But watch
-// caches keep it, for each object and for their latest events. So it is not much larger than
-// what was stored. A version may have an object of some fields for a text of another.
+// caches keep it, for each object and for their latest events, and one write is converted to each version that a webhook is for. So it
+// does not take much more memory than what was stored. A version may have an object of some fields for a text of another.
 const (
-	// byteFactor and valueFactor are how many bytes and values there may be for each in what the
-	// webhook is asked, and objectBytes and objectValues how many more for each object.
-	byteFactor, objectBytes   = 8, 4 << 10
-	valueFactor, objectValues = 16, 256
+	// byteFactor is how many bytes there may be for each in what the webhook is asked, and objectBytes how many more for each object.
+	byteFactor, objectBytes = 8, 4 << 10
+	// memoryFactor and objectMemory are the same of memory. There may be byteMemory more for each byte.
+	memoryFactor, objectMemory, byteMemory = 2, 16 << 10, 24
+	// valueMemory and mapMemory are what a value, and a map besides, take in memory, in bytes.
+	valueMemory, mapMemory = 32, 320
 )
 
-// conversion is what a webhook is asked to convert.
-type conversion struct{ objects, bytes, values int }
+// conversion is what a webhook is asked to convert, and what that takes in memory.
+type conversion struct{ objects, bytes, memory int }
+
+// memoryOf returns about how much memory JSON takes when it is decoded.
+func memoryOf(data []byte) int {
+	values, maps := bounds.Count(data)
+	return len(data) + valueMemory*values + mapMemory*maps
+}
 
 // conversionOf returns what a request asks a webhook to convert, nil if it asks for
 // something else.
@@ -33,8 +41,7 @@ func conversionOf(req *http.Request) (*conversion, error) {
 	if err != nil || gjson.GetBytes(review, "kind").String() != "ConversionReview" {
 		return nil, err
 	}
-	values, _ := bounds.Count(review)
-	return &conversion{int(gjson.GetBytes(review, "request.objects.#").Int()), len(review), values}, nil
+	return &conversion{int(gjson.GetBytes(review, "request.objects.#").Int()), len(review), memoryOf(review)}, nil
 }
 
 // reviewOf returns what a webhook is asked.
@@ -60,10 +67,10 @@ func (c *conversion) most() int64 {
 // check refuses an answer that is not too long, but has too many values. It reads JSON by the code
 // that upstream reads it with, in which a field may be there twice.
 func (c *conversion) check(answer []byte) error {
-	values, _ := bounds.Count(answer)
-	if most := valueFactor*c.values + (1+c.objects)*objectValues; values > most {
-		return fmt.Errorf("the webhook makes more than %d values of %d in %d objects: %d of each, and %d more for each object, are allowed; "+
-			"convert to a version with fewer fields, or make several objects of it", most, c.values, c.objects, valueFactor, objectValues)
+	most := memoryFactor*c.memory + byteMemory*c.bytes + (1+c.objects)*objectMemory
+	if takes := memoryOf(answer); takes > most {
+		return fmt.Errorf("the webhook makes what takes %d bytes of memory of %d objects that take %d: %d are allowed; "+
+			"convert to a version with fewer fields, or make several objects of it", takes, c.objects, c.memory, most)
 	}
 	var review apiextensionsv1.ConversionReview // of which v1beta1 is no different
 	if err := json.UnmarshalCaseSensitivePreserveInts(answer, &review); err != nil || review.Response == nil {

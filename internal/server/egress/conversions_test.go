@@ -51,7 +51,8 @@ func TestConversions(t *testing.T) {
 	for name, tc := range map[string]struct{ asked, answer, message string }{
 		"as it was":        {review(small), answer(small), ""},
 		"some more":        {review(small), answer(object(list(400, "1"))), ""},
-		"many values":      {review(small), answer(object(list(1_000, "{}"))), "values of"},
+		"much memory":      {review(small), answer(object(list(1_000, "{}"))), "bytes of memory"},
+		"maps of numbers":  {review(large), answer(object(list(9_000, `{"":0}`))), "bytes of memory"},
 		"many bytes":       {review(small), answer(object(`"` + strings.Repeat("x", 20_000) + `"`)), "more than"},
 		"fields of a text": {review(object(list(1_000, `"example.com:8080/path"`))), answer(object(list(1_000, `{"host":"example.com","port":8080,"protocol":"TCP","path":"/path","weight":1}`))), ""},
 		"twice as large":   {review(large), answer(object(`[` + large + `,` + large + `]`)), ""},

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"cmp"
+	"math"
 	"sync"
 	"time"
 
@@ -54,11 +56,9 @@ func (a *Histories) wroteLittle(since int64) bool {
 	return a.written.isLittle(since)
 }
 
-// NewHistories returns histories that keep at most so many bytes, nil for no bound.
+// NewHistories returns histories that keep at most so many bytes, zero for no bound.
 func NewHistories(most int64) *Histories {
-	if most == 0 {
-		return nil
-	}
+	most = cmp.Or(most, math.MaxInt64)
 	return &Histories{most: most, caches: make(map[*history]struct{})}
 }
 

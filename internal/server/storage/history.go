@@ -40,6 +40,7 @@ func (h *history) forget() {
 	defer h.all.mu.Unlock()
 	h.all.set(h, 0, false)
 	delete(h.all.caches, h)
+	h.customs.forget()
 }
 
 // history is the storage that one watch cache reads. Its methods are called by the goroutine
@@ -47,6 +48,8 @@ func (h *history) forget() {
 type history struct {
 	*etcdKeys
 	all *Histories
+	// customs are what the cache has of custom resources, nil if it has others.
+	customs *customs
 	// filler is the object of the events that displace others.
 	filler runtime.Object
 	// dropSignal tells that the history is to be dropped.
@@ -78,7 +81,11 @@ type history struct {
 // GetList implements storage.Interface.
 func (h *history) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	h.listed = true
-	return h.etcdKeys.GetList(ctx, key, opts, list)
+	if err := h.etcdKeys.GetList(ctx, key, opts, list); err != nil {
+		return err
+	}
+	h.customs.listed(list, opts.Predicate.Continue == "")
+	return nil
 }
 
 // GetCurrentResourceVersion implements storage.Interface. The cache asks for it before a consistent read, and then waits until it has
@@ -206,7 +213,12 @@ func (h *history) passed(event watch.Event) {
 	if timed, ok := object.(storage.WatchEventWithRecordTime); ok {
 		object, at = timed.Unwrap(), timed.RecordTime()
 	}
-	size := eventBytes + int64(memory.Of(object))
+	bytes := int64(memory.Of(object))
+	size := eventBytes + bytes
+	if event.Type == watch.Deleted {
+		bytes = 0
+	}
+	h.customs.set(object, bytes)
 	h.all.wrote(version, size)
 	h.past.add(at, size)
 	h.all.keeps(h, h.past.bytes)

@@ -30,6 +30,8 @@ type Space struct {
 	cached         bool
 	resumes        *resumes
 	histories      *Histories
+	customMemory   *CustomMemory // nil if this is no storage of custom resources
+	definition     counted
 	attributes     storage.AttrFunc
 	newFunc        func() runtime.Object
 	newListFunc    func() runtime.Object
@@ -191,6 +193,9 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := s.completes(ctx, n, nil)(obj); err != nil {
 		return err
 	}
+	if err := s.fits(n, nil)(obj); err != nil {
+		return err
+	}
 	if err := checkItems(obj, false); err != nil {
 		return err
 	}
@@ -282,7 +287,7 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 	return func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		before := existing(input, res)
 		mayBecome, complete, mayStill := s.mayChange(ctx, n, before), s.completes(ctx, n, before), s.mayStillChange(ctx, n, before)
-		already := hasItems(input)
+		fits, already := s.fits(n, before), hasItems(input)
 		output, ttl, err := tryUpdate(input, res)
 		if err != nil { // a patch of what is not there says so, also in a space that takes no new objects
 			return nil, nil, err
@@ -296,6 +301,9 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 			return nil, nil, err
 		}
 		if err := mayBecome(output); err != nil {
+			return nil, nil, err
+		}
+		if err := fits(output); err != nil {
 			return nil, nil, err
 		}
 		if err := checkItems(output, already); err != nil {

@@ -6,8 +6,11 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // The limits of what a CustomResourceDefinition of a space makes the server do for each of
@@ -59,6 +62,19 @@ func checkDefinition(a admission.Attributes, keep keep) error {
 	}
 	if err := checkSpec(spec, old == nil, before, keep); err != nil {
 		return forbidden(a, err.Error())
+	}
+	return nil
+}
+
+// checkVersions refuses versions for which the objects that there are take too much memory.
+func (r Rules) checkVersions(a admission.Attributes, n tenant.Name) error {
+	definition, ok := a.GetObject().(*apiextensions.CustomResourceDefinition)
+	if !ok || a.GetSubresource() != "" || r.VersionsFit == nil {
+		return nil
+	}
+	resource := schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
+	if err := r.VersionsFit(n, resource, len(definition.Spec.Versions)); err != nil {
+		return forbidden(a, fmt.Sprintf("spec.versions: %v", err))
 	}
 	return nil
 }

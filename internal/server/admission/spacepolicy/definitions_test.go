@@ -1,6 +1,7 @@
 package spacepolicy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -204,5 +206,29 @@ func TestDefinitionsWhere(t *testing.T) {
 				t.Errorf("%v, want refused: %v", err, tc.refused)
 			}
 		})
+	}
+}
+
+func TestVersionsFit(t *testing.T) {
+	const most = 2
+	plugin, err := New(nil, Rules{VersionsFit: func(n tenant.Name, resource schema.GroupResource, versions int) error {
+		if n != "a" || resource.String() != "xs.example.com" {
+			t.Errorf("asked about %v in %s", resource, n)
+		}
+		if versions > most {
+			return errors.New("they are too many")
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for versions, want := range map[int]string{most: "", most + 1: "spec.versions: they are too many"} {
+		old, is := definition(props{Type: "object"}), definition(make([]props, versions)...)
+		is.Spec.Group, is.Spec.Names.Plural = "example.com", "xs"
+		err := plugin.Validate(tenant.WithSpace(t.Context(), "a"), definitionAttributes(is, old, ""), nil)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d versions: %v", versions, err)
+		}
 	}
 }

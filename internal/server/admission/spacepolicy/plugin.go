@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -35,6 +36,8 @@ type Rules struct {
 	// Definition returns the definition of a custom resource in a space. If nil, what
 	// definitions say is taken to cost nothing.
 	Definition Definitions
+	// VersionsFit returns an error if a definition of a space may not have so many versions, because of its objects. If nil, it may.
+	VersionsFit func(n tenant.Name, resource schema.GroupResource, versions int) error
 	// UID returns the UID of a Tenant. If nil, a name stands for one tenant.
 	UID func(tenant.Name) types.UID
 	// LimitRanges returns those of a namespace. If nil, there are none.
@@ -153,6 +156,9 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return err
 	}
 	if err := checkDefinition(a, p.patterns.in(p.rules.lifeOf(n))); err != nil {
+		return err
+	}
+	if err := p.rules.checkVersions(a, n); err != nil {
 		return err
 	}
 	if err := checkDevices(a); err != nil {
