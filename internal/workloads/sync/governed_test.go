@@ -6,7 +6,10 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // TestGoverned checks that what policies govern is read once for each version, however many there are, and forgotten with
@@ -39,5 +42,24 @@ func TestGoverned(t *testing.T) {
 	}
 	if len(g.by) != 0 {
 		t.Errorf("%d are known that are gone", len(g.by))
+	}
+}
+
+// TestForgetsOffHost checks that nothing stays of what is gone in namespaces that are not on the host.
+func TestForgetsOffHost(t *testing.T) {
+	w := newWorld(t)
+	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "acme|shop", Name: "p", UID: "u", ResourceVersion: "1"}}
+	w.governed.of(policy) // as for a pod that waits
+	w.policyGone(policy, true)
+	if n := len(w.governed.by); n != 0 {
+		t.Errorf("%d policies are known that are gone", n)
+	}
+	route := &unstructured.Unstructured{Object: map[string]any{}}
+	route.SetNamespace("acme|shop")
+	route.SetName("r")
+	w.checked.why(itemOf(routeItem, route), route, translate.Rules{}, func() error { return nil })
+	w.routeGone(route, true)
+	if n := len(w.checked.by); n != 0 {
+		t.Errorf("%d routes are known that are gone", n)
 	}
 }

@@ -152,6 +152,12 @@ func (s *syncer) openOf(pod *corev1.Pod) (network.Open, error) {
 // policyChanged has a policy of a space looked at, if there are pods for it.
 func (s *syncer) policyChanged(obj any) { s.enqueueIfOnHost(policyItem, obj) }
 
+// policyGone forgets what a policy has governed, also of a namespace that is not on the host: its pods have been looked at.
+func (s *syncer) policyGone(obj any, _ bool) {
+	s.governed.forget(itemOf(policyItem, obj.(*networkingv1.NetworkPolicy)))
+	s.policyChanged(obj)
+}
+
 // hostPolicyChanged has what a policy of the host is made for looked at: somebody may have changed or deleted it.
 func (s *syncer) hostPolicyChanged(obj any) {
 	policy := obj.(*networkingv1.NetworkPolicy)

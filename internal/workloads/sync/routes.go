@@ -40,8 +40,7 @@ func (s *syncer) syncRoute(ctx context.Context, i item) error {
 		return err
 	}
 	if route == nil {
-		s.checked.forget(i)
-		s.statuses.more.drop(i)
+		s.forgetRoute(i)
 	}
 	home, ready, err := s.readyHome(i.namespace)
 	if err != nil || !ready {
@@ -302,7 +301,16 @@ func (s *syncer) patchParents(ctx context.Context, route *unstructured.Unstructu
 
 func (s *syncer) routeChanged(obj any) { s.enqueueIfOnHost(routeItem, obj) }
 
-func (s *syncer) routeGone(obj any, seen bool) { s.enqueueGone(routeItem, obj, seen) }
+func (s *syncer) routeGone(obj any, seen bool) {
+	s.forgetRoute(itemOf(routeItem, obj.(*unstructured.Unstructured)))
+	s.enqueueGone(routeItem, obj, seen)
+}
+
+// forgetRoute forgets what is known of an HTTPRoute of a space that is gone.
+func (s *syncer) forgetRoute(i item) {
+	s.checked.forget(i)
+	s.statuses.more.drop(i)
+}
 
 func (s *syncer) hostRouteChanged(obj any) { s.enqueueSource(routeItem, obj) }
 

@@ -43,7 +43,7 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{core.Nodes().Informer(), handler{changed: s.nodeChanged}},
 		{s.hostNodes, handler{changed: s.nodeChanged}},
 		{s.hostCaches.claims, handler{changed: s.hostClaimChanged, gone: s.hostClaimGone}},
-		{policies.Informer(), handler{changed: s.policyChanged}},
+		{policies.Informer(), handler{changed: s.policyChanged, gone: s.policyGone}},
 		{s.hostCaches.policies, handler{changed: s.hostPolicyChanged, gone: s.andRoom(s.hostPolicyChanged)}},
 		{s.informers.Policy().V1().PodDisruptionBudgets().Informer(), handler{changed: s.budgetChanged, updated: s.budgetUpdated}},
 		{s.hostCaches.budgets, handler{changed: s.hostBudgetChanged, gone: s.andRoom(s.hostBudgetChanged)}},
