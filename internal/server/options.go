@@ -100,7 +100,7 @@ func NewOptions() *Options {
 	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
 	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
-		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(), WatchCacheHistoryBytes: 256 << 20, TenantCustomResourceBytes: 1 << 30,
+		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(), WatchCacheHistoryBytes: 256 << 20, TenantCustomResourceBytes: 512 << 20,
 		Signing: signing.Config{Duration: 365 * 24 * time.Hour}, SearchLimits: search.DefaultLimits}
 }
 
