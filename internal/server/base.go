@@ -27,6 +27,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/search"
+	"github.com/tenantry/tenantry/internal/server/audit"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/server/filters"
@@ -76,6 +77,7 @@ func newBase(opts CompletedOptions) (*base, error) {
 	if err != nil {
 		return nil, err
 	}
+	generic.AuditBackend = audit.Shortened(generic.AuditBackend)
 	generic.LongRunningFunc = search.LongRunning(flowcontrol.LongRunning(generic.LongRunningFunc))
 	generic.SecureServing.Listener = flowcontrol.WithConnections(generic.SecureServing.Listener, opts.flow.Connections)
 	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion, version.Kubernetes()}

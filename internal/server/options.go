@@ -20,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/server/admission"
+	"github.com/tenantry/tenantry/internal/server/audit"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/flowcontrol"
@@ -99,6 +100,7 @@ func NewOptions() *Options {
 	// Watches end with the server; without a grace period it waits a minute for them.
 	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
+	audit.SetDefaults(kube.Audit)
 	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
 		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(), WatchCacheHistoryBytes: 256 << 20, TenantCustomResourceBytes: 512 << 20,
 		Signing: signing.Config{Duration: 365 * 24 * time.Hour}, SearchLimits: search.DefaultLimits}
