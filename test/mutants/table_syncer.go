@@ -222,8 +222,12 @@ var syncerTable = []mutant{
 		return err
 	}
 	err = s.endHost(ctx, host, graceOf(pod))`},
-	{"connections to containers that begin", by("internal/workloads/connect", "TestManyExecs"),
-		"internal/workloads/connect/stream.go", `s.host.begun.Take(time.Now(), n, 1); wait > 0 {`, `s.host.begun.Take(time.Now(), n, 1); false {`},
+	{"connections to containers that begin", by("internal/workloads/connect", "TestManyStreams"),
+		"internal/workloads/connect/stream.go", `begun.Take(time.Now(), n, 1); wait > 0 {`, `begun.Take(time.Now(), n, 1); false {`},
+	{"logs that begin", by("internal/workloads/connect", "TestManyStreams"),
+		"internal/workloads/connect/log.go", `mayBegin(ctx, &l.host.logs, "logs of"); err != nil`, `mayBegin(ctx, &l.host.logs, "logs of"); false`},
+	{"pods that restart without a pause", by("internal/workloads/translate", "TestCheck"),
+		"internal/workloads/translate/costs.go", `if rule.Action != corev1.ContainerRestartRuleActionRestart {`, `if false {`},
 	{"logs that nobody reads", by("internal/workloads/connect", "TestUnreadLogs"),
 		"internal/workloads/connect/host.go", `MaxReceiveBufferPerStream: maxAhead`, ``},
 	{"pods that end sooner and sooner are changes like others", by("internal/workloads/sync", "TestEndsSooner"),

@@ -331,24 +331,34 @@ func TestUnreadLogs(t *testing.T) {
 	}
 }
 
-// TestManyExecs checks that a tenant begins few connections to containers in a second, and what is refused asks the host nothing.
-func TestManyExecs(t *testing.T) {
+// TestManyStreams checks that a tenant begins few connections to containers, and logs, in a second, and what is refused asks the host nothing.
+func TestManyStreams(t *testing.T) {
 	storages := storagesOf(forged())
 	if _, err := Wrap(storages, newCluster(t).config(), authorizer.AuthorizerFunc(nil)); err != nil {
 		t.Fatal(err)
 	}
-	exec := func() error {
-		_, err := storages["pods/exec"].(rest.Connecter).Connect(inShop(t, "create"), "web-0", &core.PodExecOptions{Command: []string{"cat"}}, responder{t})
-		return err
-	}
-	began := time.Now()
-	for done := 0; ; done++ {
-		err := exec()
-		if apierrors.IsTooManyRequests(err) && done >= beginsAtOnce {
-			return
-		}
-		if allowed := beginsAtOnce + beginsPerSecond*(1+time.Since(began).Seconds()); err != nil || float64(done) > allowed {
-			t.Fatalf("after %d, of which %f may begin: %v", done, allowed, err)
+	for what, tc := range map[string]struct {
+		atOnce, perSecond int
+		begin             func() error
+	}{
+		"exec": {beginsAtOnce, beginsPerSecond, func() error {
+			_, err := storages["pods/exec"].(rest.Connecter).Connect(inShop(t, "create"), "web-0", &core.PodExecOptions{Command: []string{"cat"}}, responder{t})
+			return err
+		}},
+		"log": {logsAtOnce, logsPerSecond, func() error {
+			_, err := storages["pods/log"].(rest.GetterWithOptions).Get(inShop(t, "get"), "web-0", &core.PodLogOptions{Container: "c"})
+			return err
+		}},
+	} {
+		began := time.Now()
+		for done := 0; ; done++ {
+			err := tc.begin()
+			if apierrors.IsTooManyRequests(err) && done >= tc.atOnce {
+				break
+			}
+			if allowed := float64(tc.atOnce) + float64(tc.perSecond)*(1+time.Since(began).Seconds()); err != nil || float64(done) > allowed {
+				t.Fatalf("%s: after %d, of which %f may begin: %v", what, done, allowed, err)
+			}
 		}
 	}
 }

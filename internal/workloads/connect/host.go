@@ -46,6 +46,9 @@ type Config struct {
 const (
 	beginsPerSecond = 10
 	beginsAtOnce    = 50
+	// logsPerSecond and logsAtOnce are the same of logs, of which each is work for a kubelet, too.
+	logsPerSecond = 20
+	logsAtOnce    = 200
 )
 
 // defaultStreams is how many connections a tenant may have at once on a server.
@@ -63,6 +66,8 @@ type host struct {
 	streams streams
 	// begun are the connections of tenants to containers that have begun of late.
 	begun ratelimit.Limits[tenant.Name]
+	// logs are those that have been asked for of late.
+	logs ratelimit.Limits[tenant.Name]
 }
 
 func newHost(config Config, pod rest.Getter) (*host, error) {
@@ -70,7 +75,8 @@ func newHost(config Config, pod rest.Getter) (*host, error) {
 		config.GoesOn = func(context.Context) {}
 	}
 	h := &host{config: config, pod: pod, streams: streams{most: cmp.Or(config.Streams, defaultStreams)},
-		begun: ratelimit.Limits[tenant.Name]{PerSecond: beginsPerSecond, AtOnce: beginsAtOnce}}
+		begun: ratelimit.Limits[tenant.Name]{PerSecond: beginsPerSecond, AtOnce: beginsAtOnce},
+		logs:  ratelimit.Limits[tenant.Name]{PerSecond: logsPerSecond, AtOnce: logsAtOnce}}
 	var err error
 	if h.base, _, err = restclient.DefaultServerUrlFor(config.Host); err != nil {
 		return nil, fmt.Errorf("reading the address of the host cluster: %w", err)

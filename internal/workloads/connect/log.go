@@ -40,6 +40,9 @@ func (l *logs) Get(ctx context.Context, name string, obj runtime.Object) (runtim
 	if errs := validation.ValidatePodLogOptions(options, split); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(core.Kind("PodLogOptions"), name, errs)
 	}
+	if _, err := mayBegin(ctx, &l.host.logs, "logs of"); err != nil {
+		return nil, err
+	}
 	location, err := l.host.locate(ctx, name, "log", options)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/rest"
 	registryrest "k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -43,12 +44,9 @@ func (s *stream) Connect(ctx context.Context, name string, options runtime.Objec
 	if err := s.mayCreate(ctx); err != nil {
 		return nil, err
 	}
-	n, err := tenant.SpaceFrom(ctx)
+	n, err := mayBegin(ctx, &s.host.begun, "connections to")
 	if err != nil {
 		return nil, err
-	}
-	if wait := s.host.begun.Take(time.Now(), n, 1); wait > 0 {
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("the tenant begins %d connections to containers in a second on this server at most", beginsPerSecond), int(wait.Seconds())+1)
 	}
 	location, err := s.host.locate(ctx, name, s.subresource, options)
 	if err != nil {
@@ -66,6 +64,18 @@ func (s *stream) Connect(ctx context.Context, name string, options runtime.Objec
 		s.host.config.GoesOn(req.Context())
 		handler.ServeHTTP(&ending{ResponseWriter: w, ctx: req.Context()}, asOurs(req))
 	}), nil
+}
+
+// mayBegin returns the tenant of a request for a stream, or an error if the tenant is to wait before it begins one more.
+func mayBegin(ctx context.Context, begun *ratelimit.Limits[tenant.Name], what string) (tenant.Name, error) {
+	n, err := tenant.SpaceFrom(ctx)
+	if err != nil {
+		return "", err
+	}
+	if wait := begun.Take(time.Now(), n, 1); wait > 0 {
+		return "", apierrors.NewTooManyRequests(fmt.Sprintf("the tenant begins %.0f %s containers in a second on this server at most", float64(begun.PerSecond), what), int(wait.Seconds())+1)
+	}
+	return n, nil
 }
 
 func tooMany(most int) error {

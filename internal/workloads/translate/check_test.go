@@ -259,11 +259,20 @@ func TestCheck(t *testing.T) {
 		"affinity in a namespace": {privileged, func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{PodAffinityTerm: corev1.PodAffinityTerm{Namespaces: []string{"kube-system"}}}}}}
 		}, "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.namespaces"},
-		"a scheduler":              {privileged, func(p *corev1.Pod) { p.Spec.SchedulerName = "mine" }, "spec.schedulerName: Forbidden: pods of a space may name default-scheduler"},
-		"a runtime":                {privileged, func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("r") }, "spec.runtimeClassName"},
-		"many containers":          {change: containers(64)},
-		"too many containers":      {privileged, containers(65), "spec.containers: Forbidden: it has 65 containers, and a pod that runs on a host cluster has at most 64"},
-		"too many volumes":         {privileged, func(p *corev1.Pod) { p.Spec.Volumes = make([]corev1.Volume, 129) }, "spec.volumes: Forbidden: it has 129 volumes"},
+		"a scheduler":         {privileged, func(p *corev1.Pod) { p.Spec.SchedulerName = "mine" }, "spec.schedulerName: Forbidden: pods of a space may name default-scheduler"},
+		"a runtime":           {privileged, func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("r") }, "spec.runtimeClassName"},
+		"many containers":     {change: containers(64)},
+		"too many containers": {privileged, containers(65), "spec.containers: Forbidden: it has 65 containers, and a pod that runs on a host cluster has at most 64"},
+		"too many volumes":    {privileged, func(p *corev1.Pod) { p.Spec.Volumes = make([]corev1.Volume, 129) }, "spec.volumes: Forbidden: it has 129 volumes"},
+		"a pod that restarts": {privileged, func(p *corev1.Pod) {
+			p.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestart}, {Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
+		}, "spec.containers[0].restartPolicyRules[1].action: Forbidden"},
+		"a pod that restarts first": {privileged, func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{RestartPolicyRules: []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}}}
+		}, "spec.initContainers[0].restartPolicyRules[0].action: Forbidden"},
+		"a container that restarts": {change: func(p *corev1.Pod) {
+			p.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestart}}
+		}},
 		"probes that start much":   {privileged, probes(11, 1), "spec.containers: Forbidden: its probes start 11 processes a second"},
 		"probes that start some":   {change: probes(10, 1)},
 		"many probes now and then": {change: probes(60, 10)},

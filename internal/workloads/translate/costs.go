@@ -39,5 +39,19 @@ func checkCosts(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Forbidden(path.Child("containers"), fmt.Sprintf("its probes start %.0f processes a second, and those of a pod that runs on a host cluster at most %d; "+
 			"use a longer periodSeconds, or probes by HTTP, TCP or gRPC", execs, maxExecs)))
 	}
+	errs = append(errs, checkRestarts(spec.InitContainers, path.Child("initContainers"))...)
+	return append(errs, checkRestarts(spec.Containers, path.Child("containers"))...)
+}
+
+// checkRestarts refuses rules by which a kubelet restarts a pod again and again without a pause, and leaves a log each time.
+func checkRestarts(containers []corev1.Container, path *field.Path) (errs field.ErrorList) {
+	for i := range containers {
+		for j, rule := range containers[i].RestartPolicyRules {
+			if rule.Action != corev1.ContainerRestartRuleActionRestart {
+				errs = append(errs, field.Forbidden(path.Index(i).Child("restartPolicyRules").Index(j).Child("action"), fmt.Sprintf(
+					"a pod that runs on a host cluster has only %s, because a kubelet does not wait longer each time for others; or have a controller make the pod again", corev1.ContainerRestartRuleActionRestart)))
+			}
+		}
+	}
 	return errs
 }
