@@ -2,7 +2,6 @@ package egress
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -16,7 +15,7 @@ import (
 const sentPerSecond, sentAtOnce = 32 << 20, 64 << 20
 
 // errSent says that a call's time is over before its turn.
-var errSent = errors.New("was not called in time: the webhooks of the space")
+var errSent = fmt.Errorf("was not called in time: the webhooks of the space are sent at most %d bytes a second, and %d at once", sentPerSecond, sentAtOnce)
 
 // sentBytes are what tenants' webhooks were sent of late.
 var sentBytes = ratelimit.Limits[tenant.Name]{PerSecond: sentPerSecond, AtOnce: sentAtOnce}
@@ -44,7 +43,7 @@ func (s sent) wait(ctx context.Context, bytes int) error {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return fmt.Errorf("%w are sent at most %d bytes a second, and %d at once: %w", errSent, sentPerSecond, sentAtOnce, ctx.Err())
+			return fmt.Errorf("%w: %w", errSent, ctx.Err())
 		}
 	}
 }
