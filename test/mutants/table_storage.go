@@ -201,7 +201,9 @@ var storageTable = []mutant{
 	{"custom resources of a space have a bound of memory when they are changed", by("internal/server/storage", "TestCustomMemory"),
 		"internal/server/storage/space.go", `fits(output); err != nil`, `fits(output); false && err != nil`},
 	{"custom resources take memory in each version", by("internal/server/storage", "TestCustomMemory"),
-		"internal/server/storage/custommemory.go", `int64(more)*int64(len(m.caches[definition]))`, `int64(more)`},
+		"internal/server/storage/custommemory.go", `more, object := int64(after-before)*caches,`, `more, object := int64(after-before),`},
+	{"a custom resource has a bound of memory", by("internal/server/storage", "TestCustomMemory"),
+		"internal/server/storage/custommemory.go", `case object > m.most/objectShare:`, `case false:`},
 	{"versions fit the custom resources that there are", by("internal/server/admission/spacepolicy", "TestVersionsFit"),
 		"internal/server/admission/spacepolicy/plugin.go", `p.rules.checkVersions(a, n); err != nil`, `p.rules.checkVersions(a, n); false && err != nil`},
 }

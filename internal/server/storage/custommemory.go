@@ -135,15 +135,26 @@ func (c *customs) forget() {
 	}
 }
 
-// fits returns an error if a space may not have so many bytes more in each cache of a definition.
-func (m *CustomMemory) fits(n tenant.Name, definition counted, more int) error {
+// objectShare is which part of what a space may have one object may take: while it is written, or deleted, it is decoded several times.
+const objectShare = 8
+
+// fits returns an error if an object of a space may not become so large in each cache of a definition.
+func (m *CustomMemory) fits(n tenant.Name, definition counted, before, after int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, all := m.bytes[n], int64(more)*int64(len(m.caches[definition]))
-	if all <= 0 || now+all <= m.most {
+	now, caches := m.bytes[n], int64(len(m.caches[definition]))
+	more, object := int64(after-before)*caches, int64(after)*caches
+	switch {
+	case more <= 0:
+		return nil
+	case object > m.most/objectShare:
+		return fmt.Errorf("it takes %d bytes of the server's memory in all versions of its definition: %d are allowed; make several objects of it, or leave out versions that nobody uses",
+			object, m.most/objectShare)
+	case now+more > m.most:
+		return m.errCustomMemory(now, more)
+	default:
 		return nil
 	}
-	return m.errCustomMemory(now, all)
 }
 
 // FitsVersions returns an error if a space may not have a definition of its own with so many versions, because of the objects that there are.
@@ -176,7 +187,7 @@ func (s *Space) fits(n tenant.Name, before runtime.Object) func(after runtime.Ob
 	}
 	bytes := memory.Of(before)
 	return func(after runtime.Object) error {
-		err := s.customMemory.fits(n, s.definition, memory.Of(after)-bytes)
+		err := s.customMemory.fits(n, s.definition, bytes, memory.Of(after))
 		if err == nil {
 			return nil
 		}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func dense(name string, maps int) *unstructured.Unstructured {
 
 // TestCustomMemory checks that what the custom resources of a space take in all versions is known and bounded.
 func TestCustomMemory(t *testing.T) {
-	const maps, most = 1000, 1_600_000 // two of such objects fit in two caches
+	const maps, objects, most = 100, 20, 1_450_000 // so many of such objects fit in two caches
 	b := newBackend(t)
 	b.customMemory = NewCustomMemory(most)
 	// Two versions of a definition, and one of another tenant's.
@@ -40,6 +41,14 @@ func TestCustomMemory(t *testing.T) {
 		b.customMemory.mu.Lock()
 		defer b.customMemory.mu.Unlock()
 		return b.customMemory.bytes[n]
+	}
+	inCaches := func() (n int) {
+		b.customMemory.mu.Lock()
+		defer b.customMemory.mu.Unlock()
+		for c := range b.customMemory.caches[widgets.definition] {
+			n += len(c.held)
+		}
+		return n
 	}
 	create := func(s *store, n tenant.Name, name string, maps int) error {
 		return s.Create(s.in(t, n.Scope(), "ns"), s.key("ns", name), dense(name, maps), s.newFunc(), 0)
@@ -52,9 +61,9 @@ func TestCustomMemory(t *testing.T) {
 				return becomes, nil, nil
 			}, nil)
 	}
-	refused := func(what string, err error) {
+	refused := func(what, why string, err error) {
 		t.Helper()
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "bytes of the server's memory") {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -64,17 +73,20 @@ func TestCustomMemory(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for _, name := range []string{"x", "y"} {
-		taken(name, create(widgets, "a", name, maps))
+	for i := range objects {
+		taken("one", create(widgets, "a", strconv.Itoa(i), maps))
 	}
-	until.True(t, "both caches have both", func() bool { return held("a") > 4*300*maps })
-	if all := held("a"); all > most {
+	until.True(t, "both caches have all", func() bool { return inCaches() == 2*objects })
+	if all := held("a"); all > most || all < 2*objects*300*maps {
 		t.Errorf("they take %d bytes", all)
 	}
-	refused("one more", create(other, "a", "z", maps))
+	const full, large = "and would take", "it takes"
+	refused("one more", full, create(other, "a", "z", maps))
+	refused("a large one", large, create(foreign, "b", "large", 10*maps))
 	taken("another tenant's", create(foreign, "b", "z", maps))
 	taken("a small one", create(widgets, "a", "small", 1))
-	refused("one that becomes larger", become("x", 3*maps))
+	refused("one that becomes larger", full, become("0", 2*maps))
+	refused("one that becomes large", large, become("0", 10*maps))
 	if err := b.customMemory.FitsVersions("a", widgets.resource, 2); err != nil {
 		t.Errorf("as many versions as there are: %v", err)
 	}
@@ -86,10 +98,12 @@ func TestCustomMemory(t *testing.T) {
 	}
 
 	b.widgets(t, "a", true) // lists what there is
-	until.True(t, "a third cache has both", func() bool { return held("a") > 6*300*maps })
-	taken("one that becomes smaller", become("x", 1))
-	widgets.remove(t, "a", "ns", "y")
-	until.True(t, "nothing is held of what is gone", func() bool { return held("a") < 300*maps })
+	until.True(t, "a third cache has all", func() bool { return inCaches() == 3*(objects+1) && held("a") > 3*objects*300*maps })
+	taken("one that becomes smaller", become("0", 1))
+	for i := range objects - 1 {
+		widgets.remove(t, "a", "ns", strconv.Itoa(i+1))
+	}
+	until.True(t, "nothing is held of what is gone", func() bool { return inCaches() == 3*2 && held("a") < 300*maps })
 	taken("one instead", create(widgets, "a", "z", 1))
 
 	for c := range b.customMemory.caches[widgets.definition] {
