@@ -7,6 +7,9 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -28,6 +31,11 @@ const (
 	callCopies = 5
 	// escaped is how many bytes of JSON a byte can become.
 	escaped = 6
+	// conversionRoom is how much memory the objects of a space take that are converted for its validating webhooks at once. Upstream converts
+	// one to each version that a webhook is for, before it calls any.
+	conversionRoom = 64 << 20
+	// conversionGrowth is how many times as much an object takes that a conversion webhook has made: about what egress lets it.
+	conversionGrowth = 4
 )
 
 // calls are those of the validating webhooks of spaces.
@@ -35,16 +43,34 @@ type calls struct {
 	of keyed.Map[tenant.Name, rooms]
 }
 
-// rooms are those for large and for small calls.
-type rooms struct{ large, small *semaphore.Weighted }
+// rooms are those for large and for small calls, and for what is converted.
+type rooms struct{ large, small, converted *semaphore.Weighted }
 
-func newRooms() rooms { return rooms{semaphore.NewWeighted(callRoom), semaphore.NewWeighted(callRoom)} }
+func newRooms() rooms {
+	return rooms{semaphore.NewWeighted(callRoom), semaphore.NewWeighted(callRoom), semaphore.NewWeighted(conversionRoom)}
+}
 
-// bounded validates a write. Each of its calls waits until there is room beside those for this and other writes of the space; one that takes
-// more than all the room is alone.
-func (c *calls) bounded(ctx context.Context, n tenant.Name, a admission.Attributes, validate func(context.Context, admission.Attributes) error) error {
+// acquire waits for room as long as a call may take.
+func acquire(ctx context.Context, room *semaphore.Weighted, bytes int64) bool {
+	if limit := egress.CallTimeout(ctx); limit > 0 {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		ctx = limited
+	}
+	return room.Acquire(ctx, bytes) == nil
+}
+
+// bounded validates a write, of which so many bytes of memory are converted. It waits until there is room for them, and each of its calls
+// until there is room beside those for this and other writes of the space; what takes more than all the room is alone.
+func (c *calls) bounded(ctx context.Context, n tenant.Name, a admission.Attributes, converted int64, validate func(context.Context, admission.Attributes) error) error {
 	rooms, _, leave := c.of.Use(n, newRooms)
 	defer leave()
+	if converted = min(converted, conversionRoom); converted > smallCall {
+		if !acquire(ctx, rooms.converted, converted) {
+			return apierrors.NewTooManyRequests("webhooks of the space are called for other large objects, which are converted to all versions of their definitions; try again", 1)
+		}
+		defer rooms.converted.Release(converted)
+	}
 	w := &called{Attributes: a, ctx: ctx, rooms: rooms, size: sync.OnceValue(func() int64 { return min(callCopies*sentBytes(a), callRoom) })}
 	defer w.end()
 	return validate(egress.WithCallEnd(ctx, w.give), w)
@@ -80,15 +106,9 @@ func (c *called) room() *semaphore.Weighted {
 	return c.rooms.large
 }
 
-// take waits for room as long as a call may take.
+// take waits for room.
 func (c *called) take() bool {
-	ctx := c.ctx
-	if limit := egress.CallTimeout(ctx); limit > 0 {
-		limited, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		ctx = limited
-	}
-	if c.room().Acquire(ctx, c.size()) != nil {
+	if !acquire(c.ctx, c.room(), c.size()) {
 		return false
 	}
 	c.mu.Lock()
@@ -115,6 +135,26 @@ func (c *called) end() {
 		c.room().Release(c.calls * c.size())
 		c.calls = 0
 	}
+}
+
+// conversionBytes returns about how much memory it takes to convert a write in the space of n to all other versions of its definition.
+func (s *shared) conversionBytes(n tenant.Name, a admission.Attributes) (bytes int64) {
+	for _, obj := range []runtime.Object{a.GetObject(), a.GetOldObject()} {
+		if custom, ok := obj.(*unstructured.Unstructured); ok {
+			bytes += int64(memory.Of(custom))
+		}
+	}
+	if bytes == 0 || s.Definition == nil {
+		return 0
+	}
+	definition, err := s.Definition(n, a.GetResource().GroupResource())
+	if err != nil {
+		return 0 // and not served
+	}
+	if bytes *= int64(len(definition.Spec.Versions) - 1); definition.Spec.Conversion != nil && definition.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
+		bytes *= conversionGrowth
+	}
+	return bytes
 }
 
 // sentBytes returns about how many bytes a webhook is sent.

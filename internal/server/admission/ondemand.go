@@ -247,7 +247,7 @@ func (p *onDemandPlugin) Validate(ctx context.Context, a admission.Attributes, o
 		if err != nil {
 			return err
 		}
-		return boundRetryAfter(p.calls.bounded(ctx, n, shown, func(ctx context.Context, a admission.Attributes) error { return validate(ctx, i, a, o) }))
+		return boundRetryAfter(p.calls.bounded(ctx, n, shown, p.shared.conversionBytes(n, shown), func(ctx context.Context, a admission.Attributes) error { return validate(ctx, i, a, o) }))
 	}
 	return boundRetryAfter(boundEvaluations(ctx, p.name, shown, func(a admission.Attributes) error { return validate(ctx, i, a, o) }))
 }

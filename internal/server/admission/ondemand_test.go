@@ -15,14 +15,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -220,7 +224,7 @@ func TestCallsHaveRoom(t *testing.T) {
 func TestRoomOfCalls(t *testing.T) {
 	var all calls
 	large := podWrite(strings.Repeat("<", callRoom/callCopies/escaped*3/4))
-	if err := all.bounded(t.Context(), "a", large, func(ctx context.Context, a admission.Attributes) error {
+	if err := all.bounded(t.Context(), "a", large, 0, func(ctx context.Context, a admission.Attributes) error {
 		w := a.(*called)
 		if size := w.size(); size < callRoom/2 || size >= callRoom {
 			t.Errorf("a call takes %d bytes of %d", size, callRoom)
@@ -243,7 +247,7 @@ func TestRoomOfCalls(t *testing.T) {
 	if all.of.Len() > 0 {
 		t.Error("a write that has ended keeps its space in memory")
 	}
-	if err := all.bounded(t.Context(), "a", podWrite(strings.Repeat("<", callRoom)), func(_ context.Context, a admission.Attributes) error {
+	if err := all.bounded(t.Context(), "a", podWrite(strings.Repeat("<", callRoom)), 0, func(_ context.Context, a admission.Attributes) error {
 		if !a.(*called).take() {
 			t.Error("a call that takes more than all the room is never made")
 		}
@@ -635,4 +639,90 @@ func TestIdleSpaces(t *testing.T) {
 			t.Errorf("%s is not part of the chain", name)
 		}
 	}
+}
+
+// TestPlatformsCallsWaitLittle checks that what the platform writes waits for room no longer than a call of its may take, and that calls which
+// come to nothing keep no room when their write has ended.
+func TestPlatformsCallsWaitLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all calls
+		large := podWrite(strings.Repeat("<", callRoom))
+		first, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			_ = all.bounded(t.Context(), "a", large, 0, func(_ context.Context, a admission.Attributes) error {
+				if !a.(*called).take() {
+					t.Error("the first call has no room")
+				}
+				close(first)
+				<-ended
+				return nil
+			})
+		}()
+		<-first
+		platform := request.WithUser(t.Context(), &user.DefaultInfo{Name: user.APIServerUser})
+		began := time.Now()
+		take := func() (took bool) {
+			_ = all.bounded(platform, "a", large, 0, func(_ context.Context, a admission.Attributes) error {
+				took = a.(*called).take()
+				return nil
+			})
+			return took
+		}
+		if limit := egress.CallTimeout(platform); limit == 0 || take() || time.Since(began) != limit {
+			t.Errorf("it waits for %v of %v", time.Since(began), limit)
+		}
+		close(ended)
+		synctest.Wait()
+		if !take() {
+			t.Error("a call that came to nothing keeps its room")
+		}
+	})
+}
+
+// TestRoomOfConversions checks that few large objects are converted at once for the webhooks of a space.
+func TestRoomOfConversions(t *testing.T) {
+	versions := func(n int, strategy apiextensionsv1.ConversionStrategyType) *shared {
+		definition := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Versions: make([]apiextensionsv1.CustomResourceDefinitionVersion, n), Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: strategy}}}
+		return &shared{Config: Config{Definition: func(tenant.Name, schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
+			return definition, nil
+		}}}
+	}
+	custom := &unstructured.Unstructured{Object: map[string]any{"data": strings.Repeat("x", 1<<20)}}
+	write := admission.NewAttributesRecord(custom, custom, schema.GroupVersionKind{Kind: "Widget"}, "ns", "w",
+		schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "", admission.Update, nil, false, nil)
+	one := versions(2, apiextensionsv1.NoneConverter).conversionBytes("a", write)
+	if one < 2<<20 || versions(1, apiextensionsv1.NoneConverter).conversionBytes("a", write) != 0 ||
+		versions(4, apiextensionsv1.NoneConverter).conversionBytes("a", write) != 3*one ||
+		versions(2, apiextensionsv1.WebhookConverter).conversionBytes("a", write) != conversionGrowth*one {
+		t.Errorf("one version more takes %d bytes", one)
+	}
+	if bytes := versions(2, apiextensionsv1.NoneConverter).conversionBytes("a", podWrite("x")); bytes != 0 {
+		t.Errorf("a pod is converted in %d bytes", bytes)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var all calls
+		within := func(n tenant.Name, bytes int64) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return all.bounded(ctx, n, write, bytes, func(context.Context, admission.Attributes) error { return nil })
+		}
+		if err := all.bounded(t.Context(), "a", write, 2*conversionRoom, func(context.Context, admission.Attributes) error {
+			if err := within("a", smallCall+1); !apierrors.IsTooManyRequests(err) {
+				t.Errorf("another large one beside it: %v", err)
+			}
+			if err := within("a", smallCall); err != nil {
+				t.Errorf("a small one beside it: %v", err)
+			}
+			if err := within("b", conversionRoom); err != nil {
+				t.Errorf("another tenant's beside it: %v", err)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		if err := within("a", conversionRoom); err != nil {
+			t.Errorf("after it: %v", err)
+		}
+	})
 }

@@ -66,6 +66,7 @@ func TestBoundary(t *testing.T) {
 		"searches that are posted":                  {authenticated: "a", groups: loggedIn, attributes: authorizer.AttributesRecord{Verb: "post", Path: "/search"}},
 		"below searches":                            {authenticated: "a", groups: loggedIn, attributes: authorizer.AttributesRecord{Verb: "get", Path: "/search/x"}},
 		"impersonate a master":                      {authenticated: "a", attributes: impersonate("groups", "", user.SystemPrivilegedGroup)},
+		"impersonate who is not logged in":          {authenticated: "a", attributes: impersonate("groups", "", user.AllUnauthenticated)},
 		"impersonate a group":                       {authenticated: "a", attributes: impersonate("groups", "", "devs"), decision: authorizer.DecisionAllow, asked: "a"},
 		"impersonate a tenant":                      {authenticated: "a", attributes: impersonate("userextras", tenant.UserExtraKey, "b")},
 		"impersonate a tenant, written otherwise":   {authenticated: "a", attributes: impersonate("userextras", strings.ToUpper(tenant.UserExtraKey), "b")},
