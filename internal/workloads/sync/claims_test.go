@@ -276,7 +276,7 @@ func TestForeignClaim(t *testing.T) {
 			if err := w.look(); err != nil {
 				t.Fatal(err)
 			}
-			w.expect([]string{"patch pods/status", "create events"}, nil)
+			w.expect([]string{"update pods/status", "create events"}, nil)
 		})
 	}
 }
@@ -307,7 +307,7 @@ func TestPodAwaitsClaims(t *testing.T) {
 	w.expect(nil, nil) // it takes a moment
 	w.clock.Step(time.Minute)
 	look()
-	w.expect([]string{"patch pods/status", "create events"}, nil)
+	w.expect([]string{"update pods/status", "create events"}, nil)
 	w.see(hostClaim(spaceClaim(), deleted))
 	look()
 	w.onHost.ClearActions()

@@ -160,7 +160,7 @@ func TestDebugRefusedByHost(t *testing.T) {
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
-	w.expect([]string{"patch pods/status"}, nil)
+	w.expect([]string{"update pods/status"}, nil)
 	told, err := w.space.CoreV1().Pods("acme|shop").Get(t.Context(), "web-0", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestDebugRefusedByHost(t *testing.T) {
 	if err := w.look(); err == nil {
 		t.Error("it is not tried again")
 	}
-	w.expect([]string{"patch pods/status"}, []string{"patch pods/ephemeralcontainers", "patch pods/ephemeralcontainers"})
+	w.expect([]string{"update pods/status"}, []string{"patch pods/ephemeralcontainers", "patch pods/ephemeralcontainers"})
 }
 
 // TestDebuggerIsThere checks that what the host has already, of which the cache does not know, is no refusal.

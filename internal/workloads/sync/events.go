@@ -56,7 +56,7 @@ func (s *syncer) unscheduled(ctx context.Context, pod *corev1.Pod, reason, why s
 	if !s.setCondition(&status, pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: why}) {
 		return nil
 	}
-	if err := s.patchStatus(ctx, pod, status, why); err != nil {
+	if err := s.updateStatus(ctx, pod, status, why); err != nil {
 		return fmt.Errorf("writing why the pod does not run: %w", err)
 	}
 	return s.recordEvent(ctx, pod, reason, why)

@@ -125,7 +125,7 @@ func TestForeignNamespace(t *testing.T) {
 			if err := w.look(); err == nil || !strings.Contains(err.Error(), "somebody else has the name") {
 				t.Errorf("got %v", err)
 			}
-			w.expect([]string{"patch namespaces", "patch pods/status", "create events"}, []string{"create namespaces"})
+			w.expect([]string{"patch namespaces", "update pods/status", "create events"}, []string{"create namespaces"})
 			now, err := w.space.CoreV1().Namespaces().Get(t.Context(), "acme|shop", metav1.GetOptions{})
 			if err != nil || now.Annotations[names.SaltAnnotation] == "" {
 				t.Fatalf("the namespace has %v, %v", now.Annotations, err)
@@ -159,7 +159,7 @@ func TestForeignNamespaceOfPods(t *testing.T) {
 			if err := w.look(); err == nil || !strings.Contains(err.Error(), "give it back its labels") {
 				t.Errorf("got %v", err)
 			}
-			w.expect([]string{"patch pods/status", "create events"}, []string{"create namespaces"})
+			w.expect([]string{"update pods/status", "create events"}, []string{"create namespaces"})
 		})
 	}
 }
@@ -194,7 +194,7 @@ func TestManyNamespaces(t *testing.T) {
 	if err := w.look(); !errors.As(err, new(errNamespace)) {
 		t.Errorf("got %v", err)
 	}
-	w.expect([]string{"patch pods/status", "create events"}, nil)
+	w.expect([]string{"update pods/status", "create events"}, nil)
 	w.maxNamespaces++
 	if err := w.look(); err != nil {
 		t.Error(err)

@@ -353,7 +353,7 @@ func TestPods(t *testing.T) {
 		"what ends by itself":   {objects: []runtime.Object{spacePod(ending(30))}},
 		"what a host must not get": {
 			objects: []runtime.Object{spacePod(func(p *corev1.Pod) { p.Spec.HostNetwork = true })},
-			inSpace: []string{"patch pods/status", "create events"},
+			inSpace: []string{"update pods/status", "create events"},
 		},
 		"a binding": {
 			objects: []runtime.Object{hostSpace(), spacePod(nil), hostPod(spacePod(nil), onNode)},
@@ -368,7 +368,7 @@ func TestPods(t *testing.T) {
 		},
 		"a status": {
 			objects: []runtime.Object{hostSpace(), spacePod(bound), hostPod(spacePod(bound), func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "node", corev1.PodRunning })},
-			inSpace: []string{"patch pods/status"},
+			inSpace: []string{"update pods/status"},
 		},
 		"nothing new": {objects: []runtime.Object{hostSpace(), spacePod(bound), hostPod(spacePod(bound), onNode)}},
 		"another label": {
@@ -574,7 +574,7 @@ func TestForeignInPlace(t *testing.T) {
 	if err := w.look(); err != nil {
 		t.Error(err)
 	}
-	w.expect([]string{"patch pods/status", "create events"}, []string{"create pods"})
+	w.expect([]string{"update pods/status", "create events"}, []string{"create pods"})
 	if err := w.look(); err != nil {
 		t.Error(err)
 	}
@@ -599,7 +599,7 @@ func TestRefusedByHost(t *testing.T) {
 	if err := w.look(); err == nil {
 		t.Error("it is not tried again")
 	}
-	w.expect([]string{"patch pods/status", "create events"}, []string{"create pods"})
+	w.expect([]string{"update pods/status", "create events"}, []string{"create pods"})
 	told, err := w.space.CoreV1().Pods("acme|shop").Get(t.Context(), "web-0", metav1.GetOptions{})
 	if err != nil || len(told.Status.Conditions) != 1 || told.Status.Conditions[0].Reason != reasonRefused {
 		t.Fatalf("the pod says %+v, %v", told.Status, err)
@@ -637,12 +637,12 @@ func TestSurplus(t *testing.T) {
 	if err := w.look(); !errors.Is(err, errSurplus) {
 		t.Errorf("got %v", err)
 	}
-	w.expect([]string{"patch pods/status", "create events"}, nil)
+	w.expect([]string{"update pods/status", "create events"}, nil)
 	others(fewSurplus, spacePod(over))
 	if err := w.look(); !errors.Is(err, errSurplus) {
 		t.Errorf("got %v where they are over", err)
 	}
-	w.expect([]string{"patch pods/status"}, nil)
+	w.expect([]string{"update pods/status"}, nil)
 	others(fewSurplus, spacePod(nil))
 	w.surplus.note(item{podItem, "globex", "globex|shop", "x"}, nil, []*corev1.Pod{hostPod(spacePod(nil), nil)})
 	if err := w.look(); err != nil {
@@ -660,13 +660,25 @@ func TestSurplus(t *testing.T) {
 // TestEndsFirst checks that the end of a pod does not wait for its status.
 func TestEndsFirst(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(both(bound, ending(1))), hostPod(spacePod(nil), both(onNode, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })))
-	w.space.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+	w.space.PrependReactor("update", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "web-0", context.DeadlineExceeded)
 	})
 	if err := w.look(); err == nil {
 		t.Error("its status is not written again")
 	}
-	w.expect([]string{"patch pods/status"}, []string{"delete pods host-p 1s"})
+	w.expect([]string{"update pods/status"}, []string{"delete pods host-p 1s"})
+}
+
+// TestStatusOfAnother checks that the status of a pod that has changed meanwhile, or is another one, is left to what the cache says next.
+func TestStatusOfAnother(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(bound), hostPod(spacePod(nil), both(onNode, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })))
+	w.space.PrependReactor("update", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewConflict(corev1.Resource("pods"), "web-0", errors.New("it has changed"))
+	})
+	if err := w.look(); err != nil {
+		t.Error(err)
+	}
+	w.expect([]string{"update pods/status"}, nil)
 }
 
 // TestEndsSooner checks that a pod that is deleted again, with less grace, is so on the host within the budget of changes, and in any case when its time
@@ -725,7 +737,7 @@ func TestDoesNotHold(t *testing.T) {
 	pod.ResourceVersion = "1"
 	w := newWorld(t, hostSpace(), pod, hostPod(spacePod(nil), both(onNode, running)))
 	looks := 1
-	w.space.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+	w.space.PrependReactor("update", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		looks++
 		changed := pod.DeepCopy()
 		changed.ResourceVersion, changed.Status.Message = strconv.Itoa(looks), "somebody's"
@@ -740,13 +752,13 @@ func TestDoesNotHold(t *testing.T) {
 		}
 		w.expect(inSpace, nil)
 	}
-	look(0, "patch pods/status")
+	look(0, "update pods/status")
 	look(0)
-	look(firstBackoff, "patch pods/status")
+	look(firstBackoff, "update pods/status")
 	look(firstBackoff)
-	look(firstBackoff, "patch pods/status")
+	look(firstBackoff, "update pods/status")
 	w.see(hostPod(spacePod(nil), both(onNode, running, func(p *corev1.Pod) { p.ResourceVersion = "2" })))
-	look(0, "patch pods/status")
+	look(0, "update pods/status")
 	if err := w.informers.Core().V1().Pods().Informer().GetIndexer().Delete(pod); err != nil {
 		t.Fatal(err)
 	}

@@ -268,7 +268,7 @@ func TestIsolation(t *testing.T) {
 		if err := w.look(); err != nil {
 			t.Error(err)
 		}
-		told := slices.Contains(did(w.space), "patch pods/status")
+		told := slices.Contains(did(w.space), "update pods/status")
 		if runs := slices.Contains(did(w.onHost), "create pods"); runs == (step.want != "") || told != (step.want != "") {
 			t.Errorf("%s: it runs: %v, it is told: %v", step.what, runs, told)
 		}

@@ -24,7 +24,7 @@ func TestStatusesWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, what := range did(w.space) {
-			if what == "patch pods/status" {
+			if what == "update pods/status" {
 				n++
 			}
 		}

@@ -199,7 +199,7 @@ func TestNoToken(t *testing.T) {
 	if err := w.look(); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v", err)
 	}
-	w.expect([]string{"create serviceaccounts/token", "patch pods/status", "create events"}, nil)
+	w.expect([]string{"create serviceaccounts/token", "update pods/status", "create events"}, nil)
 
 	pod := spacePod(both(withTokens, bound))
 	w = newWorld(t, hostSpace(), pod, hostPod(pod, onNode))
