@@ -3,6 +3,7 @@ package audit
 import (
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	auditapi "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/server/options"
@@ -19,7 +20,7 @@ func SetDefaults(o *options.AuditOptions) {
 // maxText is how many bytes events have of a text that clients choose, of which each may be as long as the headers of a request.
 const maxText = 4 << 10
 
-// Shortened returns a backend that gets short texts, nil for none. It must come before the truncation of large events, which drops those
+// Shortened returns a backend that gets short texts and no tokens, whatever the level of a policy, nil for none. It must come before the truncation of large events, which drops those
 // that are still large without their objects: nobody is to hide by a long URL.
 func Shortened(b audit.Backend) audit.Backend {
 	if b == nil {
@@ -36,12 +37,20 @@ func (s shortened) ProcessEvents(events ...*auditapi.Event) bool {
 		shorten(&e.RequestURI, &e.UserAgent)
 		if ref := e.ObjectRef; ref != nil {
 			shorten(&ref.Resource, &ref.Namespace, &ref.Name, &ref.APIGroup, &ref.APIVersion, &ref.Subresource)
+			if hasToken(ref) {
+				e.RequestObject, e.ResponseObject = nil, nil
+			}
 		}
 		if status := e.ResponseStatus; status != nil {
 			shorten(&status.Message)
 		}
 	}
 	return s.Backend.ProcessEvents(events...)
+}
+
+// hasToken reports whether what is sent or answered has a token that is good for its time: reviews of those of others, and new ones.
+func hasToken(ref *auditapi.ObjectReference) bool {
+	return ref.APIGroup == authenticationv1.GroupName && ref.Resource == "tokenreviews" || ref.APIGroup == "" && ref.Resource == "serviceaccounts" && ref.Subresource == "token"
 }
 
 func shorten(texts ...*string) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	auditapi "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/server/options"
@@ -48,5 +49,24 @@ func TestDefaults(t *testing.T) {
 	SetDefaults(o)
 	if o.WebhookOptions.BatchOptions.BatchConfig.AsyncDelegate || !o.WebhookOptions.TruncateOptions.Enabled {
 		t.Errorf("got %+v", o.WebhookOptions)
+	}
+}
+
+// TestTokensAreNotLogged checks that no policy has tokens logged.
+func TestTokensAreNotLogged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ref   auditapi.ObjectReference
+		token bool
+	}{
+		"a review of a token": {auditapi.ObjectReference{APIGroup: "authentication.k8s.io", Resource: "tokenreviews"}, true},
+		"a new token":         {auditapi.ObjectReference{Resource: "serviceaccounts", Subresource: "token"}, true},
+		"an account":          {auditapi.ObjectReference{Resource: "serviceaccounts"}, false},
+		"another review":      {auditapi.ObjectReference{APIGroup: "example.com", Resource: "tokenreviews"}, false},
+	} {
+		backend, object := &kept{}, &runtime.Unknown{Raw: []byte("{}")}
+		Shortened(backend).ProcessEvents(&auditapi.Event{ObjectRef: &tc.ref, RequestObject: object, ResponseObject: object})
+		if got := backend.events[0]; (got.RequestObject == nil) != tc.token || (got.ResponseObject == nil) != tc.token {
+			t.Errorf("%s: got %v and %v", name, got.RequestObject, got.ResponseObject)
+		}
 	}
 }
