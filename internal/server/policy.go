@@ -89,16 +89,16 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 	p.ledger.ServeMetrics(opts.usage.Tenants)
 	p.meterUsage(opts.usage, s)
 	p.admission, err = admission.Apply(opts.kube.Admission, admission.Config{
-		Quota:       p.ledger,
-		Informers:   b.views,
-		Client:      b.flattened,
-		Loopback:    b.loopback,
-		Egress:      p.egress,
-		Placement:   s.lookup.NodePlacement,
-		DaemonSets:  s.lookup.DaemonSets,
-		Workloads:   opts.workloads(s),
-		Definition:  p.definitions.Definition,
-		VersionsFit: s.spaces.CustomMemory.FitsVersions,
+		Quota:          p.ledger,
+		Informers:      b.views,
+		Client:         b.flattened,
+		Loopback:       b.loopback,
+		Egress:         p.egress,
+		Placement:      s.lookup.NodePlacement,
+		DaemonSets:     s.lookup.DaemonSets,
+		Workloads:      opts.workloads(s),
+		Definition:     p.definitions.Definition,
+		DefinitionFits: s.spaces.CustomMemory.FitsDefinition,
 		DefinitionCosts: func(n tenant.Name) map[string]spacepolicy.DefinitionCosts {
 			return p.costs.Of(p.definitions.Own(n))
 		},

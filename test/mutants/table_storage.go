@@ -204,6 +204,10 @@ var storageTable = []mutant{
 		"internal/server/storage/custommemory.go", `more, object := int64(after-before)*caches,`, `more, object := int64(after-before),`},
 	{"a custom resource has a bound of memory", by("internal/server/storage", "TestCustomMemory"),
 		"internal/server/storage/custommemory.go", `case object > m.most/objectShare:`, `case false:`},
-	{"versions fit the custom resources that there are", by("internal/server/admission/spacepolicy", "TestVersionsFit"),
-		"internal/server/admission/spacepolicy/plugin.go", `p.rules.checkVersions(a, n); err != nil`, `p.rules.checkVersions(a, n); false && err != nil`},
+	{"definitions fit the custom resources that there are", by("internal/server/admission/spacepolicy", "TestDefinitionFits"),
+		"internal/server/admission/spacepolicy/plugin.go", `p.rules.checkFits(a, n); err != nil`, `p.rules.checkFits(a, n); false && err != nil`},
+	{"later defaults take memory", by("internal/server/storage", "TestCustomMemory"),
+		"internal/server/storage/custommemory.go", ` + int64(d.objects)*object + d.fullest/leastMap*element`, ``},
+	{"caches that are empty count", by("internal/server/storage", "TestCachesThatAreEmpty"),
+		"internal/server/storage/custommemory.go", `now := d.fullest * int64(len(d.all))`, `now := d.fullest`},
 }

@@ -21,6 +21,8 @@ const (
 	byteFactor, objectBytes = 8, 4 << 10
 	// memoryFactor and objectMemory are the same of memory. There may be byteMemory more for each byte.
 	memoryFactor, objectMemory, byteMemory = 2, 16 << 10, 24
+	// maxTextBytes is for how many bytes of each object that holds: large ones do not become much larger.
+	maxTextBytes = 64 << 10
 	// valueMemory and mapMemory are what a value, and a map besides, take in memory, in bytes.
 	valueMemory, mapMemory = 32, 320
 )
@@ -67,7 +69,7 @@ func (c *conversion) most() int64 {
 // check refuses an answer that is not too long, but has too many values. It reads JSON by the code
 // that upstream reads it with, in which a field may be there twice.
 func (c *conversion) check(answer []byte) error {
-	most := memoryFactor*c.memory + byteMemory*c.bytes + (1+c.objects)*objectMemory
+	most := memoryFactor*c.memory + byteMemory*min(c.bytes, (1+c.objects)*maxTextBytes) + (1+c.objects)*objectMemory
 	if takes := memoryOf(answer); takes > most {
 		return fmt.Errorf("the webhook makes what takes %d bytes of memory of %d objects that take %d: %d are allowed; "+
 			"convert to a version with fewer fields, or make several objects of it", takes, c.objects, c.memory, most)

@@ -21,8 +21,18 @@ type CustomMemory struct {
 	mu sync.Mutex
 	// bytes are what the objects of spaces take in all caches.
 	bytes map[tenant.Name]int64
-	// caches are those of definitions.
-	caches map[counted]map[*customs]struct{}
+	// definitions have the caches of each.
+	definitions map[counted]*definitionCaches
+}
+
+// definitionCaches are the caches of a definition, one for each version. If it is one tenant's, each counts as the fullest of them: those of
+// other versions are empty while a conversion webhook fails, and fill when it does not.
+type definitionCaches struct {
+	all map[*customs]struct{}
+	// fullest is how many bytes the fullest has, and counted what all count as.
+	fullest, counted int64
+	// objects are how many the fullest has.
+	objects int
 }
 
 // NewCustomMemory returns a bound of so many bytes for each space, nil for none.
@@ -30,7 +40,7 @@ func NewCustomMemory(most int64) *CustomMemory {
 	if most == 0 {
 		return nil
 	}
-	return &CustomMemory{most: most, bytes: map[tenant.Name]int64{}, caches: map[counted]map[*customs]struct{}{}}
+	return &CustomMemory{most: most, bytes: map[tenant.Name]int64{}, definitions: map[counted]*definitionCaches{}}
 }
 
 // errCustomMemory names the rule and the way out.
@@ -61,10 +71,11 @@ func (m *CustomMemory) newCache(definition counted, key func(runtime.Object) (st
 	c := &customs{memory: m, definition: definition, key: key, held: map[string]heldObject{}}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.caches[definition] == nil {
-		m.caches[definition] = map[*customs]struct{}{}
+	if m.definitions[definition] == nil {
+		m.definitions[definition] = &definitionCaches{all: map[*customs]struct{}{}}
 	}
-	m.caches[definition][c] = struct{}{}
+	m.definitions[definition].all[c] = struct{}{}
+	m.recount(definition)
 	return c
 }
 
@@ -97,20 +108,50 @@ func (c *customs) set(obj runtime.Object, bytes int64) {
 	}
 	c.memory.mu.Lock()
 	defer c.memory.mu.Unlock()
-	if _, there := c.memory.caches[c.definition][c]; !there {
+	if definition := c.memory.definitions[c.definition]; definition == nil || !definition.has(c) {
 		return // the cache has been stopped
 	}
 	c.add(n, bytes-c.held[key].bytes)
 	if c.held[key] = (heldObject{n, bytes}); bytes == 0 {
 		delete(c.held, key)
 	}
+	c.memory.recount(c.definition)
 }
 
+func (d *definitionCaches) has(c *customs) bool {
+	_, there := d.all[c]
+	return there
+}
+
+// add adds what a cache has of a space. The lock is held.
 func (c *customs) add(n tenant.Name, bytes int64) {
 	c.bytes += bytes
-	if c.memory.bytes[n] += bytes; c.memory.bytes[n] == 0 {
-		delete(c.memory.bytes, n)
+	if c.definition.only == "" {
+		c.memory.add(n, bytes)
 	}
+}
+
+func (m *CustomMemory) add(n tenant.Name, bytes int64) {
+	if m.bytes[n] += bytes; m.bytes[n] == 0 {
+		delete(m.bytes, n)
+	}
+}
+
+// recount counts the caches of a definition of one tenant. The lock is held.
+func (m *CustomMemory) recount(definition counted) {
+	d := m.definitions[definition]
+	d.fullest, d.objects = 0, 0
+	for c := range d.all {
+		if c.bytes > d.fullest {
+			d.fullest, d.objects = c.bytes, len(c.held)
+		}
+	}
+	if definition.only == "" {
+		return
+	}
+	now := d.fullest * int64(len(d.all))
+	m.add(definition.only, now-d.counted)
+	d.counted = now
 }
 
 func (c *customs) empty() {
@@ -120,6 +161,9 @@ func (c *customs) empty() {
 		c.add(o.of, -o.bytes)
 	}
 	clear(c.held)
+	if c.memory.definitions[c.definition] != nil {
+		c.memory.recount(c.definition)
+	}
 }
 
 // forget forgets a cache that has been stopped.
@@ -130,8 +174,13 @@ func (c *customs) forget() {
 	c.empty()
 	c.memory.mu.Lock()
 	defer c.memory.mu.Unlock()
-	if delete(c.memory.caches[c.definition], c); len(c.memory.caches[c.definition]) == 0 {
-		delete(c.memory.caches, c.definition)
+	definition := c.memory.definitions[c.definition]
+	if definition == nil {
+		return
+	}
+	delete(definition.all, c)
+	if c.memory.recount(c.definition); len(definition.all) == 0 {
+		delete(c.memory.definitions, c.definition)
 	}
 }
 
@@ -142,7 +191,7 @@ const objectShare = 8
 func (m *CustomMemory) fits(n tenant.Name, definition counted, before, after int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, caches := m.bytes[n], int64(len(m.caches[definition]))
+	now, caches := m.bytes[n], m.definitions[definition].count()
 	more, object := int64(after-before)*caches, int64(after)*caches
 	switch {
 	case more <= 0:
@@ -157,26 +206,33 @@ func (m *CustomMemory) fits(n tenant.Name, definition counted, before, after int
 	}
 }
 
-// FitsVersions returns an error if a space may not have a definition of its own with so many versions, because of the objects that there are.
-func (m *CustomMemory) FitsVersions(n tenant.Name, resource schema.GroupResource, versions int) error {
+func (d *definitionCaches) count() int64 {
+	if d == nil {
+		return 0
+	}
+	return int64(len(d.all))
+}
+
+// leastMap is what an element of a list, or value of a map, that is a map takes at least.
+const leastMap = 64
+
+// FitsDefinition returns an error if a space may not have a definition of its own with so many versions, of which new defaults take so many bytes for
+// each object, and for each map in it, because of the objects that there are.
+func (m *CustomMemory) FitsDefinition(n tenant.Name, resource schema.GroupResource, versions int, object, element int64) error {
 	if m == nil {
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	caches := m.caches[counted{resource.String(), n}]
-	var bytes int64
-	for c := range caches {
-		bytes += c.bytes
-	}
-	more := int64(versions - len(caches))
-	if bytes == 0 || more <= 0 {
+	d := m.definitions[counted{resource.String(), n}]
+	if d == nil {
 		return nil
 	}
-	if more *= bytes / int64(len(caches)); m.bytes[n]+more <= m.most {
-		return nil
+	each := d.fullest + int64(d.objects)*object + d.fullest/leastMap*element
+	if more := each*int64(versions) - d.counted; more > 0 && m.bytes[n]+more > m.most {
+		return m.errCustomMemory(m.bytes[n], more)
 	}
-	return m.errCustomMemory(m.bytes[n], more)
+	return nil
 }
 
 // fits returns what refuses a custom resource as it becomes if the space may not have so much. What was is read at once, because updates may

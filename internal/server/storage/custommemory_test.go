@@ -45,7 +45,7 @@ func TestCustomMemory(t *testing.T) {
 	inCaches := func() (n int) {
 		b.customMemory.mu.Lock()
 		defer b.customMemory.mu.Unlock()
-		for c := range b.customMemory.caches[widgets.definition] {
+		for c := range b.customMemory.definitions[widgets.definition].all {
 			n += len(c.held)
 		}
 		return n
@@ -87,14 +87,22 @@ func TestCustomMemory(t *testing.T) {
 	taken("a small one", create(widgets, "a", "small", 1))
 	refused("one that becomes larger", full, become("0", 2*maps))
 	refused("one that becomes large", large, become("0", 10*maps))
-	if err := b.customMemory.FitsVersions("a", widgets.resource, 2); err != nil {
-		t.Errorf("as many versions as there are: %v", err)
-	}
-	if err := b.customMemory.FitsVersions("a", widgets.resource, 3); err == nil {
-		t.Error("one more version fits")
-	}
-	if err := b.customMemory.FitsVersions("b", widgets.resource, 3); err != nil {
-		t.Errorf("of another tenant: %v", err)
+	for what, tc := range map[string]struct {
+		of              tenant.Name
+		versions        int
+		object, element int64
+		fits            bool
+	}{
+		"as many versions as there are":    {of: "a", versions: 2, fits: true},
+		"one more version":                 {of: "a", versions: 3},
+		"a small default of each object":   {of: "a", versions: 2, object: 10, fits: true},
+		"a large default of each object":   {of: "a", versions: 2, object: 10_000},
+		"a default of each map":            {of: "a", versions: 2, element: 64},
+		"all of that, of another tenant's": {of: "b", versions: 3, object: 10_000, element: 64, fits: true},
+	} {
+		if err := b.customMemory.FitsDefinition(tc.of, widgets.resource, tc.versions, tc.object, tc.element); (err == nil) != tc.fits {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 
 	b.widgets(t, "a", true) // lists what there is
@@ -106,10 +114,40 @@ func TestCustomMemory(t *testing.T) {
 	until.True(t, "nothing is held of what is gone", func() bool { return inCaches() == 3*2 && held("a") < 300*maps })
 	taken("one instead", create(widgets, "a", "z", 1))
 
-	for c := range b.customMemory.caches[widgets.definition] {
+	for c := range b.customMemory.definitions[widgets.definition].all {
 		c.forget()
 	}
 	if left := held("a"); left != 0 {
 		t.Errorf("of caches that are stopped, %d bytes are held", left)
+	}
+}
+
+// TestCachesThatAreEmpty checks that caches count as the fullest one of their definition: those of versions that a webhook does not convert
+// to fill later.
+func TestCachesThatAreEmpty(t *testing.T) {
+	m := NewCustomMemory(1 << 20)
+	definition := counted{"widgets.example.com", "a"}
+	key := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
+	full, empty := m.newCache(definition, key), m.newCache(definition, key)
+	object := dense("x", 1)
+	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
+	full.set(object, 1000)
+	if m.bytes["a"] != 2000 {
+		t.Errorf("an empty cache beside a full one counts as %d bytes", m.bytes["a"]-1000)
+	}
+	empty.set(object, 1500)
+	if m.bytes["a"] != 3000 {
+		t.Errorf("two caches count as %d bytes", m.bytes["a"])
+	}
+	empty.forget()
+	if m.bytes["a"] != 1000 {
+		t.Errorf("one that is left counts as %d bytes", m.bytes["a"])
+	}
+	full.set(object, 0)
+	full.forget()
+	full.forget() // once too often
+	full.set(object, 1000)
+	if len(m.bytes)+len(m.definitions) != 0 {
+		t.Errorf("of nothing there is %v, %v", m.bytes, m.definitions)
 	}
 }

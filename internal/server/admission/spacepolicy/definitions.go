@@ -66,17 +66,49 @@ func checkDefinition(a admission.Attributes, keep keep) error {
 	return nil
 }
 
-// checkVersions refuses versions for which the objects that there are take too much memory.
-func (r Rules) checkVersions(a admission.Attributes, n tenant.Name) error {
+// checkFits refuses versions and defaults by which the objects that there are take too much memory.
+func (r Rules) checkFits(a admission.Attributes, n tenant.Name) error {
 	definition, ok := a.GetObject().(*apiextensions.CustomResourceDefinition)
-	if !ok || a.GetSubresource() != "" || r.VersionsFit == nil {
+	if !ok || a.GetSubresource() != "" || r.DefinitionFits == nil {
 		return nil
 	}
+	old, ok := a.GetOldObject().(*apiextensions.CustomResourceDefinition)
+	if !ok || apiequality.Semantic.DeepEqual(old.Spec, definition.Spec) {
+		return nil
+	}
+	spec, err := withSchemas(definition)
+	if err != nil {
+		return err
+	}
+	before, err := withSchemas(old)
+	if err != nil {
+		return err
+	}
+	object, element := growth(elementsOfVersions(before), elementsOfVersions(spec))
 	resource := schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
-	if err := r.VersionsFit(n, resource, len(definition.Spec.Versions)); err != nil {
-		return forbidden(a, fmt.Sprintf("spec.versions: %v", err))
+	if err := r.DefinitionFits(n, resource, len(definition.Spec.Versions), object, element); err != nil {
+		return forbidden(a, fmt.Sprintf("spec.versions: with these and their defaults %v", err))
 	}
 	return nil
+}
+
+// valueMemory is what a value takes in memory at most beside its text, if it is a map.
+const valueMemory = 344
+
+// growth returns how many bytes of memory defaults take at most that there were not before: for an object, and for each map in one.
+func growth(before, now map[string]elements) (object, element int64) {
+	for version, is := range now {
+		for at, defaults := range is {
+			was := before[version][at]
+			more := int64(max(0, defaults.bytes-was.bytes) + valueMemory*max(0, defaults.values-was.values))
+			if at == ofObject {
+				object = max(object, more)
+			} else {
+				element = max(element, more)
+			}
+		}
+	}
+	return object, element
 }
 
 // withSchemas returns the spec with the schema of each version in it.
@@ -89,13 +121,18 @@ func withSchemas(definition *apiextensions.CustomResourceDefinition) (*apiextens
 	return &spec, nil
 }
 
-// elementsOfVersions returns the defaults in lists and maps of each version.
+// ofObject is where elements have the defaults of an object outside of lists and maps.
+const ofObject = ""
+
+// elementsOfVersions returns the defaults in lists and maps of each version, and those of an object.
 func elementsOfVersions(spec *apiextensionsv1.CustomResourceDefinitionSpec) map[string]elements {
 	all := make(map[string]elements, len(spec.Versions))
 	for _, version := range spec.Versions {
 		all[version.Name] = elements{}
 		if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
-			_, _ = all[version.Name].find(nil, version.Schema.OpenAPIV3Schema, "", false) // what has no JSON has none
+			if d, err := all[version.Name].find(nil, version.Schema.OpenAPIV3Schema, "", false); err == nil { // what has no JSON has none
+				all[version.Name][ofObject] = d.most
+			}
 		}
 	}
 	return all

@@ -209,26 +209,43 @@ func TestDefinitionsWhere(t *testing.T) {
 	}
 }
 
-func TestVersionsFit(t *testing.T) {
-	const most = 2
-	plugin, err := New(nil, Rules{VersionsFit: func(n tenant.Name, resource schema.GroupResource, versions int) error {
+// TestDefinitionFits checks that versions and new defaults are compared with what the objects take that there are.
+func TestDefinitionFits(t *testing.T) {
+	var versions int
+	var ofObject, ofElement int64
+	plugin, err := New(nil, Rules{DefinitionFits: func(n tenant.Name, resource schema.GroupResource, v int, o, e int64) error {
 		if n != "a" || resource.String() != "xs.example.com" {
 			t.Errorf("asked about %v in %s", resource, n)
 		}
-		if versions > most {
-			return errors.New("they are too many")
-		}
-		return nil
+		versions, ofObject, ofElement = v, o, e
+		return errors.New("they are too many")
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for versions, want := range map[int]string{most: "", most + 1: "spec.versions: they are too many"} {
-		old, is := definition(props{Type: "object"}), definition(make([]props, versions)...)
+	defaulted := with("b", withDefault(text(1), "x"))
+	for name, tc := range map[string]struct {
+		old, is         []props
+		versions        int
+		object, element bool
+	}{
+		"one more version":          {[]props{object(nil)}, []props{object(nil), object(nil)}, 2, false, false},
+		"a default of an object":    {[]props{object(nil)}, []props{defaulted}, 1, true, false},
+		"a default in a list":       {[]props{list(object(nil))}, []props{list(defaulted)}, 1, false, true},
+		"a default in a map":        {[]props{mapOf(object(nil))}, []props{mapOf(defaulted)}, 1, false, true},
+		"defaults that there were":  {[]props{list(defaulted), defaulted}, []props{list(defaulted), defaulted, object(nil)}, 3, false, false},
+		"another version has those": {[]props{list(defaulted)}, []props{list(defaulted), list(defaulted)}, 2, false, true},
+	} {
+		old, is := definition(tc.old...), definition(tc.is...)
 		is.Spec.Group, is.Spec.Names.Plural = "example.com", "xs"
+		old.Spec.Group, old.Spec.Names.Plural = "example.com", "xs"
+		versions, ofObject, ofElement = 0, 0, 0
 		err := plugin.Validate(tenant.WithSpace(t.Context(), "a"), definitionAttributes(is, old, ""), nil)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%d versions: %v", versions, err)
+		if err == nil || !strings.Contains(err.Error(), "spec.versions: with these and their defaults they are too many") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if versions != tc.versions || ofObject > 0 != tc.object || ofElement > 0 != tc.element {
+			t.Errorf("%s: %d versions, %d bytes of objects and %d of maps", name, versions, ofObject, ofElement)
 		}
 	}
 }

@@ -36,8 +36,9 @@ type Rules struct {
 	// Definition returns the definition of a custom resource in a space. If nil, what
 	// definitions say is taken to cost nothing.
 	Definition Definitions
-	// VersionsFit returns an error if a definition of a space may not have so many versions, because of its objects. If nil, it may.
-	VersionsFit func(n tenant.Name, resource schema.GroupResource, versions int) error
+	// DefinitionFits returns an error if a definition of a space may not have so many versions, and new defaults that take so many bytes of memory for each
+	// object and for each map in it, because of its objects. If nil, it may.
+	DefinitionFits func(n tenant.Name, resource schema.GroupResource, versions int, object, element int64) error
 	// UID returns the UID of a Tenant. If nil, a name stands for one tenant.
 	UID func(tenant.Name) types.UID
 	// LimitRanges returns those of a namespace. If nil, there are none.
@@ -158,7 +159,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err := checkDefinition(a, p.patterns.in(p.rules.lifeOf(n))); err != nil {
 		return err
 	}
-	if err := p.rules.checkVersions(a, n); err != nil {
+	if err := p.rules.checkFits(a, n); err != nil {
 		return err
 	}
 	if err := checkDevices(a); err != nil {
