@@ -208,6 +208,12 @@ var storageTable = []mutant{
 		"internal/server/admission/spacepolicy/plugin.go", `p.rules.checkFits(a, n); err != nil`, `p.rules.checkFits(a, n); false && err != nil`},
 	{"later defaults take memory", by("internal/server/storage", "TestCustomMemory"),
 		"internal/server/storage/custommemory.go", ` + int64(d.objects)*object + d.fullest/leastMap*element`, ``},
+	{"what ends an object is not refused for memory", by("internal/server/storage", "TestCustomMemory"),
+		"internal/server/storage/custommemory.go", `if before != nil && contentOf(after) <= content {`, `if false {`},
+	{"what objects take is known without caches", by("internal/server/storage", "TestCachesMadeAnew"),
+		"internal/server/storage/custommemory.go", `d.before, d.objectsBefore = d.fullest, d.objects`, ``},
+	{"caches of a definition do not pile up", by("internal/server/storage", "TestCachesMadeAnew"),
+		"internal/server/storage/custommemory.go", `if len(d.all) > before && d.counted > m.most/objectShare {`, `if false {`},
 	{"caches that are empty count", by("internal/server/storage", "TestCachesThatAreEmpty"),
 		"internal/server/storage/custommemory.go", `now := d.fullest * int64(len(d.all))`, `now := d.fullest`},
 }

@@ -2,10 +2,12 @@ package storage
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -33,6 +35,10 @@ type definitionCaches struct {
 	fullest, counted int64
 	// objects are how many the fullest has.
 	objects int
+	// before is what the fullest had when the last cache ended, and objectsBefore how many: it holds until one knows what there is. Upstream makes
+	// caches anew when a definition changes, with the next request.
+	before        int64
+	objectsBefore int
 }
 
 // NewCustomMemory returns a bound of so many bytes for each space, nil for none.
@@ -56,6 +62,8 @@ type customs struct {
 	key        func(runtime.Object) (string, error)
 	held       map[string]heldObject
 	bytes      int64
+	// complete is whether it has all that there is.
+	complete bool
 }
 
 type heldObject struct {
@@ -91,6 +99,13 @@ func (c *customs) listed(list runtime.Object, first bool) {
 		c.set(obj, int64(memory.Of(obj)))
 		return nil
 	})
+	of, err := meta.ListAccessor(list)
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	if d := c.memory.definitions[c.definition]; d != nil && err == nil && of.GetContinue() == "" {
+		c.complete = true
+		c.memory.recount(c.definition)
+	}
 }
 
 // set notes that an object is in the cache and takes so much there, none if it has been deleted.
@@ -139,13 +154,17 @@ func (m *CustomMemory) add(n tenant.Name, bytes int64) {
 
 // recount counts the caches of a definition of one tenant. The lock is held.
 func (m *CustomMemory) recount(definition counted) {
-	d := m.definitions[definition]
+	d, known := m.definitions[definition], false
 	d.fullest, d.objects = 0, 0
 	for c := range d.all {
-		if c.bytes > d.fullest {
+		if known = known || c.complete; c.bytes > d.fullest {
 			d.fullest, d.objects = c.bytes, len(c.held)
 		}
 	}
+	if known {
+		d.before, d.objectsBefore = 0, 0
+	}
+	d.fullest, d.objects = max(d.fullest, d.before), max(d.objects, d.objectsBefore)
 	if definition.only == "" {
 		return
 	}
@@ -171,6 +190,12 @@ func (c *customs) forget() {
 	if c == nil {
 		return
 	}
+	c.memory.mu.Lock()
+	if d := c.memory.definitions[c.definition]; d != nil && d.has(c) && len(d.all) == 1 {
+		d.before, d.objectsBefore = d.fullest, d.objects
+	}
+	c.complete = false
+	c.memory.mu.Unlock()
 	c.empty()
 	c.memory.mu.Lock()
 	defer c.memory.mu.Unlock()
@@ -179,7 +204,7 @@ func (c *customs) forget() {
 		return
 	}
 	delete(definition.all, c)
-	if c.memory.recount(c.definition); len(definition.all) == 0 {
+	if c.memory.recount(c.definition); len(definition.all) == 0 && definition.before == 0 {
 		delete(c.memory.definitions, c.definition)
 	}
 }
@@ -216,9 +241,10 @@ func (d *definitionCaches) count() int64 {
 // leastMap is what an element of a list, or value of a map, that is a map takes at least.
 const leastMap = 64
 
-// FitsDefinition returns an error if a space may not have a definition of its own with so many versions, of which new defaults take so many bytes for
-// each object, and for each map in it, because of the objects that there are.
-func (m *CustomMemory) FitsDefinition(n tenant.Name, resource schema.GroupResource, versions int, object, element int64) error {
+// FitsDefinition returns an error if a space may not have a definition of its own that had so many versions before with so many now, of which new
+// defaults take so many bytes for each object, and for each map in it, because of the objects that there are. It is one to try again after if
+// caches from before an earlier change are still there, which they are as long as requests that they serve.
+func (m *CustomMemory) FitsDefinition(n tenant.Name, resource schema.GroupResource, before, versions int, object, element int64) error {
 	if m == nil {
 		return nil
 	}
@@ -228,11 +254,35 @@ func (m *CustomMemory) FitsDefinition(n tenant.Name, resource schema.GroupResour
 	if d == nil {
 		return nil
 	}
+	if len(d.all) > before && d.counted > m.most/objectShare {
+		return apierrors.NewTooManyRequests("requests to what the definition was before its last change have not ended, and its objects take much memory; try again", 1)
+	}
 	each := d.fullest + int64(d.objects)*object + d.fullest/leastMap*element
 	if more := each*int64(versions) - d.counted; more > 0 && m.bytes[n]+more > m.most {
 		return m.errCustomMemory(m.bytes[n], more)
 	}
 	return nil
+}
+
+// contentOf returns how much memory an object takes without what a server writes into its metadata when it is changed or deleted, which has bounds
+// of its own.
+func contentOf(obj runtime.Object) int {
+	custom, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return memory.Of(obj)
+	}
+	content := maps.Clone(custom.Object)
+	if metadata, ok := content["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		for _, field := range []string{"managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"} {
+			delete(metadata, field)
+		}
+		if custom.GetDeletionTimestamp() != nil {
+			delete(metadata, "finalizers")
+		}
+		content["metadata"] = metadata
+	}
+	return memory.Of(content)
 }
 
 // fits returns what refuses a custom resource as it becomes if the space may not have so much. What was is read at once, because updates may
@@ -241,8 +291,11 @@ func (s *Space) fits(n tenant.Name, before runtime.Object) func(after runtime.Ob
 	if s.customMemory == nil || !n.IsSpace() {
 		return func(runtime.Object) error { return nil }
 	}
-	bytes := memory.Of(before)
+	bytes, content := memory.Of(before), contentOf(before)
 	return func(after runtime.Object) error {
+		if before != nil && contentOf(after) <= content {
+			return nil // whatever ends an object, and lets it go
+		}
 		err := s.customMemory.fits(n, s.definition, bytes, memory.Of(after))
 		if err == nil {
 			return nil

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -87,6 +88,18 @@ func TestCustomMemory(t *testing.T) {
 	taken("a small one", create(widgets, "a", "small", 1))
 	refused("one that becomes larger", full, become("0", 2*maps))
 	refused("one that becomes large", large, become("0", 10*maps))
+	managed := func(name string, content int) error {
+		return widgets.GuaranteedUpdate(widgets.in(t, "a", "ns"), widgets.key("ns", name), widgets.newFunc(), false, nil,
+			func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+				becomes := input.DeepCopyObject().(*unstructured.Unstructured)
+				becomes.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: strings.Repeat("x", 30_000)}})
+				if now := metav1.Now(); content > 0 {
+					becomes.SetDeletionTimestamp(&now)
+					becomes.SetFinalizers([]string{"example.com/" + strings.Repeat("x", content)})
+				}
+				return becomes, nil, nil
+			}, nil)
+	}
 	for what, tc := range map[string]struct {
 		of              tenant.Name
 		versions        int
@@ -100,11 +113,13 @@ func TestCustomMemory(t *testing.T) {
 		"a default of each map":            {of: "a", versions: 2, element: 64},
 		"all of that, of another tenant's": {of: "b", versions: 3, object: 10_000, element: 64, fits: true},
 	} {
-		if err := b.customMemory.FitsDefinition(tc.of, widgets.resource, tc.versions, tc.object, tc.element); (err == nil) != tc.fits {
+		if err := b.customMemory.FitsDefinition(tc.of, widgets.resource, 2, tc.versions, tc.object, tc.element); (err == nil) != tc.fits {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 
+	taken("one that has one more manager", managed("1", 0))
+	taken("one that ends", managed("2", 100))
 	b.widgets(t, "a", true) // lists what there is
 	until.True(t, "a third cache has all", func() bool { return inCaches() == 3*(objects+1) && held("a") > 3*objects*300*maps })
 	taken("one that becomes smaller", become("0", 1))
@@ -150,4 +165,37 @@ func TestCachesThatAreEmpty(t *testing.T) {
 	if len(m.bytes)+len(m.definitions) != 0 {
 		t.Errorf("of nothing there is %v, %v", m.bytes, m.definitions)
 	}
+}
+
+// TestCachesMadeAnew checks that what objects take is known while the caches of a definition are made anew, and that a definition is not changed again
+// while earlier ones are there.
+func TestCachesMadeAnew(t *testing.T) {
+	m := NewCustomMemory(10_000)
+	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	definition := counted{widgets.String(), "a"}
+	key := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
+	object := dense("x", 1)
+	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
+	old := m.newCache(definition, key)
+	old.set(object, 4000)
+	fits := func(versions int) error { return m.FitsDefinition("a", widgets, 1, versions, 0, 0) }
+	expect := func(what string, versions int, is func(error) bool) {
+		t.Helper()
+		if err := fits(versions); !is(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	ok := func(err error) bool { return err == nil }
+	tooMuch := func(err error) bool { return err != nil && !apierrors.IsTooManyRequests(err) }
+	expect("two versions", 2, ok)
+	expect("three versions", 3, tooMuch)
+	anew := m.newCache(definition, key)
+	expect("beside an earlier cache", 1, apierrors.IsTooManyRequests)
+	anew.forget()
+	old.forget()
+	expect("three versions without a cache", 3, tooMuch)
+	anew = m.newCache(definition, key)
+	expect("three versions before the cache is filled", 3, tooMuch)
+	anew.listed(&unstructured.UnstructuredList{}, true)
+	expect("three versions when nothing is there", 3, ok)
 }

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
@@ -86,7 +87,11 @@ func (r Rules) checkFits(a admission.Attributes, n tenant.Name) error {
 	}
 	object, element := growth(elementsOfVersions(before), elementsOfVersions(spec))
 	resource := schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
-	if err := r.DefinitionFits(n, resource, len(definition.Spec.Versions), object, element); err != nil {
+	err = r.DefinitionFits(n, resource, len(old.Spec.Versions), len(definition.Spec.Versions), object, element)
+	switch {
+	case apierrors.IsTooManyRequests(err):
+		return err
+	case err != nil:
 		return forbidden(a, fmt.Sprintf("spec.versions: with these and their defaults %v", err))
 	}
 	return nil

@@ -211,13 +211,13 @@ func TestDefinitionsWhere(t *testing.T) {
 
 // TestDefinitionFits checks that versions and new defaults are compared with what the objects take that there are.
 func TestDefinitionFits(t *testing.T) {
-	var versions int
+	var before, versions int
 	var ofObject, ofElement int64
-	plugin, err := New(nil, Rules{DefinitionFits: func(n tenant.Name, resource schema.GroupResource, v int, o, e int64) error {
+	plugin, err := New(nil, Rules{DefinitionFits: func(n tenant.Name, resource schema.GroupResource, b, v int, o, e int64) error {
 		if n != "a" || resource.String() != "xs.example.com" {
 			t.Errorf("asked about %v in %s", resource, n)
 		}
-		versions, ofObject, ofElement = v, o, e
+		before, versions, ofObject, ofElement = b, v, o, e
 		return errors.New("they are too many")
 	}})
 	if err != nil {
@@ -244,7 +244,7 @@ func TestDefinitionFits(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "spec.versions: with these and their defaults they are too many") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if versions != tc.versions || ofObject > 0 != tc.object || ofElement > 0 != tc.element {
+		if before != len(tc.old) || versions != tc.versions || ofObject > 0 != tc.object || ofElement > 0 != tc.element {
 			t.Errorf("%s: %d versions, %d bytes of objects and %d of maps", name, versions, ofObject, ofElement)
 		}
 	}
