@@ -35,7 +35,7 @@ type definitionCaches struct {
 	fullest, counted int64
 	// objects are how many the fullest has.
 	objects int
-	// before is what the fullest had when the last cache ended, and objectsBefore how many: it holds until one knows what there is. Upstream makes
+	// before is what the fullest had when the last cache ended that was complete, and objectsBefore how many: it holds until another one is. Upstream makes
 	// caches anew when a definition changes, with the next request.
 	before        int64
 	objectsBefore int
@@ -133,6 +133,16 @@ func (c *customs) set(obj runtime.Object, bytes int64) {
 	c.memory.recount(c.definition)
 }
 
+// known reports whether a cache has all that there is.
+func (d *definitionCaches) known() bool {
+	for c := range d.all {
+		if c.complete {
+			return true
+		}
+	}
+	return false
+}
+
 func (d *definitionCaches) has(c *customs) bool {
 	_, there := d.all[c]
 	return there
@@ -154,14 +164,14 @@ func (m *CustomMemory) add(n tenant.Name, bytes int64) {
 
 // recount counts the caches of a definition of one tenant. The lock is held.
 func (m *CustomMemory) recount(definition counted) {
-	d, known := m.definitions[definition], false
+	d := m.definitions[definition]
 	d.fullest, d.objects = 0, 0
 	for c := range d.all {
-		if known = known || c.complete; c.bytes > d.fullest {
+		if c.bytes > d.fullest {
 			d.fullest, d.objects = c.bytes, len(c.held)
 		}
 	}
-	if known {
+	if d.known() {
 		d.before, d.objectsBefore = 0, 0
 	}
 	d.fullest, d.objects = max(d.fullest, d.before), max(d.objects, d.objectsBefore)
@@ -191,10 +201,10 @@ func (c *customs) forget() {
 		return
 	}
 	c.memory.mu.Lock()
-	if d := c.memory.definitions[c.definition]; d != nil && d.has(c) && len(d.all) == 1 {
+	c.complete = false
+	if d := c.memory.definitions[c.definition]; d != nil && d.has(c) && !d.known() {
 		d.before, d.objectsBefore = d.fullest, d.objects
 	}
-	c.complete = false
 	c.memory.mu.Unlock()
 	c.empty()
 	c.memory.mu.Lock()

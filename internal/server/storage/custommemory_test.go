@@ -146,6 +146,7 @@ func TestCachesThatAreEmpty(t *testing.T) {
 	full, empty := m.newCache(definition, key), m.newCache(definition, key)
 	object := dense("x", 1)
 	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
+	full.listed(&unstructured.UnstructuredList{}, true)
 	full.set(object, 1000)
 	if m.bytes["a"] != 2000 {
 		t.Errorf("an empty cache beside a full one counts as %d bytes", m.bytes["a"]-1000)
@@ -191,8 +192,9 @@ func TestCachesMadeAnew(t *testing.T) {
 	expect("three versions", 3, tooMuch)
 	anew := m.newCache(definition, key)
 	expect("beside an earlier cache", 1, apierrors.IsTooManyRequests)
-	anew.forget()
 	old.forget()
+	expect("three versions before another cache is filled", 3, tooMuch)
+	anew.forget()
 	expect("three versions without a cache", 3, tooMuch)
 	anew = m.newCache(definition, key)
 	expect("three versions before the cache is filled", 3, tooMuch)
