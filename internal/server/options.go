@@ -291,6 +291,9 @@ func (o *Options) searches() *search.Options {
 	return &options
 }
 
+// leastCustomBytes is the least bound of what custom resources take: that of usual ones is some kilobytes each.
+const leastCustomBytes = 16 << 20
+
 // Validate reports what is wrong with the options.
 func (o CompletedOptions) Validate() []error {
 	trusted := []string{o.authentication.SystemClientCAFile}
@@ -301,8 +304,8 @@ func (o CompletedOptions) Validate() []error {
 	if o.historyBytes < 0 {
 		errs = append(errs, fmt.Errorf("--watch-cache-history-bytes: %d is negative", o.historyBytes))
 	}
-	if o.customBytes < 0 {
-		errs = append(errs, fmt.Errorf("--tenant-custom-resource-bytes: %d is negative", o.customBytes))
+	if o.customBytes != 0 && o.customBytes < leastCustomBytes {
+		errs = append(errs, fmt.Errorf("--tenant-custom-resource-bytes: %d is less than %d, of which an object has an eighth; 0 is no limit", o.customBytes, leastCustomBytes))
 	}
 	if o.search != nil {
 		errs = append(errs, o.search.Validate()...)

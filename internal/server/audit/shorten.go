@@ -1,6 +1,9 @@
 package audit
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -17,8 +20,15 @@ func SetDefaults(o *options.AuditOptions) {
 	o.WebhookOptions.TruncateOptions.Enabled = true
 }
 
-// maxText is how many bytes events have of a text that clients choose, of which each may be as long as the headers of a request.
-const maxText = 4 << 10
+// What events have of what clients choose, of which each may be as long as the headers of a request: so many bytes of a text, and so many texts of
+// a list with fewer bytes each, as JSON has them. All together are less than an event may have without objects.
+const (
+	maxText      = 4 << 10
+	maxName      = 512
+	maxTexts     = 24
+	maxListText  = 256
+	maxAnnotated = 1 << 10
+)
 
 // Shortened returns a backend that gets short texts and no tokens, whatever the level of a policy, nil for none. It must come before the truncation of large events, which drops those
 // that are still large without their objects: nobody is to hide by a long URL.
@@ -34,15 +44,22 @@ type shortened struct{ audit.Backend }
 // ProcessEvents implements audit.Backend. Events are the audit's own, so that they are shortened where they are.
 func (s shortened) ProcessEvents(events ...*auditapi.Event) bool {
 	for _, e := range events {
-		shorten(&e.RequestURI, &e.UserAgent)
+		shorten(maxText, &e.RequestURI, &e.UserAgent)
+		e.SourceIPs = e.SourceIPs[max(0, len(e.SourceIPs)-maxTexts):] // proxies add theirs at the end
+		e.SourceIPs = shortenList(e.SourceIPs)
+		shortenUser(&e.User)
+		if e.ImpersonatedUser != nil {
+			shortenUser(e.ImpersonatedUser)
+		}
+		e.Annotations = shortenAnnotations(e.Annotations)
 		if ref := e.ObjectRef; ref != nil {
-			shorten(&ref.Resource, &ref.Namespace, &ref.Name, &ref.APIGroup, &ref.APIVersion, &ref.Subresource)
+			shorten(maxName, &ref.Resource, &ref.Namespace, &ref.Name, &ref.APIGroup, &ref.APIVersion, &ref.Subresource)
 			if hasToken(ref) {
 				e.RequestObject, e.ResponseObject = nil, nil
 			}
 		}
 		if status := e.ResponseStatus; status != nil {
-			shorten(&status.Message)
+			shorten(maxText, &status.Message)
 		}
 	}
 	return s.Backend.ProcessEvents(events...)
@@ -53,10 +70,88 @@ func hasToken(ref *auditapi.ObjectReference) bool {
 	return ref.APIGroup == authenticationv1.GroupName && ref.Resource == "tokenreviews" || ref.APIGroup == "" && ref.Resource == "serviceaccounts" && ref.Subresource == "token"
 }
 
-func shorten(texts ...*string) {
+func shorten(most int, texts ...*string) {
 	for _, text := range texts {
-		if len(*text) > maxText {
-			*text = strings.ToValidUTF8((*text)[:maxText], "") + "..." // a copy, so that the whole is not kept
+		*text = cut(*text, most)
+	}
+}
+
+// cut returns a text as it is if it is short, and otherwise a copy of its beginning, so that the whole is not kept.
+func cut(text string, most int) string {
+	written := 0
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ', c >= 0x7f, c == '<', c == '>', c == '&':
+			written += len(`\u003c`) // JSON may have it so
+		case c == '"', c == '\\':
+			written += 2
+		default:
+			written++
 		}
+		if written > most {
+			return strings.ToValidUTF8(text[:i], "") + "..."
+		}
+	}
+	return text
+}
+
+// shortenList returns a list as it is if it is short.
+func shortenList(list []string) []string {
+	if len(list) <= maxTexts && !slices.ContainsFunc(list, func(text string) bool { return cut(text, maxListText) != text }) {
+		return list
+	}
+	short := make([]string, 0, maxTexts)
+	for _, text := range list[:min(len(list), maxTexts)] {
+		short = append(short, cut(text, maxListText))
+	}
+	return short
+}
+
+func shortenUser(u *authenticationv1.UserInfo) {
+	shorten(maxName, &u.Username, &u.UID)
+	u.Groups = shortenList(u.Groups)
+	left, changed := maxTexts, map[string]authenticationv1.ExtraValue{}
+	for _, key := range slices.Sorted(maps.Keys(u.Extra)) {
+		if left == 0 {
+			break
+		}
+		values := shortenList(u.Extra[key])
+		values = values[:min(len(values), left)]
+		changed[cut(key, maxListText)], left = values, left-max(1, len(values))
+	}
+	if u.Extra != nil {
+		u.Extra = changed
+	}
+}
+
+// shortenAnnotations keeps those of the server, which are few, before those of webhooks, whose keys begin with the name of a configuration.
+func shortenAnnotations(all map[string]string) map[string]string {
+	if len(all) <= maxTexts && !slices.ContainsFunc(slices.Collect(maps.Values(all)), func(text string) bool { return cut(text, maxAnnotated) != text }) {
+		return all
+	}
+	short := make(map[string]string, maxTexts)
+	keys := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(compareBools(isServers(b), isServers(a)), strings.Compare(a, b))
+	})
+	for _, key := range keys[:min(len(keys), maxTexts)] {
+		short[cut(key, maxListText)] = cut(all[key], maxAnnotated)
+	}
+	return short
+}
+
+// isServers reports whether the server makes an annotation.
+func isServers(key string) bool {
+	prefix, _, _ := strings.Cut(key, "/")
+	return prefix == "tenantry.io" || strings.HasSuffix(prefix, ".k8s.io") && !strings.HasSuffix(prefix, "webhook.admission.k8s.io")
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
 	}
 }

@@ -1,9 +1,13 @@
 package audit
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	auditapi "k8s.io/apiserver/pkg/apis/audit"
@@ -68,5 +72,34 @@ func TestTokensAreNotLogged(t *testing.T) {
 		if got := backend.events[0]; (got.RequestObject == nil) != tc.token || (got.ResponseObject == nil) != tc.token {
 			t.Errorf("%s: got %v and %v", name, got.RequestObject, got.ResponseObject)
 		}
+	}
+}
+
+// TestLargestEvent checks that nobody makes an event that is dropped because it is large: what clients and webhooks choose is short together.
+func TestLargestEvent(t *testing.T) {
+	long := strings.Repeat("<", 64<<10)
+	many := slices.Repeat([]string{long}, 1000)
+	extra := map[string]authenticationv1.ExtraValue{"a": many}
+	annotations := map[string]string{"authorization.k8s.io/decision": "allow", "tenantry.io/tenant": "acme"}
+	for i := range 1000 {
+		extra[fmt.Sprint(i, long)] = many
+		annotations[fmt.Sprint("mutation.webhook.admission.k8s.io/", i)] = long
+		annotations[fmt.Sprint("a.example.com/", i)] = long
+	}
+	user := authenticationv1.UserInfo{Username: long, UID: long, Groups: many, Extra: extra}
+	event := &auditapi.Event{RequestURI: long, UserAgent: long, SourceIPs: append(many, "192.0.2.1"), User: user, ImpersonatedUser: user.DeepCopy(), Annotations: annotations,
+		ObjectRef:      &auditapi.ObjectReference{Resource: long, Namespace: long, Name: long, APIGroup: long, APIVersion: long, Subresource: long},
+		ResponseStatus: &metav1.Status{Message: long}}
+	backend := &kept{}
+	Shortened(backend).ProcessEvents(event)
+	written, err := json.Marshal(event)
+	if err != nil || len(written) > 100<<10 {
+		t.Errorf("it has %d bytes, %v", len(written), err)
+	}
+	if ips := event.SourceIPs; ips[len(ips)-1] != "192.0.2.1" {
+		t.Errorf("the last one of %d addresses is %.20s", len(ips), ips[len(ips)-1])
+	}
+	if event.Annotations["authorization.k8s.io/decision"] != "allow" || event.Annotations["tenantry.io/tenant"] != "acme" {
+		t.Error("the server's own annotations are gone")
 	}
 }
