@@ -209,7 +209,7 @@ var storageTable = []mutant{
 	{"later defaults take memory", by("internal/server/storage", "TestCustomMemory"),
 		"internal/server/storage/custommemory.go", ` + int64(d.objects)*object + d.fullest/leastMap*element`, ``},
 	{"what ends an object is not refused for memory", by("internal/server/storage", "TestCustomMemory"),
-		"internal/server/storage/custommemory.go", `if before != nil && contentOf(after) <= content {`, `if false {`},
+		"internal/server/storage/custommemory.go", `contentOf(after) <= content {`, `contentOf(after) <= content && false {`},
 	{"what objects take is known without caches", by("internal/server/storage", "TestCachesMadeAnew"),
 		"internal/server/storage/custommemory.go", `d.before, d.objectsBefore = d.fullest, d.objects`, ``},
 	{"caches of a definition do not pile up", by("internal/server/storage", "TestCachesMadeAnew"),

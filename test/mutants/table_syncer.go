@@ -227,7 +227,7 @@ var syncerTable = []mutant{
 	{"logs that begin", by("internal/workloads/connect", "TestManyStreams"),
 		"internal/workloads/connect/log.go", `mayBegin(ctx, &l.host.logs, "logs of"); err != nil`, `mayBegin(ctx, &l.host.logs, "logs of"); false`},
 	{"pods that restart without a pause", by("internal/workloads/translate", "TestCheck"),
-		"internal/workloads/translate/costs.go", `if rule.Action != corev1.ContainerRestartRuleActionRestart {`, `if false {`},
+		"internal/workloads/translate/costs.go", `rule.Action != corev1.ContainerRestartRuleActionRestart {`, `rule.Action != corev1.ContainerRestartRuleActionRestart && false {`},
 	{"logs that nobody reads", by("internal/workloads/connect", "TestUnreadLogs"),
 		"internal/workloads/connect/host.go", `MaxReceiveBufferPerStream: maxAhead`, ``},
 	{"pods that end sooner and sooner are changes like others", by("internal/workloads/sync", "TestEndsSooner"),

@@ -33,7 +33,7 @@ func dense(name string, maps int) *unstructured.Unstructured {
 
 // TestCustomMemory checks that what the custom resources of a space take in all versions is known and bounded.
 func TestCustomMemory(t *testing.T) {
-	const maps, objects, most = 100, 20, 1_450_000 // so many of such objects fit in two caches
+	const maps, objects, most = 100, 20, 1_470_000 // so many of such objects fit in two caches
 	b := newBackend(t)
 	b.customMemory = NewCustomMemory(most)
 	// Two versions of a definition, and one of another tenant's.
