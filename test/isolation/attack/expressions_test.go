@@ -68,15 +68,17 @@ var _ = Describe("Expressions that make gigabytes of a small object", func() {
 
 	It("fail in policies that validate", func(ctx SpecContext) {
 		registration, meta := suite.Client(tenantry.Config("a")).AdmissionregistrationV1(), metav1.ObjectMeta{Name: "validated"}
-		_, err := registration.ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
-			ObjectMeta: meta,
-			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-				MatchConstraints: match(meta.Name),
-				Validations:      []admissionregistrationv1.Validation{{Expression: "object.data.s.replace('a', object.data.s) != ''"}},
-			},
-		}, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		_, err = registration.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		Eventually(func() error { // expressions that another spec had count for a while
+			_, err := registration.ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
+				ObjectMeta: meta,
+				Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+					MatchConstraints: match(meta.Name),
+					Validations:      []admissionregistrationv1.Validation{{Expression: "object.data.s.replace('a', object.data.s) != ''"}},
+				},
+			}, metav1.CreateOptions{})
+			return err
+		}, "30s").Should(Succeed())
+		_, err := registration.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: meta,
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 				PolicyName: meta.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
@@ -88,19 +90,21 @@ var _ = Describe("Expressions that make gigabytes of a small object", func() {
 
 	It("fail in policies that mutate", func(ctx SpecContext) {
 		registration, meta := suite.Client(tenantry.Config("a")).AdmissionregistrationV1(), metav1.ObjectMeta{Name: "mutated"}
-		_, err := registration.MutatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicy{
-			ObjectMeta: meta,
-			Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
-				ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
-				MatchConstraints:   match(meta.Name),
-				Mutations: []admissionregistrationv1.Mutation{{
-					PatchType: admissionregistrationv1.PatchTypeJSONPatch,
-					JSONPatch: &admissionregistrationv1.JSONPatch{Expression: "object.data.s.split('', 20000).map(x, JSONPatch{op: 'add', path: '/metadata/annotations/x', value: object.data.s})"},
-				}},
-			},
-		}, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		_, err = registration.MutatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicyBinding{
+		Eventually(func() error {
+			_, err := registration.MutatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicy{
+				ObjectMeta: meta,
+				Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+					ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
+					MatchConstraints:   match(meta.Name),
+					Mutations: []admissionregistrationv1.Mutation{{
+						PatchType: admissionregistrationv1.PatchTypeJSONPatch,
+						JSONPatch: &admissionregistrationv1.JSONPatch{Expression: "object.data.s.split('', 20000).map(x, JSONPatch{op: 'add', path: '/metadata/annotations/x', value: object.data.s})"},
+					}},
+				},
+			}, metav1.CreateOptions{})
+			return err
+		}, "30s").Should(Succeed())
+		_, err := registration.MutatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicyBinding{
 			ObjectMeta: meta,
 			Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: meta.Name},
 		}, metav1.CreateOptions{})
