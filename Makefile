@@ -27,7 +27,7 @@ STOCK_LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)
 
 # What is compiled a second time for the race detector: what many use at once, without the
 # packages that link more of Kubernetes' server than the gate has time for.
-CONCURRENT := $(addprefix ./internal/,controller/... follow keystone kubecontrollers manager process/... progress spaces/... statedir tenant \
+CONCURRENT := $(addprefix ./internal/,controller/... follow keystone kubecontrollers manager process/... progress spaces/... statedir tenant workloads/dns workloads/sync \
 	$(addprefix server/,audit authentication/certificate authentication/identity authentication/keystone authentication/userfile discovery egress \
 	flowcontrol/... inprocess loopback metrics quota serviceips storage usage))
 

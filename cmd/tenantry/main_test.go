@@ -104,6 +104,7 @@ func TestMistakes(t *testing.T) {
 		"advertises all addresses":       {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--advertise-address", "0.0.0.0"}, "--advertise-address: pods cannot reach 0.0.0.0"},
 		"advertises no address":          {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--advertise-address", "::"}, "--advertise-address: pods cannot reach ::"},
 		"a burst without a rate":         {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--tenant-requests-burst", "5"}, "--tenant-requests-burst: 5 has no effect"},
+		"an audit log of no policy":      {[]string{"up", "--audit-log-path", "-"}, "--audit-log-path has no effect without --audit-policy-file: add that"},
 		"an audit policy for no log":     {[]string{"up", "--audit-policy-file", file}, "--audit-policy-file has no effect without --audit-log-path or --audit-webhook-config-file: add that"},
 		"limits of no search":            {[]string{"up", "--search=false", "--search-timeout", "5s"}, "--search-timeout has no effect without --search"},
 		"no time for searches":           {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--search", "--search-timeout", "0"}, "--search-timeout is 0s, and must be from 1s to 1m"},

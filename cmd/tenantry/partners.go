@@ -30,6 +30,10 @@ var partners = []struct{ flags, need []string }{
 		[]string{"audit-log-path", "audit-webhook-config-file"},
 	},
 	{
+		[]string{"audit-log-path", "audit-webhook-config-file"},
+		[]string{"audit-policy-file"},
+	},
+	{
 		[]string{"requestheader-allow-system", "requestheader-allowed-names", "requestheader-tenant-extra-key", "requestheader-username-headers",
 			"requestheader-uid-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix"},
 		[]string{"requestheader-client-ca-file"},
