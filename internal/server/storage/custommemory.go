@@ -93,7 +93,9 @@ func (c *customs) listed(list runtime.Object, first bool) {
 		return
 	}
 	if first {
-		c.empty()
+		c.memory.mu.Lock()
+		c.empty() // counted anew when all is set, below
+		c.memory.mu.Unlock()
 	}
 	_ = meta.EachListItem(list, func(obj runtime.Object) error {
 		c.set(obj, int64(memory.Of(obj)))
@@ -183,16 +185,12 @@ func (m *CustomMemory) recount(definition counted) {
 	d.counted = now
 }
 
+// empty notes that a cache has nothing. The lock is held.
 func (c *customs) empty() {
-	c.memory.mu.Lock()
-	defer c.memory.mu.Unlock()
 	for _, o := range c.held {
 		c.add(o.of, -o.bytes)
 	}
 	clear(c.held)
-	if c.memory.definitions[c.definition] != nil {
-		c.memory.recount(c.definition)
-	}
 }
 
 // forget forgets a cache that has been stopped.
@@ -201,20 +199,17 @@ func (c *customs) forget() {
 		return
 	}
 	c.memory.mu.Lock()
-	c.complete = false
-	if d := c.memory.definitions[c.definition]; d != nil && d.has(c) && !d.known() {
+	defer c.memory.mu.Unlock()
+	d := c.memory.definitions[c.definition]
+	if d == nil || !d.has(c) {
+		return // storages are shared with subresources, and stopped by each
+	}
+	delete(d.all, c)
+	if !d.known() {
 		d.before, d.objectsBefore = d.fullest, d.objects
 	}
-	c.memory.mu.Unlock()
 	c.empty()
-	c.memory.mu.Lock()
-	defer c.memory.mu.Unlock()
-	definition := c.memory.definitions[c.definition]
-	if definition == nil {
-		return
-	}
-	delete(definition.all, c)
-	if c.memory.recount(c.definition); len(definition.all) == 0 && definition.before == 0 {
+	if c.memory.recount(c.definition); len(d.all) == 0 && d.before == 0 {
 		delete(c.memory.definitions, c.definition)
 	}
 }

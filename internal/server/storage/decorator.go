@@ -199,9 +199,7 @@ func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (stor
 	var h *history
 	if g.Histories != nil {
 		h = g.Histories.newHistory(etcd, config.NewFunc(), config.EventsHistoryWindow)
-		if g.isCustom() {
-			h.customs = g.CustomMemory.newCache(etcd.counted, etcd.cacheKey)
-		}
+		h.customs = g.customMemory().newCache(etcd.counted, etcd.cacheKey)
 		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
 	}
 	cached, err := cacher.NewCacherFromConfig(config)
