@@ -57,8 +57,8 @@ type Options struct {
 	Signing signing.Config
 	// WatchCacheHistoryBytes is what all watch caches may keep of the past. Zero is no bound.
 	WatchCacheHistoryBytes int64
-	// TenantCustomResourceBytes is what the custom resources of a space may take in watch caches, in bytes of memory. Zero is no bound.
-	TenantCustomResourceBytes int64
+	// TenantCacheBytes is what the custom resources of a space may take in watch caches, in bytes of memory. Zero is no bound.
+	TenantCacheBytes int64
 	// QuotaSettle is how long a tenant must be quiet before its use is recounted.
 	// Zero is a little more than requests can take.
 	QuotaSettle time.Duration
@@ -102,7 +102,7 @@ func NewOptions() *Options {
 	admission.Register(kube.Admission)
 	audit.SetDefaults(kube.Audit)
 	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
-		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(), WatchCacheHistoryBytes: 256 << 20, TenantCustomResourceBytes: 512 << 20,
+		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(), WatchCacheHistoryBytes: 256 << 20, TenantCacheBytes: 512 << 20,
 		Signing: signing.Config{Duration: 365 * 24 * time.Hour}, SearchLimits: search.DefaultLimits}
 }
 
@@ -174,9 +174,9 @@ func (o *Options) AddCacheFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.WatchCacheHistoryBytes, "watch-cache-history-bytes", o.WatchCacheHistoryBytes,
 		"Bytes of memory that all watch caches may keep of what objects were, for clients that resume watches. "+
 			"Beyond it, the cache that keeps the most drops it: watches that are open go on, and those who resume one list again. 0 is no limit.")
-	fs.Int64Var(&o.TenantCustomResourceBytes, "tenant-custom-resource-bytes", o.TenantCustomResourceBytes,
-		"Bytes of memory that the custom resources of a tenant may take in watch caches, in all versions of their definitions. "+
-			"Beyond it, none is created or becomes larger. 0 is no limit.")
+	fs.Int64Var(&o.TenantCacheBytes, "tenant-cache-bytes", o.TenantCacheBytes,
+		"Bytes of memory that the custom resources of a tenant may take in watch caches, in all versions of their definitions, together with other objects "+
+			"that take more than eight times their bytes. Beyond it, none of these is created or becomes larger. 0 is no limit.")
 }
 
 // CompletedOptions can be validated and run.
@@ -190,7 +190,7 @@ type CompletedOptions struct {
 	usage          usage.Options
 	signing        signing.Config
 	historyBytes   int64
-	customBytes    int64
+	cacheBytes     int64
 	quotaSettle    time.Duration
 	etcdClaim      string
 	etcdClient     func() *clientv3.Client
@@ -210,7 +210,7 @@ type CompletedOptions struct {
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
 		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, signing: o.Signing, quotaSettle: o.QuotaSettle,
-		historyBytes: o.WatchCacheHistoryBytes, customBytes: o.TenantCustomResourceBytes, etcdClaim: o.EtcdClaim}
+		historyBytes: o.WatchCacheHistoryBytes, cacheBytes: o.TenantCacheBytes, etcdClaim: o.EtcdClaim}
 	if err := configv1alpha1.ValidatePublishable(o.Publishable); err != nil {
 		return completed, fmt.Errorf("--publishable-resources: %w", err)
 	}
@@ -291,8 +291,8 @@ func (o *Options) searches() *search.Options {
 	return &options
 }
 
-// leastCustomBytes is the least bound of what custom resources take: that of usual ones is some kilobytes each.
-const leastCustomBytes = 16 << 20
+// leastCacheBytes is the least bound of what objects take in watch caches: that of usual ones is some kilobytes each.
+const leastCacheBytes = 16 << 20
 
 // Validate reports what is wrong with the options.
 func (o CompletedOptions) Validate() []error {
@@ -304,8 +304,8 @@ func (o CompletedOptions) Validate() []error {
 	if o.historyBytes < 0 {
 		errs = append(errs, fmt.Errorf("--watch-cache-history-bytes: %d is negative", o.historyBytes))
 	}
-	if o.customBytes != 0 && o.customBytes < leastCustomBytes {
-		errs = append(errs, fmt.Errorf("--tenant-custom-resource-bytes: %d is less than %d, of which an object has an eighth; 0 is no limit", o.customBytes, leastCustomBytes))
+	if o.cacheBytes != 0 && o.cacheBytes < leastCacheBytes {
+		errs = append(errs, fmt.Errorf("--tenant-cache-bytes: %d is less than %d, of which an object has an eighth; 0 is no limit", o.cacheBytes, leastCacheBytes))
 	}
 	if o.search != nil {
 		errs = append(errs, o.search.Validate()...)

@@ -87,6 +87,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		return nil, err
 	}
 	p.ledger.ServeMetrics(opts.usage.Tenants)
+	s.spaces.CacheMemory.ServeMetrics(opts.usage.Tenants)
 	p.meterUsage(opts.usage, s)
 	p.admission, err = admission.Apply(opts.kube.Admission, admission.Config{
 		Quota:          p.ledger,
@@ -98,7 +99,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		DaemonSets:     s.lookup.DaemonSets,
 		Workloads:      opts.workloads(s),
 		Definition:     p.definitions.Definition,
-		DefinitionFits: s.spaces.CustomMemory.FitsDefinition,
+		DefinitionFits: s.spaces.DefinitionFits,
 		DefinitionCosts: func(n tenant.Name) map[string]spacepolicy.DefinitionCosts {
 			return p.costs.Of(p.definitions.Own(n))
 		},

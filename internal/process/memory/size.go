@@ -7,7 +7,7 @@ import (
 )
 
 // Of returns about how many bytes of memory a value takes, with what it points to. What is
-// pointed to twice counts twice. It takes 3 µs for a pod and 11 ms for the 98,000 maps that
+// pointed to twice counts twice, and room at the end of slices does not, which depends on how a value was decoded. It takes 3 µs for a pod and 11 ms for the 98,000 maps that
 // JSON of 489 kB can have.
 func Of(value any) int {
 	if value == nil {
@@ -67,7 +67,7 @@ func newSizer(t reflect.Type) sizer {
 func sliceSizer(t reflect.Type) sizer {
 	each := int(t.Elem().Size())
 	return func(v reflect.Value) int {
-		size := v.Cap() * each
+		size := v.Len() * each
 		if v.Len() == 0 {
 			return size
 		}
@@ -145,7 +145,7 @@ func behindJSON(value any) int {
 	case int64, float64:
 		return 8
 	case []any:
-		size := 24 + 16*cap(value)
+		size := 24 + 16*len(value)
 		for _, element := range value {
 			size += behindJSON(element)
 		}

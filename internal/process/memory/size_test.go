@@ -27,7 +27,7 @@ func TestOf(t *testing.T) {
 		{nil, 0},
 		{"12345", 16 + 5},
 		{[]string{"1", "2"}, 24 + 2*(16+1)},
-		{make([]int32, 1, 3), 24 + 3*4},
+		{make([]int32, 1, 3), 24 + 4},
 		{map[string]string{"k": "value"}, 8 + 48 + 8 + 8*(16+16) + 1 + 5},
 		{map[string]any{"k": "value"}, 8 + 48 + 8 + 8*(16+16) + 1 + 16 + 5},
 		{map[string]any(nil), 8},

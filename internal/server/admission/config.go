@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,7 +46,7 @@ type Config struct {
 	Definition spacepolicy.Definitions
 	// DefinitionFits returns an error if a definition of a space that had so many versions before may not have so many now, and new defaults that take so many bytes of memory for each
 	// object and for each map in it, because of its objects. If nil, it may.
-	DefinitionFits func(n tenant.Name, resource schema.GroupResource, before, versions int, object, element int64) error
+	DefinitionFits func(ctx context.Context, n tenant.Name, resource schema.GroupResource, before, versions int, object, element int64) error
 	// DefinitionCosts returns what the definitions of a space cost, by their names. If nil, nothing.
 	DefinitionCosts func(n tenant.Name) map[string]spacepolicy.DefinitionCosts
 	// Egress restricts the webhooks of tenants.

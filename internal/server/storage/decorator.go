@@ -49,8 +49,8 @@ type RESTOptionsGetter struct {
 	Events *EventBudget
 	// Histories, if set, bounds what all watch caches keep of the past.
 	Histories *Histories
-	// CustomMemory, if set, bounds what custom resources take in watch caches with Histories.
-	CustomMemory *CustomMemory
+	// CacheMemory, if set, bounds what objects of spaces take in watch caches with Histories.
+	CacheMemory *CacheMemory
 	// Defaults are the default objects, by resource.
 	Defaults map[schema.GroupResource]*Defaults
 	// Prepare completes new objects, by resource.
@@ -90,13 +90,6 @@ type RESTOptionsGetter struct {
 
 // isCustom reports whether this is the storage of custom resources.
 func (g *RESTOptionsGetter) isCustom() bool { return g.Only != "" || g.Foreign != nil }
-
-func (g *RESTOptionsGetter) customMemory() *CustomMemory {
-	if !g.isCustom() {
-		return nil
-	}
-	return g.CustomMemory
-}
 
 // In returns a copy for the resources that only the space of n defines.
 func (g *RESTOptionsGetter) In(n tenant.Name) *RESTOptionsGetter {
@@ -199,7 +192,7 @@ func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (stor
 	var h *history
 	if g.Histories != nil {
 		h = g.Histories.newHistory(etcd, config.NewFunc(), config.EventsHistoryWindow)
-		h.customs = g.customMemory().newCache(etcd.counted, etcd.cacheKey)
+		h.contents = g.CacheMemory.newCache(etcd.counted, etcd.cacheKey)
 		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
 	}
 	cached, err := cacher.NewCacherFromConfig(config)
@@ -280,7 +273,7 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		uncached:       etcd,
 		resumes:        newResumes(),
 		histories:      g.Histories,
-		customMemory:   g.customMemory(),
+		cacheMemory:    g.CacheMemory,
 		definition:     etcd.counted,
 		resourcePrefix: etcd.resourcePrefix,
 		attributes:     etcd.attributes,

@@ -40,7 +40,7 @@ func (h *history) forget() {
 	defer h.all.mu.Unlock()
 	h.all.set(h, 0, false)
 	delete(h.all.caches, h)
-	h.customs.forget()
+	h.contents.forget()
 }
 
 // history is the storage that one watch cache reads. Its methods are called by the goroutine
@@ -48,8 +48,8 @@ func (h *history) forget() {
 type history struct {
 	*etcdKeys
 	all *Histories
-	// customs are what the cache has of custom resources, nil if it has others.
-	customs *customs
+	// contents are what the cache has of objects that count as memory, nil without a bound.
+	contents *contents
 	// filler is the object of the events that displace others.
 	filler runtime.Object
 	// dropSignal tells that the history is to be dropped.
@@ -84,7 +84,7 @@ func (h *history) GetList(ctx context.Context, key string, opts storage.ListOpti
 	if err := h.etcdKeys.GetList(ctx, key, opts, list); err != nil {
 		return err
 	}
-	h.customs.listed(list, opts.Predicate.Continue == "")
+	h.contents.listed(list, opts.Predicate.Continue == "")
 	return nil
 }
 
@@ -213,12 +213,12 @@ func (h *history) passed(event watch.Event) {
 	if timed, ok := object.(storage.WatchEventWithRecordTime); ok {
 		object, at = timed.Unwrap(), timed.RecordTime()
 	}
-	bytes := int64(memory.Of(object))
-	size := eventBytes + bytes
+	bytes := memory.Of(object)
+	size := eventBytes + int64(bytes)
 	if event.Type == watch.Deleted {
 		bytes = 0
 	}
-	h.customs.set(object, bytes)
+	h.contents.set(object, bytes)
 	h.all.wrote(version, size)
 	h.past.add(at, size)
 	h.all.keeps(h, h.past.bytes)

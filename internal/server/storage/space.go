@@ -30,7 +30,7 @@ type Space struct {
 	cached         bool
 	resumes        *resumes
 	histories      *Histories
-	customMemory   *CustomMemory // nil if this is no storage of custom resources
+	cacheMemory    *CacheMemory // nil without a bound
 	definition     counted
 	attributes     storage.AttrFunc
 	newFunc        func() runtime.Object

@@ -38,8 +38,8 @@ type backend struct {
 	counts *Counts
 	// histories, if set, bounds what watch caches keep.
 	histories *Histories
-	// customMemory, if set, bounds what custom resources take in watch caches.
-	customMemory *CustomMemory
+	// cacheMemory, if set, bounds what custom resources take in watch caches.
+	cacheMemory *CacheMemory
 	// raw, if set, makes the storage below.
 	raw RawFunc
 	// defining are the spaces with a definition of widgets, where others share one.
@@ -158,7 +158,7 @@ func (b *backend) made(t testing.TB, getter *RESTOptionsGetter, config *storageb
 	prefix string, namespaced bool, newFunc, newListFunc func() runtime.Object) *store {
 	t.Helper()
 	config.Transformer, config.Transport = b.transformer, b.transport
-	getter.Histories, getter.CustomMemory = b.histories, b.customMemory
+	getter.Histories, getter.CacheMemory = b.histories, b.cacheMemory
 	if b.raw != nil {
 		getter.Raw = b.raw
 	}

@@ -1,6 +1,7 @@
 package spacepolicy
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -68,7 +69,7 @@ func checkDefinition(a admission.Attributes, keep keep) error {
 }
 
 // checkFits refuses versions and defaults by which the objects that there are take too much memory.
-func (r Rules) checkFits(a admission.Attributes, n tenant.Name) error {
+func (r Rules) checkFits(ctx context.Context, a admission.Attributes, n tenant.Name) error {
 	definition, ok := a.GetObject().(*apiextensions.CustomResourceDefinition)
 	if !ok || a.GetSubresource() != "" || r.DefinitionFits == nil {
 		return nil
@@ -87,7 +88,7 @@ func (r Rules) checkFits(a admission.Attributes, n tenant.Name) error {
 	}
 	object, element := growth(elementsOfVersions(before), elementsOfVersions(spec))
 	resource := schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
-	err = r.DefinitionFits(n, resource, len(old.Spec.Versions), len(definition.Spec.Versions), object, element)
+	err = r.DefinitionFits(ctx, n, resource, len(old.Spec.Versions), len(definition.Spec.Versions), object, element)
 	switch {
 	case apierrors.IsTooManyRequests(err):
 		return err

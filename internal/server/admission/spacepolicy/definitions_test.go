@@ -1,6 +1,7 @@
 package spacepolicy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -213,7 +214,7 @@ func TestDefinitionsWhere(t *testing.T) {
 func TestDefinitionFits(t *testing.T) {
 	var before, versions int
 	var ofObject, ofElement int64
-	plugin, err := New(nil, Rules{DefinitionFits: func(n tenant.Name, resource schema.GroupResource, b, v int, o, e int64) error {
+	plugin, err := New(nil, Rules{DefinitionFits: func(_ context.Context, n tenant.Name, resource schema.GroupResource, b, v int, o, e int64) error {
 		if n != "a" || resource.String() != "xs.example.com" {
 			t.Errorf("asked about %v in %s", resource, n)
 		}

@@ -38,7 +38,7 @@ type Rules struct {
 	Definition Definitions
 	// DefinitionFits returns an error if a definition of a space that had so many versions before may not have so many now, and new defaults that take so many bytes of memory for each
 	// object and for each map in it, because of its objects. If nil, it may.
-	DefinitionFits func(n tenant.Name, resource schema.GroupResource, before, versions int, object, element int64) error
+	DefinitionFits func(ctx context.Context, n tenant.Name, resource schema.GroupResource, before, versions int, object, element int64) error
 	// UID returns the UID of a Tenant. If nil, a name stands for one tenant.
 	UID func(tenant.Name) types.UID
 	// LimitRanges returns those of a namespace. If nil, there are none.
@@ -159,7 +159,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err := checkDefinition(a, p.patterns.in(p.rules.lifeOf(n))); err != nil {
 		return err
 	}
-	if err := p.rules.checkFits(a, n); err != nil {
+	if err := p.rules.checkFits(ctx, a, n); err != nil {
 		return err
 	}
 	if err := checkDevices(a); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,22 +32,22 @@ func dense(name string, maps int) *unstructured.Unstructured {
 	return object
 }
 
-// TestCustomMemory checks that what the custom resources of a space take in all versions is known and bounded.
-func TestCustomMemory(t *testing.T) {
-	const maps, objects, most = 100, 20, 1_470_000 // so many of such objects fit in two caches
+// TestCacheMemory checks that what the custom resources of a space take in all versions is known and bounded.
+func TestCacheMemory(t *testing.T) {
+	const maps, objects, most = 100, 20, 1_450_000 // so many of such objects fit in two caches
 	b := newBackend(t)
-	b.customMemory = NewCustomMemory(most)
+	b.cacheMemory = NewCacheMemory(most)
 	// Two versions of a definition, and one of another tenant's.
 	widgets, other, foreign := b.widgets(t, "a", true), b.widgets(t, "a", true), b.widgets(t, "b", true)
 	held := func(n tenant.Name) int64 {
-		b.customMemory.mu.Lock()
-		defer b.customMemory.mu.Unlock()
-		return b.customMemory.bytes[n]
+		b.cacheMemory.mu.Lock()
+		defer b.cacheMemory.mu.Unlock()
+		return b.cacheMemory.bytes[n]
 	}
 	inCaches := func() (n int) {
-		b.customMemory.mu.Lock()
-		defer b.customMemory.mu.Unlock()
-		for c := range b.customMemory.definitions[widgets.definition].all {
+		b.cacheMemory.mu.Lock()
+		defer b.cacheMemory.mu.Unlock()
+		for c := range b.cacheMemory.definitions[widgets.definition].all {
 			n += len(c.held)
 		}
 		return n
@@ -100,6 +101,10 @@ func TestCustomMemory(t *testing.T) {
 				return becomes, nil, nil
 			}, nil)
 	}
+	fits := func(of tenant.Name, versions int, object, element int64) error {
+		getter := &RESTOptionsGetter{CacheMemory: b.cacheMemory, Ranges: b.ranges}
+		return getter.DefinitionFits(t.Context(), of, widgets.resource, 2, versions, object, element)
+	}
 	for what, tc := range map[string]struct {
 		of              tenant.Name
 		versions        int
@@ -113,10 +118,32 @@ func TestCustomMemory(t *testing.T) {
 		"a default of each map":            {of: "a", versions: 2, element: 64},
 		"all of that, of another tenant's": {of: "b", versions: 3, object: 10_000, element: 64, fits: true},
 	} {
-		if err := b.customMemory.FitsDefinition(tc.of, widgets.resource, 2, tc.versions, tc.object, tc.element); (err == nil) != tc.fits {
+		if err := fits(tc.of, tc.versions, tc.object, tc.element); (err == nil) != tc.fits {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+
+	if err := (&RESTOptionsGetter{Ranges: b.ranges}).DefinitionFits(t.Context(), "a", widgets.resource, 2, 100, 0, 0); err != nil {
+		t.Errorf("without a bound: %v", err)
+	}
+	started := b.cacheMemory
+	b.cacheMemory = NewCacheMemory(most)
+	for what, tc := range map[string]struct {
+		of       tenant.Name
+		versions int
+		object   int64
+		fits     bool
+	}{
+		"one more version of what nobody has asked for": {of: "a", versions: 3},
+		"a default in it":     {of: "a", versions: 2, object: 1},
+		"no more of it":       {of: "a", versions: 2, fits: true},
+		"without any objects": {of: "c", versions: 3, object: 1, fits: true},
+	} {
+		if err := fits(tc.of, tc.versions, tc.object, 0); (err == nil) != tc.fits || err != nil && !apierrors.IsTooManyRequests(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	b.cacheMemory = started
 
 	taken("one that has one more manager", managed("1", 0))
 	taken("one that ends", managed("2", 100))
@@ -129,7 +156,7 @@ func TestCustomMemory(t *testing.T) {
 	until.True(t, "nothing is held of what is gone", func() bool { return inCaches() == 3*2 && held("a") < 300*maps })
 	taken("one instead", create(widgets, "a", "z", 1))
 
-	for c := range b.customMemory.definitions[widgets.definition].all {
+	for c := range b.cacheMemory.definitions[widgets.definition].all {
 		c.forget()
 	}
 	if left := held("a"); left != 0 {
@@ -137,10 +164,75 @@ func TestCustomMemory(t *testing.T) {
 	}
 }
 
+// TestDenseObjects checks that built-in objects count that take far more memory than bytes, and others do not.
+func TestDenseObjects(t *testing.T) {
+	const subsets, objects = 1000, 10
+	one := int64(builtInCopies * subsets * 72) // of the subsets alone
+	b := newBackend(t)
+	b.cacheMemory = NewCacheMemory(one*objects + one/2)
+	endpoints := func() *store {
+		return b.store(t, schema.GroupResource{Resource: "endpoints"}, true, true,
+			func() runtime.Object { return &corev1.Endpoints{} }, func() runtime.Object { return &corev1.EndpointsList{} })
+	}
+	s := endpoints()
+	held := func() int64 {
+		b.cacheMemory.mu.Lock()
+		defer b.cacheMemory.mu.Unlock()
+		return b.cacheMemory.bytes["a"]
+	}
+	create := func(n tenant.Scope, name string, subsets int, finalizers ...string) error {
+		obj := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Finalizers: finalizers}, Subsets: make([]corev1.EndpointSubset, subsets)}
+		return s.Create(s.in(t, n, "ns"), s.key("ns", name), obj, s.newFunc(), 0)
+	}
+	change := func(name string, change func(*corev1.Endpoints)) error {
+		return s.GuaranteedUpdate(s.in(t, "a", "ns"), s.key("ns", name), s.newFunc(), false, nil,
+			func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+				changed := input.DeepCopyObject().(*corev1.Endpoints)
+				change(changed)
+				return changed, nil, nil
+			}, nil)
+	}
+	subsetsOf := func(n int) func(*corev1.Endpoints) {
+		return func(e *corev1.Endpoints) { e.Subsets, e.Finalizers = make([]corev1.EndpointSubset, n), nil }
+	}
+	expect := func(what string, fits bool, err error) {
+		t.Helper()
+		if fits && err != nil || !fits && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "are allowed")) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	expect("a small one", true, create("a", "small", 1))
+	for i := range objects {
+		expect("one that fits", true, create("a", strconv.Itoa(i), subsets, "example.com/x"))
+	}
+	until.True(t, "all count", func() bool { return held() >= objects*one })
+	expect("one more", false, create("a", "z", subsets))
+	expect("a large one", false, create("b", "z", 10*subsets))
+	expect("another tenant's", true, create("b", "z", subsets))
+	expect("a text", true, create("a", "text", 1, strings.Repeat("x", 1000*subsets)))
+	expect("a text that becomes dense", false, change("text", subsetsOf(subsets)))
+	expect("the system's", true, create(tenant.System.Scope(), "z", 100*subsets))
+	expect("a small one that becomes dense", false, change("small", subsetsOf(subsets)))
+	expect("one that becomes larger", false, change("0", subsetsOf(2*subsets)))
+	expect("one that ends", true, change("0", func(e *corev1.Endpoints) {
+		e.DeletionTimestamp, e.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(0))
+		e.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: strings.Repeat("x", 100)}}
+	}))
+	expect("one that ends, and becomes larger", false, change("0", subsetsOf(2*subsets)))
+	expect("one that may go", true, change("0", func(e *corev1.Endpoints) { e.Finalizers = nil }))
+	endpoints() // lists what there is
+	until.True(t, "another cache has all", func() bool { return held() >= 2*objects*one })
+	for i := range objects {
+		expect("one that becomes small", true, change(strconv.Itoa(i), subsetsOf(1)))
+	}
+	until.True(t, "nothing counts any more", func() bool { return held() == 0 })
+	expect("one again", true, create("a", "z", subsets/2))
+}
+
 // TestCachesThatAreEmpty checks that caches count as the fullest one of their definition: those of versions that a webhook does not convert
 // to fill later.
 func TestCachesThatAreEmpty(t *testing.T) {
-	m := NewCustomMemory(1 << 20)
+	m := NewCacheMemory(1 << 20)
 	definition := counted{"widgets.example.com", "a"}
 	key := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
 	full, empty := m.newCache(definition, key), m.newCache(definition, key)
@@ -171,15 +263,18 @@ func TestCachesThatAreEmpty(t *testing.T) {
 // TestCachesMadeAnew checks that what objects take is known while the caches of a definition are made anew, and that a definition is not changed again
 // while earlier ones are there.
 func TestCachesMadeAnew(t *testing.T) {
-	m := NewCustomMemory(10_000)
-	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
-	definition := counted{widgets.String(), "a"}
+	m := NewCacheMemory(10_000)
+	definition := counted{"widgets.example.com", "a"}
 	key := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
 	object := dense("x", 1)
 	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
 	old := m.newCache(definition, key)
+	old.listed(&unstructured.UnstructuredList{}, true)
 	old.set(object, 4000)
-	fits := func(versions int) error { return m.FitsDefinition("a", widgets, 1, versions, 0, 0) }
+	fits := func(versions int) error {
+		_, err := m.fitsDefinition(definition, 1, versions, 0, 0)
+		return err
+	}
 	expect := func(what string, versions int, is func(error) bool) {
 		t.Helper()
 		if err := fits(versions); !is(err) {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"sync"
@@ -15,9 +16,10 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// CustomMemory bounds what memory the custom resources of a space take in watch caches. Stored bytes do not bound it: a map of 7 bytes takes
-// 350 there, each version of a definition has a cache of its own, and conversion webhooks make objects larger.
-type CustomMemory struct {
+// CacheMemory bounds what memory the objects of a space take in watch caches, where stored bytes do not bound it. A map of 7 bytes in a custom
+// resource takes 350 there, each version of a definition has a cache of its own, and conversion webhooks make objects larger: custom resources all count. Others
+// do if they are dense, as an empty rule of a NetworkPolicy is: 2 bytes that take 48.
+type CacheMemory struct {
 	most int64
 
 	mu sync.Mutex
@@ -30,7 +32,7 @@ type CustomMemory struct {
 // definitionCaches are the caches of a definition, one for each version. If it is one tenant's, each counts as the fullest of them: those of
 // other versions are empty while a conversion webhook fails, and fill when it does not.
 type definitionCaches struct {
-	all map[*customs]struct{}
+	all map[*contents]struct{}
 	// fullest is how many bytes the fullest has, and counted what all count as.
 	fullest, counted int64
 	// objects are how many the fullest has.
@@ -41,23 +43,44 @@ type definitionCaches struct {
 	objectsBefore int
 }
 
-// NewCustomMemory returns a bound of so many bytes for each space, nil for none.
-func NewCustomMemory(most int64) *CustomMemory {
+// NewCacheMemory returns a bound of so many bytes for each space, nil for none.
+func NewCacheMemory(most int64) *CacheMemory {
 	if most == 0 {
 		return nil
 	}
-	return &CustomMemory{most: most, bytes: map[tenant.Name]int64{}, definitions: map[counted]*definitionCaches{}}
+	return &CacheMemory{most: most, bytes: map[tenant.Name]int64{}, definitions: map[counted]*definitionCaches{}}
 }
 
-// errCustomMemory names the rule and the way out.
-func (m *CustomMemory) errCustomMemory(now, more int64) error {
-	return fmt.Errorf("the custom resources of the space take %d bytes of the server's memory in all versions of their definitions, and would take %d more: "+
+// errCacheMemory names the rule and the way out.
+func (m *CacheMemory) errCacheMemory(now, more int64) error {
+	return fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
 		"%d are allowed; delete some, or leave out versions that nobody uses", now, more, m.most)
 }
 
-// customs are the objects in one watch cache of custom resources. All is guarded by the lock of memory.
-type customs struct {
-	memory     *CustomMemory
+const (
+	// ordinary is how many times its bytes in etcd an object takes in memory that is not dense. Stored bytes bound the others.
+	ordinary = 8
+	// smallObject is not looked at. What all objects have in their metadata is a tenth of it, and what a cache keeps beside each object a third.
+	smallObject = 4 << 10
+	// builtInCopies are those of a built-in object: one in its watch cache, and one in an informer of the server.
+	builtInCopies = 2
+)
+
+// weightOf returns what an object counts that takes so many bytes of memory.
+func weightOf(obj runtime.Object, bytes int) int {
+	switch _, custom := obj.(*unstructured.Unstructured); {
+	case custom:
+		return bytes
+	case bytes <= smallObject || bytes <= ordinary*memory.Encoded(obj):
+		return 0
+	default:
+		return builtInCopies * bytes
+	}
+}
+
+// contents are the objects in one watch cache that count. All is guarded by the lock of memory.
+type contents struct {
+	memory     *CacheMemory
 	definition counted
 	key        func(runtime.Object) (string, error)
 	held       map[string]heldObject
@@ -71,16 +94,16 @@ type heldObject struct {
 	bytes int64
 }
 
-// newCache returns the objects of the watch cache of one version of a definition, nil without a bound.
-func (m *CustomMemory) newCache(definition counted, key func(runtime.Object) (string, error)) *customs {
+// newCache returns the contents of the watch cache of one version of a definition, or of a built-in resource, nil without a bound.
+func (m *CacheMemory) newCache(definition counted, key func(runtime.Object) (string, error)) *contents {
 	if m == nil {
 		return nil
 	}
-	c := &customs{memory: m, definition: definition, key: key, held: map[string]heldObject{}}
+	c := &contents{memory: m, definition: definition, key: key, held: map[string]heldObject{}}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.definitions[definition] == nil {
-		m.definitions[definition] = &definitionCaches{all: map[*customs]struct{}{}}
+		m.definitions[definition] = &definitionCaches{all: map[*contents]struct{}{}}
 	}
 	m.definitions[definition].all[c] = struct{}{}
 	m.recount(definition)
@@ -88,7 +111,7 @@ func (m *CustomMemory) newCache(definition counted, key func(runtime.Object) (st
 }
 
 // listed notes a page of what the cache has now, the first in place of what it had.
-func (c *customs) listed(list runtime.Object, first bool) {
+func (c *contents) listed(list runtime.Object, first bool) {
 	if c == nil {
 		return
 	}
@@ -98,7 +121,7 @@ func (c *customs) listed(list runtime.Object, first bool) {
 		c.memory.mu.Unlock()
 	}
 	_ = meta.EachListItem(list, func(obj runtime.Object) error {
-		c.set(obj, int64(memory.Of(obj)))
+		c.set(obj, memory.Of(obj))
 		return nil
 	})
 	of, err := meta.ListAccessor(list)
@@ -111,7 +134,7 @@ func (c *customs) listed(list runtime.Object, first bool) {
 }
 
 // set notes that an object is in the cache and takes so much there, none if it has been deleted.
-func (c *customs) set(obj runtime.Object, bytes int64) {
+func (c *contents) set(obj runtime.Object, taken int) {
 	if c == nil {
 		return
 	}
@@ -119,16 +142,21 @@ func (c *customs) set(obj runtime.Object, bytes int64) {
 	if err != nil || !n.IsSpace() {
 		return
 	}
+	bytes := int64(weightOf(obj, taken))
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	if bytes == 0 && len(c.held) == 0 {
+		return // as in most caches
+	}
+	if definition := c.memory.definitions[c.definition]; definition == nil || !definition.has(c) {
+		return // the cache has been stopped
+	}
 	key, err := c.key(obj)
 	if err != nil {
 		return // the cache refuses it
 	}
-	c.memory.mu.Lock()
-	defer c.memory.mu.Unlock()
-	if definition := c.memory.definitions[c.definition]; definition == nil || !definition.has(c) {
-		return // the cache has been stopped
-	}
-	c.add(n, bytes-c.held[key].bytes)
+	before := c.held[key].bytes
+	c.add(n, bytes-before)
 	if c.held[key] = (heldObject{n, bytes}); bytes == 0 {
 		delete(c.held, key)
 	}
@@ -145,27 +173,27 @@ func (d *definitionCaches) known() bool {
 	return false
 }
 
-func (d *definitionCaches) has(c *customs) bool {
+func (d *definitionCaches) has(c *contents) bool {
 	_, there := d.all[c]
 	return there
 }
 
 // add adds what a cache has of a space. The lock is held.
-func (c *customs) add(n tenant.Name, bytes int64) {
+func (c *contents) add(n tenant.Name, bytes int64) {
 	c.bytes += bytes
 	if c.definition.only == "" {
 		c.memory.add(n, bytes)
 	}
 }
 
-func (m *CustomMemory) add(n tenant.Name, bytes int64) {
+func (m *CacheMemory) add(n tenant.Name, bytes int64) {
 	if m.bytes[n] += bytes; m.bytes[n] == 0 {
 		delete(m.bytes, n)
 	}
 }
 
 // recount counts the caches of a definition of one tenant. The lock is held.
-func (m *CustomMemory) recount(definition counted) {
+func (m *CacheMemory) recount(definition counted) {
 	d := m.definitions[definition]
 	d.fullest, d.objects = 0, 0
 	for c := range d.all {
@@ -186,7 +214,7 @@ func (m *CustomMemory) recount(definition counted) {
 }
 
 // empty notes that a cache has nothing. The lock is held.
-func (c *customs) empty() {
+func (c *contents) empty() {
 	for _, o := range c.held {
 		c.add(o.of, -o.bytes)
 	}
@@ -194,7 +222,7 @@ func (c *customs) empty() {
 }
 
 // forget forgets a cache that has been stopped.
-func (c *customs) forget() {
+func (c *contents) forget() {
 	if c == nil {
 		return
 	}
@@ -218,7 +246,7 @@ func (c *customs) forget() {
 const objectShare = 8
 
 // fits returns an error if an object of a space may not become so large in each cache of a definition.
-func (m *CustomMemory) fits(n tenant.Name, definition counted, before, after int) error {
+func (m *CacheMemory) fits(n tenant.Name, definition counted, before, after int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, caches := m.bytes[n], m.definitions[definition].count()
@@ -230,7 +258,7 @@ func (m *CustomMemory) fits(n tenant.Name, definition counted, before, after int
 		return fmt.Errorf("it takes %d bytes of the server's memory in all versions of its definition: %d are allowed; make several objects of it, or leave out versions that nobody uses",
 			object, m.most/objectShare)
 	case now+more > m.most:
-		return m.errCustomMemory(now, more)
+		return m.errCacheMemory(now, more)
 	default:
 		return nil
 	}
@@ -246,36 +274,61 @@ func (d *definitionCaches) count() int64 {
 // leastMap is what an element of a list, or value of a map, that is a map takes at least.
 const leastMap = 64
 
-// FitsDefinition returns an error if a space may not have a definition of its own that had so many versions before with so many now, of which new
+// DefinitionFits returns an error if a space may not have a definition of its own that had so many versions before with so many now, of which new
 // defaults take so many bytes for each object, and for each map in it, because of the objects that there are. It is one to try again after if
-// caches from before an earlier change are still there, which they are as long as requests that they serve.
-func (m *CustomMemory) FitsDefinition(n tenant.Name, resource schema.GroupResource, before, versions int, object, element int64) error {
-	if m == nil {
+// what these take is not known yet.
+func (g *RESTOptionsGetter) DefinitionFits(ctx context.Context, n tenant.Name, resource schema.GroupResource, before, versions int, object, element int64) error {
+	if g.CacheMemory == nil {
 		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	d := m.definitions[counted{resource.String(), n}]
-	if d == nil {
-		return nil
+	known, err := g.CacheMemory.fitsDefinition(counted{resource.String(), n}, before, versions, object, element)
+	if known || versions <= before && object+element == 0 {
+		return err
 	}
-	if len(d.all) > before && d.counted > m.most/objectShare {
-		return apierrors.NewTooManyRequests("requests to what the definition was before its last change have not ended, and its objects take much memory; try again", 1)
+	has, err := g.Ranges.Has(ctx, n, resource)
+	if err == nil && has {
+		err = apierrors.NewTooManyRequests("how much memory its objects take is not known, because nobody has asked for them since the server started; list them, and try again", 1)
 	}
-	each := d.fullest + int64(d.objects)*object + d.fullest/leastMap*element
-	if more := each*int64(versions) - d.counted; more > 0 && m.bytes[n]+more > m.most {
-		return m.errCustomMemory(m.bytes[n], more)
-	}
-	return nil
+	return err
 }
 
-// contentOf returns how much memory an object takes without what a server writes into its metadata when it is changed or deleted, which has bounds
-// of its own.
-func contentOf(obj runtime.Object) int {
-	custom, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return memory.Of(obj)
+// fitsDefinition is DefinitionFits without what is not in caches, and reports whether it is known what the objects take. Caches from before an
+// earlier change may still be there, which they are as long as requests that they serve.
+func (m *CacheMemory) fitsDefinition(definition counted, before, versions int, object, element int64) (known bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.definitions[definition]
+	if d == nil || !d.known() && d.before == 0 {
+		return false, nil
 	}
+	if len(d.all) > before && d.counted > m.most/objectShare {
+		return true, apierrors.NewTooManyRequests("requests to what the definition was before its last change have not ended, and its objects take much memory; try again", 1)
+	}
+	each, now := d.fullest+int64(d.objects)*object+d.fullest/leastMap*element, m.bytes[definition.only]
+	if more := each*int64(versions) - d.counted; more > 0 && now+more > m.most {
+		return true, m.errCacheMemory(now, more)
+	}
+	return true, nil
+}
+
+// contentOf returns how much memory of an object that takes so many bytes is not what a server writes into its metadata when it is changed or
+// deleted, which has bounds of its own.
+func contentOf(obj runtime.Object, bytes int) int {
+	if custom, ok := obj.(*unstructured.Unstructured); ok {
+		return customContent(custom)
+	}
+	o, err := meta.Accessor(obj)
+	if bytes <= smallObject || err != nil {
+		return bytes
+	}
+	bytes -= memory.Of(o.GetManagedFields()) + memory.Of(o.GetDeletionTimestamp()) + memory.Of(o.GetDeletionGracePeriodSeconds()) + len(o.GetResourceVersion())
+	if o.GetDeletionTimestamp() != nil {
+		bytes -= memory.Of(o.GetFinalizers())
+	}
+	return bytes
+}
+
+func customContent(custom *unstructured.Unstructured) int {
 	content := maps.Clone(custom.Object)
 	if metadata, ok := content["metadata"].(map[string]any); ok {
 		metadata = maps.Clone(metadata)
@@ -290,18 +343,24 @@ func contentOf(obj runtime.Object) int {
 	return memory.Of(content)
 }
 
-// fits returns what refuses a custom resource as it becomes if the space may not have so much. What was is read at once, because updates may
+// fits returns what refuses an object as it becomes if the space may not have so much. What was is read at once, because updates may
 // change it.
 func (s *Space) fits(n tenant.Name, before runtime.Object) func(after runtime.Object) error {
-	if s.customMemory == nil || !n.IsSpace() {
+	if s.cacheMemory == nil || !n.IsSpace() {
 		return func(runtime.Object) error { return nil }
 	}
-	bytes, content := memory.Of(before), contentOf(before)
+	had, content := 0, 0
+	if before != nil {
+		bytes := memory.Of(before)
+		had, content = weightOf(before, bytes), contentOf(before, bytes)
+	}
 	return func(after runtime.Object) error {
-		if before != nil && contentOf(after) <= content {
+		bytes := memory.Of(after)
+		has := weightOf(after, bytes)
+		if has <= had || had > 0 && contentOf(after, bytes) <= content {
 			return nil // whatever ends an object, and lets it go
 		}
-		err := s.customMemory.fits(n, s.definition, bytes, memory.Of(after))
+		err := s.cacheMemory.fits(n, s.definition, had, has)
 		if err == nil {
 			return nil
 		}

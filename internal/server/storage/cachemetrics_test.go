@@ -1,0 +1,30 @@
+package storage
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+func TestCacheMetrics(t *testing.T) {
+	m := NewCacheMemory(1000)
+	m.bytes = map[tenant.Name]int64{"a": 10, "b": 30, "c": 20, "d": 5}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(cacheCollector{m, 2})
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP tenantry_tenant_cache_bytes Bytes of the server's memory that custom resources of tenants, and objects of empty entries, take in watch caches, as --tenant-cache-bytes counts them. The tenants with the most have series of their own.
+# TYPE tenantry_tenant_cache_bytes gauge
+tenantry_tenant_cache_bytes{tenant="_other"} 15
+tenantry_tenant_cache_bytes{tenant="b"} 30
+tenantry_tenant_cache_bytes{tenant="c"} 20
+# HELP tenantry_tenant_cache_limit_bytes What --tenant-cache-bytes allows each tenant.
+# TYPE tenantry_tenant_cache_limit_bytes gauge
+tenantry_tenant_cache_limit_bytes 1000
+`)); err != nil {
+		t.Error(err)
+	}
+}
