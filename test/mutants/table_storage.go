@@ -220,6 +220,10 @@ var storageTable = []mutant{
 		"internal/server/storage/cachememory.go", `d.before, d.objectsBefore = d.fullest, d.objects`, ``},
 	{"caches of a definition do not pile up", by("internal/server/storage", "TestCachesMadeAnew"),
 		"internal/server/storage/cachememory.go", `if len(d.all) > before && d.counted > m.most/objectShare {`, `if false {`},
+	{"lists of a stopped cache end", by("internal/server/storage", "TestListsOfStoppedCaches"),
+		"internal/server/storage/history.go", `context.AfterFunc(h.closing, cancel)`, `context.AfterFunc(h.closing, func() {})`},
+	{"a cache counts as long as it lists", by("internal/server/storage", "TestListsOfStoppedCaches"),
+		"internal/server/storage/history.go", `h.closed() && h.lists == 0 {`, `h.closed() {`},
 	{"caches that are empty count", by("internal/server/storage", "TestCachesThatAreEmpty"),
 		"internal/server/storage/cachememory.go", `now := d.fullest * int64(len(d.all))`, `now := d.fullest`},
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"sync"
 	"time"
@@ -64,7 +65,8 @@ func NewHistories(most int64) *Histories {
 
 // newHistory makes the history of a watch cache.
 func (a *Histories) newHistory(etcd *etcdKeys, filler runtime.Object, window time.Duration) *history {
-	h := &history{etcdKeys: etcd, all: a, filler: filler, past: newPast(window), dropSignal: signal.NewFlag(), closing: make(chan struct{})}
+	h := &history{etcdKeys: etcd, all: a, filler: filler, past: newPast(window), dropSignal: signal.NewFlag()}
+	h.closing, h.close = context.WithCancel(context.Background())
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.caches[h] = struct{}{}

@@ -59,10 +59,13 @@ type history struct {
 
 	// listed is whether the reflector has listed since it watched, which empties the cache.
 	listed bool
-	// closing tells that the cache is about to be stopped.
-	closing chan struct{}
-	// mu guards watch, and that none is made once it is closing.
+	// closing ends when the cache is about to be stopped.
+	closing context.Context
+	close   context.CancelFunc
+	// mu guards watch and lists, and that none is begun once it is closing.
 	mu sync.Mutex
+	// lists are how many run: the reflector does not wait for them when it is stopped.
+	lists int
 	// watch is the last watch, whose goroutine has the fields below as long as it runs.
 	watch *historyWatch
 	past  past
@@ -81,11 +84,50 @@ type history struct {
 // GetList implements storage.Interface.
 func (h *history) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	h.listed = true
+	ctx, end, err := h.beginList(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	if err := h.etcdKeys.GetList(ctx, key, opts, list); err != nil {
 		return err
 	}
 	h.contents.listed(list, opts.Predicate.Continue == "")
 	return nil
+}
+
+// beginList returns a context for a list, which ends when the cache is stopped, and what ends the list. What it has decoded stays in memory
+// until then: caches of a definition are made anew as often as its tenant changes that, and must not pile up.
+func (h *history) beginList(ctx context.Context) (context.Context, func(), error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed() {
+		return nil, nil, errClosing
+	}
+	h.lists++
+	ctx, cancel := context.WithCancel(ctx)
+	detach := context.AfterFunc(h.closing, cancel)
+	return ctx, func() {
+		detach()
+		cancel()
+		h.endList()
+	}, nil
+}
+
+func (h *history) endList() {
+	h.mu.Lock()
+	h.lists--
+	h.mu.Unlock()
+	h.forgetClosed()
+}
+
+// forgetClosed forgets the cache once it is closed and no list of it runs.
+func (h *history) forgetClosed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed() && h.lists == 0 {
+		h.forget()
+	}
 }
 
 // GetCurrentResourceVersion implements storage.Interface. The cache asks for it before a consistent read, and then waits until it has
@@ -151,33 +193,26 @@ var errClosing = apierrors.NewTooManyRequests("the watch cache is being stopped"
 // the queue is full when nobody takes from it any more. So the watch ends first: once the
 // reflector has taken its last error, it has put into the queue what it took before.
 func (h *history) stop(cached *cacher.Cacher) {
-	if h != nil {
-		h.endWatch()
+	if h == nil {
+		cached.Stop()
+		return
 	}
+	h.endWatch()
 	cached.Stop()
-	h.forget()
+	h.forgetClosed()
 }
 
 func (h *history) endWatch() {
 	h.mu.Lock()
 	last := h.watch
-	if !h.closed() { // storages are shared with subresources, and stopped by each
-		close(h.closing)
-	}
+	h.close() // for the first time, or once more: storages are shared with subresources, and stopped by each
 	h.mu.Unlock()
 	if last != nil {
 		<-last.ended
 	}
 }
 
-func (h *history) closed() bool {
-	select {
-	case <-h.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (h *history) closed() bool { return h.closing.Err() != nil }
 
 // fillerKey is the key of fillers in the cache. It is below no resource, so no list and no
 // watch has it.

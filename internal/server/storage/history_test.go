@@ -506,10 +506,52 @@ func testStopOfBusyCache(t *testing.T) {
 	}()
 	synctest.Wait() // until no event is taken any more
 	go func() {
-		<-h.closing // nobody looks for watchers before
+		<-h.closing.Done() // nobody looks for watchers before
 		close(goOn)
 	}()
 	h.stop(cached)
+}
+
+// slowList is a storage whose lists end with their context.
+type slowList struct {
+	events
+	begun, ended chan struct{}
+}
+
+func (s slowList) GetList(ctx context.Context, _ string, _ storage.ListOptions, _ apiruntime.Object) error {
+	close(s.begun)
+	<-ctx.Done()
+	<-s.ended
+	return ctx.Err()
+}
+
+// TestListsOfStoppedCaches checks that lists of a cache end with it, and that it counts until they have ended.
+func TestListsOfStoppedCaches(t *testing.T) {
+	slow := slowList{events{}, make(chan struct{}), make(chan struct{})}
+	m := NewCacheMemory(1 << 20)
+	etcd := &etcdKeys{Interface: slow, resourcePrefix: "/slow/", counted: counted{"slow", "a"}}
+	h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
+	h.contents = m.newCache(etcd.counted, nil)
+	listed := make(chan error)
+	go func() {
+		listed <- h.GetList(t.Context(), "/slow/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, &corev1.ConfigMapList{})
+	}()
+	<-slow.begun
+	h.endWatch()
+	h.forgetClosed()
+	if len(m.definitions) == 0 {
+		t.Error("a cache is forgotten whose list runs")
+	}
+	close(slow.ended)
+	if err := <-listed; !errors.Is(err, context.Canceled) {
+		t.Errorf("a list of a stopped cache: %v", err)
+	}
+	if len(m.definitions) > 0 {
+		t.Error("a cache is not forgotten whose list has ended")
+	}
+	if err := h.GetList(t.Context(), "/slow/", storage.ListOptions{}, &corev1.ConfigMapList{}); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("another list of a stopped cache: %v", err)
+	}
 }
 
 // cacheOf makes a watch cache with a history, or without if there are none.

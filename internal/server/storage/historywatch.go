@@ -48,7 +48,7 @@ func (w *historyWatch) run() {
 		select {
 		case <-w.done:
 			return
-		case <-w.history.closing:
+		case <-w.history.closing.Done():
 			w.send(errorEvent(errClosing))
 			return
 		case <-w.history.dropSignal:
@@ -79,7 +79,7 @@ func (w *historyWatch) end(event watch.Event, failed bool) {
 		select {
 		case <-w.done:
 			return
-		case <-w.history.closing:
+		case <-w.history.closing.Done():
 			return
 		case <-w.pace.C:
 			if !w.fill() {
