@@ -209,7 +209,9 @@ var storageTable = []mutant{
 	{"later defaults take memory", by("internal/server/storage", "TestCacheMemory"),
 		"internal/server/storage/cachememory.go", `+int64(d.objects)*object+d.fullest/leastMap*element`, ``},
 	{"what ends an object is not refused for memory", by("internal/server/storage", "TestCacheMemory"),
-		"internal/server/storage/cachememory.go", `contentOf(after, bytes) <= content {`, `contentOf(after, bytes) <= content && false {`},
+		"internal/server/storage/cachememory.go", `return contentOf(after, bytes) <= content }`, `return false }`},
+	{"finalizers that go are not refused for memory", by("internal/server/storage", "TestDenseObjects"),
+		"internal/server/storage/cachememory.go", `return released && err == nil`, `return false`},
 	{"what a server writes into metadata is not refused for memory", by("internal/server/storage", "TestDenseObjects"),
 		"internal/server/storage/cachememory.go", `memory.Of(o.GetManagedFields()) + `, ``},
 	{"objects of empty entries have a bound of memory", by("internal/server/storage", "TestDenseObjects"),
@@ -224,6 +226,18 @@ var storageTable = []mutant{
 		"internal/server/storage/history.go", `context.AfterFunc(h.closing, cancel)`, `context.AfterFunc(h.closing, func() {})`},
 	{"a cache counts as long as it lists", by("internal/server/storage", "TestListsOfStoppedCaches"),
 		"internal/server/storage/history.go", `h.closed() && h.lists == 0 {`, `h.closed() {`},
+	{"definitions that change while an object is created", by("internal/server/storage", "TestCacheMemory"),
+		"internal/server/storage/space.go", `if err := StillDefined(ctx); err != nil {
+		return err`, `if err := StillDefined(ctx); false && err != nil {
+		return err`},
+	{"definitions that change while an object is changed", by("internal/server/storage", "TestCacheMemory"),
+		"internal/server/storage/space.go", `if err := StillDefined(ctx); err != nil {
+			return nil, nil, err`, `if err := StillDefined(ctx); false && err != nil {
+			return nil, nil, err`},
+	{"definitions that change while a request waits are noticed", by("internal/server/crd", "TestWithContent"),
+		"internal/server/crd/values.go", `is.Generation != was.Generation`, `false`},
+	{"versions of what nobody has asked for", by("internal/server/storage", "TestCacheMemory"),
+		"internal/server/storage/cachememory.go", `if err == nil && has {`, `if err == nil && has && false {`},
 	{"caches that are empty count", by("internal/server/storage", "TestCachesThatAreEmpty"),
 		"internal/server/storage/cachememory.go", `now := d.fullest * int64(len(d.all))`, `now := d.fullest`},
 }

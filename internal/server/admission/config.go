@@ -20,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/quota"
+	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
@@ -44,9 +45,8 @@ type Config struct {
 	Workloads func(tenant.Name) translate.Rules
 	// Definition returns the definition of a custom resource in a space. It may be nil.
 	Definition spacepolicy.Definitions
-	// DefinitionFits returns an error if a definition of a space that had so many versions before may not have so many now, and new defaults that take so many bytes of memory for each
-	// object and for each map in it, because of its objects. If nil, it may.
-	DefinitionFits func(ctx context.Context, n tenant.Name, resource schema.GroupResource, before, versions int, object, element int64) error
+	// DefinitionFits returns an error if a definition of a space may not change so because of its objects. If nil, it may.
+	DefinitionFits func(ctx context.Context, n tenant.Name, resource schema.GroupResource, change storage.DefinitionChange) error
 	// DefinitionCosts returns what the definitions of a space cost, by their names. If nil, nothing.
 	DefinitionCosts func(n tenant.Name) map[string]spacepolicy.DefinitionCosts
 	// Egress restricts the webhooks of tenants.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/internal/bounds"
+	"github.com/tenantry/tenantry/internal/server/storage"
 )
 
 // Content is what is in the body of a custom resource or a patch of one.
@@ -39,20 +40,29 @@ func withContent(handler http.Handler, definitions listers.CustomResourceDefinit
 			return
 		}
 		group := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
+		definition, missing := definitions.Get(info.Resource + "." + info.APIGroup) // if it is missing, upstream does not find it either
 		body, err := io.ReadAll(io.LimitReader(req.Body, maxBody+1))
-		if err == nil && len(body) <= maxBody {
-			definition, missing := definitions.Get(info.Resource + "." + info.APIGroup)
-			if missing == nil { // otherwise upstream does not find it either
-				err = fits(contentOf(req.Header.Get("Content-Type"), body), definition)
-			}
+		if err == nil && len(body) <= maxBody && missing == nil {
+			err = fits(contentOf(req.Header.Get("Content-Type"), body), definition)
 		}
 		if err != nil {
 			responsewriters.ErrorNegotiated(err, apiserver.Codecs, group, w, req)
 			return
 		}
+		if missing == nil {
+			req = req.WithContext(storage.WithDefinition(req.Context(), changedSince(definition, definitions)))
+		}
 		req.Body = &restoredBody{Reader: io.MultiReader(bytes.NewReader(body), req.Body), Closer: req.Body}
 		handler.ServeHTTP(w, req)
 	})
+}
+
+// changedSince returns what reports whether a definition has changed.
+func changedSince(was *apiextensionsv1.CustomResourceDefinition, definitions listers.CustomResourceDefinitionLister) func() bool {
+	return func() bool {
+		is, err := definitions.Get(was.Name)
+		return err != nil || is.UID != was.UID || is.Generation != was.Generation
+	}
 }
 
 // maxBody is upstream's limit for bodies, which refuses longer ones.

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/server/storage"
 )
 
 func TestContentOf(t *testing.T) {
@@ -41,16 +43,21 @@ func TestContentOf(t *testing.T) {
 
 func TestWithContent(t *testing.T) {
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
-	if err := indexer.Add(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "xs.example.com"}}); err != nil {
-		t.Fatal(err)
+	definition := func(generation int64) *apiextensionsv1.CustomResourceDefinition {
+		return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "xs.example.com", Generation: generation}}
 	}
 	var served string
+	var early, late error // whether the definition is still the one that it was
 	handler := withContent(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
 			t.Error(err)
 		}
-		served = string(body)
+		served, early = string(body), storage.StillDefined(req.Context())
+		if err := indexer.Update(definition(2)); err != nil {
+			t.Error(err)
+		}
+		late = storage.StillDefined(req.Context())
 	}), listers.NewCustomResourceDefinitionLister(indexer), func(content Content, _ *apiextensionsv1.CustomResourceDefinition) error {
 		if content.Values > 1 {
 			return errors.New("too much")
@@ -75,8 +82,14 @@ func TestWithContent(t *testing.T) {
 			req := httptest.NewRequestWithContext(request.WithRequestInfo(t.Context(), &request.RequestInfo{
 				IsResourceRequest: true, APIGroup: "example.com", APIVersion: "v1", Resource: tc.resource,
 			}), tc.method, "/", strings.NewReader(tc.body))
-			served = ""
+			if err := indexer.Update(definition(1)); err != nil {
+				t.Fatal(err)
+			}
+			served, early, late = "", nil, nil
 			handler.ServeHTTP(httptest.NewRecorder(), req)
+			if writes := served != "" && tc.resource == "xs" && tc.method != http.MethodDelete; early != nil || (late != nil) != writes {
+				t.Errorf("the definition has changed: %v, and after a change: %v", early, late)
+			}
 			if want := tc.body; tc.refused != (served != want) {
 				t.Errorf("it was served a body of %d bytes, want refused: %v", len(served), tc.refused)
 			}

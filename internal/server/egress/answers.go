@@ -43,6 +43,8 @@ var (
 type answers struct {
 	http.RoundTripper
 	of tenant.Name
+	// exceeded is Options.Exceeded.
+	exceeded func(tenant.Name) bool
 }
 
 // usualAnswer is how many bytes of an answer are read at any time. Of answers with more, few of a tenant are read at once.
@@ -114,7 +116,11 @@ func (a answers) read(req *http.Request, answer io.ReadCloser) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case conversion != nil:
-		return body, conversion.check(body)
+		grown, err := conversion.check(body)
+		if err == nil {
+			err = a.grows(grown)
+		}
+		return body, err
 	default:
 		return checkReview(req, body)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // TestUnknownReviews checks that no answer is taken if it is not known to what.
@@ -79,5 +81,40 @@ func TestConversions(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.message)
 			}
 		})
+	}
+}
+
+// TestGrownConversions checks that what webhooks make of many objects, or of those of a space that takes more than it may, does not take much more than they did.
+func TestGrownConversions(t *testing.T) {
+	defer grownBytes.Forget("acme")
+	grownBytes.Forget("acme")
+	exceeded := false
+	a := answers{of: "acme", exceeded: func(tenant.Name) bool { return exceeded }}
+	expect := func(what string, bytes int, refused bool) {
+		t.Helper()
+		if err := a.grows(bytes); (err != nil) != refused {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	expect("some objects", grownAtOnce/2, false)
+	expect("as many again", grownAtOnce/2, false)
+	expect("more", grownAtOnce/2, true)
+	expect("what takes twice as much", 0, false)
+	grownBytes.Forget("acme")
+	exceeded = true
+	expect("a small one in a space that is full", 1, true)
+	expect("what takes as much", -1000, false)
+
+	hook := httptest.NewServer(answering("application/json", `{"kind":"ConversionReview","response":{"convertedObjects":[{"a":[{},{},{},{},{},{},{},{}]}]}}`))
+	defer hook.Close()
+	client := &http.Client{Transport: answers{http.DefaultTransport, "acme", a.exceeded}}
+	for _, exceeded = range []bool{false, true} {
+		response, err := client.Post(hook.URL, "application/json", strings.NewReader(`{"kind":"ConversionReview","request":{"objects":[{"a":1}]}}`))
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		if (err != nil) != exceeded || err != nil && !strings.Contains(err.Error(), "more of memory than twice") {
+			t.Errorf("exceeded %v: %v", exceeded, err)
+		}
 	}
 }

@@ -32,6 +32,8 @@ type Options struct {
 	Hosts []string
 	// Selected is set if an egress selector connects, which has its own rules.
 	Selected bool
+	// Exceeded, if set, reports whether the objects of a space take more memory than they may, so that webhooks do not make more of them.
+	Exceeded func(tenant.Name) bool
 }
 
 // AddFlags adds the flags.
@@ -82,7 +84,7 @@ func (o Options) restrict(n tenant.Name, config *rest.Config, err error) (*rest.
 	restricted.Wrap(withTimeout)
 	restricted.Wrap(waiting.Transport)
 	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return opaque{next, config.Timeout - time.Second} })
-	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return answers{next, n} })
+	restricted.Wrap(func(next http.RoundTripper) http.RoundTripper { return answers{next, n, o.Exceeded} })
 	return restricted, nil
 }
 

@@ -274,15 +274,25 @@ func (d *definitionCaches) count() int64 {
 // leastMap is what an element of a list, or value of a map, that is a map takes at least.
 const leastMap = 64
 
-// DefinitionFits returns an error if a space may not have a definition of its own that had so many versions before with so many now, of which new
-// defaults take so many bytes for each object, and for each map in it, because of the objects that there are. It is one to try again after if
-// what these take is not known yet.
-func (g *RESTOptionsGetter) DefinitionFits(ctx context.Context, n tenant.Name, resource schema.GroupResource, before, versions int, object, element int64) error {
+// DefinitionChange is what a change of a definition means for the memory of its objects.
+type DefinitionChange struct {
+	// Before is how many versions it had, and Versions how many it has.
+	Before, Versions int
+	// Object and Element are how many bytes new defaults take for each object, and for each map in one.
+	Object, Element int64
+}
+
+// grows reports whether objects may take more memory by a change.
+func (c DefinitionChange) grows() bool { return c.Versions > c.Before || c.Object+c.Element > 0 }
+
+// DefinitionFits returns an error if a space may not change a definition of its own because of the objects that there are. It is one to try
+// again after if what these take is not known yet.
+func (g *RESTOptionsGetter) DefinitionFits(ctx context.Context, n tenant.Name, resource schema.GroupResource, change DefinitionChange) error {
 	if g.CacheMemory == nil {
 		return nil
 	}
-	known, err := g.CacheMemory.fitsDefinition(counted{resource.String(), n}, before, versions, object, element)
-	if known || versions <= before && object+element == 0 {
+	known, err := g.CacheMemory.fitsDefinition(counted{resource.String(), n}, change)
+	if known || !change.grows() {
 		return err
 	}
 	has, err := g.Ranges.Has(ctx, n, resource)
@@ -294,21 +304,31 @@ func (g *RESTOptionsGetter) DefinitionFits(ctx context.Context, n tenant.Name, r
 
 // fitsDefinition is DefinitionFits without what is not in caches, and reports whether it is known what the objects take. Caches from before an
 // earlier change may still be there, which they are as long as requests that they serve.
-func (m *CacheMemory) fitsDefinition(definition counted, before, versions int, object, element int64) (known bool, err error) {
+func (m *CacheMemory) fitsDefinition(definition counted, change DefinitionChange) (known bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.definitions[definition]
 	if d == nil || !d.known() && d.before == 0 {
 		return false, nil
 	}
-	if len(d.all) > before && d.counted > m.most/objectShare {
+	if len(d.all) > change.Before && d.counted > m.most/objectShare {
 		return true, apierrors.NewTooManyRequests("requests to what the definition was before its last change have not ended, and its objects take much memory; try again", 1)
 	}
-	each, now := d.fullest+int64(d.objects)*object+d.fullest/leastMap*element, m.bytes[definition.only]
-	if more := each*int64(versions) - d.counted; more > 0 && now+more > m.most {
+	each, now := d.fullest+int64(d.objects)*change.Object+d.fullest/leastMap*change.Element, m.bytes[definition.only]
+	if more := each*int64(change.Versions) - d.counted; more > 0 && now+more > m.most {
 		return true, m.errCacheMemory(now, more)
 	}
 	return true, nil
+}
+
+// Exceeded reports whether the objects of a space take more than they may: a quarter more, because of what webhooks have made of them since they were written.
+func (m *CacheMemory) Exceeded(n tenant.Name) bool {
+	if m == nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bytes[n] > m.most+m.most/4
 }
 
 // contentOf returns how much memory of an object that takes so many bytes is not what a server writes into its metadata when it is changed or
@@ -343,22 +363,44 @@ func customContent(custom *unstructured.Unstructured) int {
 	return memory.Of(content)
 }
 
+// ending returns what reports whether an object of so many bytes becomes one that takes no more, but for what ends it and lets it go. One that has not
+// counted may have become dense by that.
+func ending(before runtime.Object, bytes int, counts bool) func(after runtime.Object, bytes int) bool {
+	if counts {
+		content := contentOf(before, bytes)
+		return func(after runtime.Object, bytes int) bool { return contentOf(after, bytes) <= content }
+	}
+	o, err := meta.Accessor(before)
+	if err != nil || bytes <= smallObject || len(o.GetFinalizers()) == 0 {
+		return func(runtime.Object, int) bool { return false }
+	}
+	lets, err := releases(before)
+	return func(after runtime.Object, _ int) bool {
+		if err != nil {
+			return false
+		}
+		released, err := lets(after)
+		return released && err == nil
+	}
+}
+
 // fits returns what refuses an object as it becomes if the space may not have so much. What was is read at once, because updates may
 // change it.
 func (s *Space) fits(n tenant.Name, before runtime.Object) func(after runtime.Object) error {
 	if s.cacheMemory == nil || !n.IsSpace() {
 		return func(runtime.Object) error { return nil }
 	}
-	had, content := 0, 0
+	had, ends := 0, func(runtime.Object, int) bool { return false }
 	if before != nil {
 		bytes := memory.Of(before)
-		had, content = weightOf(before, bytes), contentOf(before, bytes)
+		had = weightOf(before, bytes)
+		ends = ending(before, bytes, had > 0)
 	}
 	return func(after runtime.Object) error {
 		bytes := memory.Of(after)
 		has := weightOf(after, bytes)
-		if has <= had || had > 0 && contentOf(after, bytes) <= content {
-			return nil // whatever ends an object, and lets it go
+		if has <= had || ends(after, bytes) {
+			return nil
 		}
 		err := s.cacheMemory.fits(n, s.definition, had, has)
 		if err == nil {

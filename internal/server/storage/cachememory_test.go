@@ -101,50 +101,58 @@ func TestCacheMemory(t *testing.T) {
 				return becomes, nil, nil
 			}, nil)
 	}
-	fits := func(of tenant.Name, versions int, object, element int64) error {
+	fits := func(of tenant.Name, change DefinitionChange) error {
 		getter := &RESTOptionsGetter{CacheMemory: b.cacheMemory, Ranges: b.ranges}
-		return getter.DefinitionFits(t.Context(), of, widgets.resource, 2, versions, object, element)
+		change.Before = 2
+		return getter.DefinitionFits(t.Context(), of, widgets.resource, change)
 	}
 	for what, tc := range map[string]struct {
-		of              tenant.Name
-		versions        int
-		object, element int64
-		fits            bool
+		of     tenant.Name
+		change DefinitionChange
+		fits   bool
 	}{
-		"as many versions as there are":    {of: "a", versions: 2, fits: true},
-		"one more version":                 {of: "a", versions: 3},
-		"a small default of each object":   {of: "a", versions: 2, object: 10, fits: true},
-		"a large default of each object":   {of: "a", versions: 2, object: 10_000},
-		"a default of each map":            {of: "a", versions: 2, element: 64},
-		"all of that, of another tenant's": {of: "b", versions: 3, object: 10_000, element: 64, fits: true},
+		"as many versions as there are":    {"a", DefinitionChange{Versions: 2}, true},
+		"one more version":                 {"a", DefinitionChange{Versions: 3}, false},
+		"a small default of each object":   {"a", DefinitionChange{Versions: 2, Object: 10}, true},
+		"a large default of each object":   {"a", DefinitionChange{Versions: 2, Object: 10_000}, false},
+		"a default of each map":            {"a", DefinitionChange{Versions: 2, Element: 64}, false},
+		"all of that, of another tenant's": {"b", DefinitionChange{Versions: 3, Object: 10_000, Element: 64}, true},
 	} {
-		if err := fits(tc.of, tc.versions, tc.object, tc.element); (err == nil) != tc.fits {
+		if err := fits(tc.of, tc.change); (err == nil) != tc.fits {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-
-	if err := (&RESTOptionsGetter{Ranges: b.ranges}).DefinitionFits(t.Context(), "a", widgets.resource, 2, 100, 0, 0); err != nil {
+	if err := (&RESTOptionsGetter{Ranges: b.ranges}).DefinitionFits(t.Context(), "a", widgets.resource, DefinitionChange{Versions: 100}); err != nil {
 		t.Errorf("without a bound: %v", err)
 	}
 	started := b.cacheMemory
 	b.cacheMemory = NewCacheMemory(most)
 	for what, tc := range map[string]struct {
-		of       tenant.Name
-		versions int
-		object   int64
-		fits     bool
+		of     tenant.Name
+		change DefinitionChange
+		fits   bool
 	}{
-		"one more version of what nobody has asked for": {of: "a", versions: 3},
-		"a default in it":     {of: "a", versions: 2, object: 1},
-		"no more of it":       {of: "a", versions: 2, fits: true},
-		"without any objects": {of: "c", versions: 3, object: 1, fits: true},
+		"one more version of what nobody has asked for": {"a", DefinitionChange{Versions: 3}, false},
+		"a default in it":     {"a", DefinitionChange{Versions: 2, Object: 1}, false},
+		"no more of it":       {"a", DefinitionChange{Versions: 2}, true},
+		"without any objects": {"c", DefinitionChange{Versions: 3, Object: 1}, true},
 	} {
-		if err := fits(tc.of, tc.versions, tc.object, 0); (err == nil) != tc.fits || err != nil && !apierrors.IsTooManyRequests(err) {
+		if err := fits(tc.of, tc.change); (err == nil) != tc.fits || err != nil && !apierrors.IsTooManyRequests(err) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	b.cacheMemory = started
 
+	changed := WithDefinition(widgets.in(t, "a", "ns"), func() bool { return true })
+	if err := widgets.Create(changed, widgets.key("ns", "late"), dense("late", 1), widgets.newFunc(), 0); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("one whose definition has changed: %v", err)
+	}
+	if err := widgets.GuaranteedUpdate(changed, widgets.key("ns", "0"), widgets.newFunc(), false, nil,
+		func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			return input, nil, nil
+		}, nil); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("a change of one whose definition has changed: %v", err)
+	}
 	taken("one that has one more manager", managed("1", 0))
 	taken("one that ends", managed("2", 100))
 	b.widgets(t, "a", true) // lists what there is
@@ -213,6 +221,9 @@ func TestDenseObjects(t *testing.T) {
 	expect("a text that becomes dense", false, change("text", subsetsOf(subsets)))
 	expect("the system's", true, create(tenant.System.Scope(), "z", 100*subsets))
 	expect("a small one that becomes dense", false, change("small", subsetsOf(subsets)))
+	finalizers := []string{"example.com/" + strings.Repeat("x", 9*subsets), "example.com/x"}
+	expect("one whose finalizers are long", true, create("a", "ends", subsets, finalizers...))
+	expect("one whose finalizers are short", true, change("ends", func(e *corev1.Endpoints) { e.Finalizers = finalizers[1:] }))
 	expect("one that becomes larger", false, change("0", subsetsOf(2*subsets)))
 	expect("one that ends", true, change("0", func(e *corev1.Endpoints) {
 		e.DeletionTimestamp, e.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(0))
@@ -225,6 +236,7 @@ func TestDenseObjects(t *testing.T) {
 	for i := range objects {
 		expect("one that becomes small", true, change(strconv.Itoa(i), subsetsOf(1)))
 	}
+	expect("the one whose finalizers were long", true, change("ends", subsetsOf(1)))
 	until.True(t, "nothing counts any more", func() bool { return held() == 0 })
 	expect("one again", true, create("a", "z", subsets/2))
 }
@@ -247,8 +259,13 @@ func TestCachesThatAreEmpty(t *testing.T) {
 	if m.bytes["a"] != 3000 {
 		t.Errorf("two caches count as %d bytes", m.bytes["a"])
 	}
+	full.set(object, 6<<17)
+	if !m.Exceeded("a") || m.Exceeded("b") || (*CacheMemory)(nil).Exceeded("a") {
+		t.Error("what is exceeded is not known")
+	}
+	full.set(object, 1000)
 	empty.forget()
-	if m.bytes["a"] != 1000 {
+	if m.bytes["a"] != 1000 || m.Exceeded("a") {
 		t.Errorf("one that is left counts as %d bytes", m.bytes["a"])
 	}
 	full.set(object, 0)
@@ -272,7 +289,7 @@ func TestCachesMadeAnew(t *testing.T) {
 	old.listed(&unstructured.UnstructuredList{}, true)
 	old.set(object, 4000)
 	fits := func(versions int) error {
-		_, err := m.fitsDefinition(definition, 1, versions, 0, 0)
+		_, err := m.fitsDefinition(definition, DefinitionChange{Before: 1, Versions: versions})
 		return err
 	}
 	expect := func(what string, versions int, is func(error) bool) {

@@ -196,6 +196,9 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := s.fits(n, nil)(obj); err != nil {
 		return err
 	}
+	if err := StillDefined(ctx); err != nil {
+		return err
+	}
 	if err := checkItems(obj, false); err != nil {
 		return err
 	}
@@ -304,6 +307,9 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 			return nil, nil, err
 		}
 		if err := fits(output); err != nil {
+			return nil, nil, err
+		}
+		if err := StillDefined(ctx); err != nil {
 			return nil, nil, err
 		}
 		if err := checkItems(output, already); err != nil {

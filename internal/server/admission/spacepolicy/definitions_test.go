@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -212,13 +213,12 @@ func TestDefinitionsWhere(t *testing.T) {
 
 // TestDefinitionFits checks that versions and new defaults are compared with what the objects take that there are.
 func TestDefinitionFits(t *testing.T) {
-	var before, versions int
-	var ofObject, ofElement int64
-	plugin, err := New(nil, Rules{DefinitionFits: func(_ context.Context, n tenant.Name, resource schema.GroupResource, b, v int, o, e int64) error {
+	var asked storage.DefinitionChange
+	plugin, err := New(nil, Rules{DefinitionFits: func(_ context.Context, n tenant.Name, resource schema.GroupResource, change storage.DefinitionChange) error {
 		if n != "a" || resource.String() != "xs.example.com" {
 			t.Errorf("asked about %v in %s", resource, n)
 		}
-		before, versions, ofObject, ofElement = b, v, o, e
+		asked = change
 		return errors.New("they are too many")
 	}})
 	if err != nil {
@@ -240,13 +240,13 @@ func TestDefinitionFits(t *testing.T) {
 		old, is := definition(tc.old...), definition(tc.is...)
 		is.Spec.Group, is.Spec.Names.Plural = "example.com", "xs"
 		old.Spec.Group, old.Spec.Names.Plural = "example.com", "xs"
-		versions, ofObject, ofElement = 0, 0, 0
+		asked = storage.DefinitionChange{}
 		err := plugin.Validate(tenant.WithSpace(t.Context(), "a"), definitionAttributes(is, old, ""), nil)
 		if err == nil || !strings.Contains(err.Error(), "spec.versions: with these and their defaults they are too many") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if before != len(tc.old) || versions != tc.versions || ofObject > 0 != tc.object || ofElement > 0 != tc.element {
-			t.Errorf("%s: %d versions, %d bytes of objects and %d of maps", name, versions, ofObject, ofElement)
+		if asked.Before != len(tc.old) || asked.Versions != tc.versions || asked.Object > 0 != tc.object || asked.Element > 0 != tc.element {
+			t.Errorf("%s: %+v", name, asked)
 		}
 	}
 }

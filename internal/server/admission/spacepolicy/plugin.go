@@ -18,6 +18,7 @@ import (
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/spaceapi"
+	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
@@ -36,9 +37,8 @@ type Rules struct {
 	// Definition returns the definition of a custom resource in a space. If nil, what
 	// definitions say is taken to cost nothing.
 	Definition Definitions
-	// DefinitionFits returns an error if a definition of a space that had so many versions before may not have so many now, and new defaults that take so many bytes of memory for each
-	// object and for each map in it, because of its objects. If nil, it may.
-	DefinitionFits func(ctx context.Context, n tenant.Name, resource schema.GroupResource, before, versions int, object, element int64) error
+	// DefinitionFits returns an error if a definition of a space may not change so because of its objects. If nil, it may.
+	DefinitionFits func(ctx context.Context, n tenant.Name, resource schema.GroupResource, change storage.DefinitionChange) error
 	// UID returns the UID of a Tenant. If nil, a name stands for one tenant.
 	UID func(tenant.Name) types.UID
 	// LimitRanges returns those of a namespace. If nil, there are none.
