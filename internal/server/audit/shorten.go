@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	auditapi "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/server/options"
@@ -60,6 +62,7 @@ func (s shortened) ProcessEvents(events ...*auditapi.Event) bool {
 		}
 		if status := e.ResponseStatus; status != nil {
 			shorten(maxText, &status.Message)
+			status.Details = shortenDetails(status.Details)
 		}
 	}
 	return s.Backend.ProcessEvents(events...)
@@ -105,6 +108,23 @@ func shortenList(list []string) []string {
 		short = append(short, cut(text, maxListText))
 	}
 	return short
+}
+
+// shortenDetails returns a copy, because the answer has the details as well.
+func shortenDetails(of *metav1.StatusDetails) *metav1.StatusDetails {
+	if of == nil {
+		return nil
+	}
+	short := *of
+	short.UID = types.UID(cut(string(of.UID), maxName))
+	shorten(maxName, &short.Name, &short.Group, &short.Kind)
+	short.Causes = slices.Clone(of.Causes[:min(len(of.Causes), maxTexts)])
+	for i := range short.Causes {
+		cause := &short.Causes[i]
+		cause.Type = metav1.CauseType(cut(string(cause.Type), maxListText))
+		shorten(maxListText, &cause.Message, &cause.Field)
+	}
+	return &short
 }
 
 func shortenUser(u *authenticationv1.UserInfo) {

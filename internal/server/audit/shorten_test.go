@@ -10,6 +10,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	auditapi "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/server/options"
@@ -87,14 +88,18 @@ func TestLargestEvent(t *testing.T) {
 		annotations[fmt.Sprint("a.example.com/", i)] = long
 	}
 	user := authenticationv1.UserInfo{Username: long, UID: long, Groups: many, Extra: extra}
+	details := &metav1.StatusDetails{Name: long, Group: long, Kind: long, UID: types.UID(long), Causes: slices.Repeat([]metav1.StatusCause{{Type: metav1.CauseType(long), Message: long, Field: long}}, 1000)}
 	event := &auditapi.Event{RequestURI: long, UserAgent: long, SourceIPs: append(many, "192.0.2.1"), User: user, ImpersonatedUser: user.DeepCopy(), Annotations: annotations,
 		ObjectRef:      &auditapi.ObjectReference{Resource: long, Namespace: long, Name: long, APIGroup: long, APIVersion: long, Subresource: long},
-		ResponseStatus: &metav1.Status{Message: long}}
+		ResponseStatus: &metav1.Status{Message: long, Details: details}}
 	backend := &kept{}
 	Shortened(backend).ProcessEvents(event)
 	written, err := json.Marshal(event)
 	if err != nil || len(written) > 100<<10 {
 		t.Errorf("it has %d bytes, %v", len(written), err)
+	}
+	if len(details.Causes) != 1000 || details.Name != long || details.Causes[0].Message != long {
+		t.Error("the details of the answer itself are shorter")
 	}
 	if ips := event.SourceIPs; ips[len(ips)-1] != "192.0.2.1" {
 		t.Errorf("the last one of %d addresses is %.20s", len(ips), ips[len(ips)-1])

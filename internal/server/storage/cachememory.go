@@ -2,8 +2,8 @@ package storage
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -41,6 +42,8 @@ type definitionCaches struct {
 	// caches anew when a definition changes, with the next request.
 	before        int64
 	objectsBefore int
+	// written is what was written while none was complete, as when a conversion webhook fails: it is in no cache yet.
+	written int64
 }
 
 // NewCacheMemory returns a bound of so many bytes for each space, nil for none.
@@ -202,9 +205,9 @@ func (m *CacheMemory) recount(definition counted) {
 		}
 	}
 	if d.known() {
-		d.before, d.objectsBefore = 0, 0
+		d.before, d.objectsBefore, d.written = 0, 0, 0
 	}
-	d.fullest, d.objects = max(d.fullest, d.before), max(d.objects, d.objectsBefore)
+	d.fullest, d.objects = max(d.fullest, d.before)+d.written, max(d.objects, d.objectsBefore)
 	if definition.only == "" {
 		return
 	}
@@ -249,7 +252,8 @@ const objectShare = 8
 func (m *CacheMemory) fits(n tenant.Name, definition counted, before, after int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, caches := m.bytes[n], m.definitions[definition].count()
+	d := m.definitions[definition]
+	now, caches := m.bytes[n], d.count()
 	more, object := int64(after-before)*caches, int64(after)*caches
 	switch {
 	case more <= 0:
@@ -259,9 +263,12 @@ func (m *CacheMemory) fits(n tenant.Name, definition counted, before, after int)
 			object, m.most/objectShare)
 	case now+more > m.most:
 		return m.errCacheMemory(now, more)
-	default:
-		return nil
 	}
+	if !d.known() {
+		d.written += int64(after - before)
+		m.recount(definition)
+	}
+	return nil
 }
 
 func (d *definitionCaches) count() int64 {
@@ -286,7 +293,7 @@ type DefinitionChange struct {
 func (c DefinitionChange) grows() bool { return c.Versions > c.Before || c.Object+c.Element > 0 }
 
 // DefinitionFits returns an error if a space may not change a definition of its own because of the objects that there are. It is one to try
-// again after if what these take is not known yet.
+// again after if caches from before an earlier change are still there, which they are as long as requests that they serve.
 func (g *RESTOptionsGetter) DefinitionFits(ctx context.Context, n tenant.Name, resource schema.GroupResource, change DefinitionChange) error {
 	if g.CacheMemory == nil {
 		return nil
@@ -295,15 +302,17 @@ func (g *RESTOptionsGetter) DefinitionFits(ctx context.Context, n tenant.Name, r
 	if known || !change.grows() {
 		return err
 	}
-	has, err := g.Ranges.Has(ctx, n, resource)
-	if err == nil && has {
-		err = apierrors.NewTooManyRequests("how much memory its objects take is not known, because nobody has asked for them since the server started; list them, and try again", 1)
+	// Nobody has asked this server for the objects since it started, or a conversion webhook fails.
+	objects, bytes, err := g.Ranges.memoryOf(ctx, n, resource)
+	if err != nil {
+		return err
 	}
-	return err
+	g.CacheMemory.mu.Lock()
+	defer g.CacheMemory.mu.Unlock()
+	return g.CacheMemory.fitsObjects(n, change, objects, bytes, 0)
 }
 
-// fitsDefinition is DefinitionFits without what is not in caches, and reports whether it is known what the objects take. Caches from before an
-// earlier change may still be there, which they are as long as requests that they serve.
+// fitsDefinition is DefinitionFits for what is in caches, and reports whether that is all.
 func (m *CacheMemory) fitsDefinition(definition counted, change DefinitionChange) (known bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -314,11 +323,38 @@ func (m *CacheMemory) fitsDefinition(definition counted, change DefinitionChange
 	if len(d.all) > change.Before && d.counted > m.most/objectShare {
 		return true, apierrors.NewTooManyRequests("requests to what the definition was before its last change have not ended, and its objects take much memory; try again", 1)
 	}
-	each, now := d.fullest+int64(d.objects)*change.Object+d.fullest/leastMap*change.Element, m.bytes[definition.only]
-	if more := each*int64(change.Versions) - d.counted; more > 0 && now+more > m.most {
-		return true, m.errCacheMemory(now, more)
+	return true, m.fitsObjects(definition.only, change, d.objects, d.fullest, d.counted)
+}
+
+// fitsObjects is DefinitionFits for so many objects that take so much in a cache, and count so much now. The lock is held.
+func (m *CacheMemory) fitsObjects(n tenant.Name, change DefinitionChange, objects int, bytes, counted int64) error {
+	each := bytes + int64(objects)*change.Object + bytes/leastMap*change.Element
+	if more := each*int64(change.Versions) - counted; more > 0 && m.bytes[n]+more > m.most {
+		return m.errCacheMemory(m.bytes[n], more)
 	}
-	return true, nil
+	return nil
+}
+
+// memoryOf returns how many custom resources of a definition a space has, and what they take in a cache without conversion.
+func (r *Ranges) memoryOf(ctx context.Context, n tenant.Name, resource schema.GroupResource) (objects int, bytes int64, err error) {
+	ranges, err := r.ofAll(ctx, n, sets.New(resource))
+	if err != nil {
+		return 0, 0, err
+	}
+	found, err := r.count(ctx, n, "", ranges)
+	if err != nil {
+		return 0, 0, err
+	}
+	err = readAll(ctx, found, func(o occupied, full string, data []byte) {
+		if !o.stored.holds(ctx, o.key, full, data, n) {
+			return
+		}
+		object := map[string]any{}
+		if err := json.Unmarshal(o.stored.plain(ctx, full, data), &object); err == nil { // otherwise no cache reads it either
+			objects, bytes = objects+1, bytes+int64(memory.Of(object))
+		}
+	})
+	return objects, bytes, err
 }
 
 // Exceeded reports whether the objects of a space take more than they may: a quarter more, because of what webhooks have made of them since they were written.
@@ -331,75 +367,22 @@ func (m *CacheMemory) Exceeded(n tenant.Name) bool {
 	return m.bytes[n] > m.most+m.most/4
 }
 
-// contentOf returns how much memory of an object that takes so many bytes is not what a server writes into its metadata when it is changed or
-// deleted, which has bounds of its own.
-func contentOf(obj runtime.Object, bytes int) int {
-	if custom, ok := obj.(*unstructured.Unstructured); ok {
-		return customContent(custom)
-	}
-	o, err := meta.Accessor(obj)
-	if bytes <= smallObject || err != nil {
-		return bytes
-	}
-	bytes -= memory.Of(o.GetManagedFields()) + memory.Of(o.GetDeletionTimestamp()) + memory.Of(o.GetDeletionGracePeriodSeconds()) + len(o.GetResourceVersion())
-	if o.GetDeletionTimestamp() != nil {
-		bytes -= memory.Of(o.GetFinalizers())
-	}
-	return bytes
-}
-
-func customContent(custom *unstructured.Unstructured) int {
-	content := maps.Clone(custom.Object)
-	if metadata, ok := content["metadata"].(map[string]any); ok {
-		metadata = maps.Clone(metadata)
-		for _, field := range []string{"managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"} {
-			delete(metadata, field)
-		}
-		if custom.GetDeletionTimestamp() != nil {
-			delete(metadata, "finalizers")
-		}
-		content["metadata"] = metadata
-	}
-	return memory.Of(content)
-}
-
-// ending returns what reports whether an object of so many bytes becomes one that takes no more, but for what ends it and lets it go. One that has not
-// counted may have become dense by that.
-func ending(before runtime.Object, bytes int, counts bool) func(after runtime.Object, bytes int) bool {
-	if counts {
-		content := contentOf(before, bytes)
-		return func(after runtime.Object, bytes int) bool { return contentOf(after, bytes) <= content }
-	}
-	o, err := meta.Accessor(before)
-	if err != nil || bytes <= smallObject || len(o.GetFinalizers()) == 0 {
-		return func(runtime.Object, int) bool { return false }
-	}
-	lets, err := releases(before)
-	return func(after runtime.Object, _ int) bool {
-		if err != nil {
-			return false
-		}
-		released, err := lets(after)
-		return released && err == nil
-	}
-}
-
 // fits returns what refuses an object as it becomes if the space may not have so much. What was is read at once, because updates may
 // change it.
-func (s *Space) fits(n tenant.Name, before runtime.Object) func(after runtime.Object) error {
+func (s *Space) fits(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
 	if s.cacheMemory == nil || !n.IsSpace() {
 		return func(runtime.Object) error { return nil }
 	}
-	had, ends := 0, func(runtime.Object, int) bool { return false }
+	had, lets := 0, func(runtime.Object) bool { return false }
 	if before != nil {
-		bytes := memory.Of(before)
-		had = weightOf(before, bytes)
-		ends = ending(before, bytes, had > 0)
+		had = weightOf(before, memory.Of(before))
+		if s.cacheMemory.isNearly(n, s.definition, had) {
+			lets = s.lets(ctx, n, before)
+		}
 	}
 	return func(after runtime.Object) error {
-		bytes := memory.Of(after)
-		has := weightOf(after, bytes)
-		if has <= had || ends(after, bytes) {
+		has := weightOf(after, memory.Of(after))
+		if has <= had || lets(after) {
 			return nil
 		}
 		err := s.cacheMemory.fits(n, s.definition, had, has)
@@ -412,4 +395,32 @@ func (s *Space) fits(n tenant.Name, before runtime.Object) func(after runtime.Ob
 		}
 		return apierrors.NewForbidden(s.resource, name, err)
 	}
+}
+
+// lets returns what reports whether a change of an object lets it go, and so may be written in a full space although a server notes in its
+// metadata what was done, or because it is dense without long finalizers. Where the space has more than it may, users may not note more.
+func (s *Space) lets(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) bool {
+	was, err := meta.Accessor(before)
+	if err != nil {
+		return func(runtime.Object) bool { return false }
+	}
+	managed := memory.Of(was.GetManagedFields())
+	released, err := releases(before)
+	return func(after runtime.Object) bool {
+		is, noObject := meta.Accessor(after)
+		if err != nil || noObject != nil {
+			return false
+		}
+		if ok, err := released(after); !ok || err != nil {
+			return false
+		}
+		return memory.Of(is.GetManagedFields()) <= managed || tenant.ByPlatform(ctx) || !s.cacheMemory.Exceeded(n)
+	}
+}
+
+// isNearly reports whether what a space has, or one object of it that takes so much in a cache, may be refused soon.
+func (m *CacheMemory) isNearly(n tenant.Name, definition counted, object int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bytes[n] > m.most/2 || int64(object)*m.definitions[definition].count() > m.most/objectShare/2
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,8 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/until"
 )
@@ -133,11 +137,12 @@ func TestCacheMemory(t *testing.T) {
 		fits   bool
 	}{
 		"one more version of what nobody has asked for": {"a", DefinitionChange{Versions: 3}, false},
-		"a default in it":     {"a", DefinitionChange{Versions: 2, Object: 1}, false},
+		"a default in it":     {"a", DefinitionChange{Versions: 2, Object: 10_000}, false},
 		"no more of it":       {"a", DefinitionChange{Versions: 2}, true},
-		"without any objects": {"c", DefinitionChange{Versions: 3, Object: 1}, true},
+		"one more of little":  {"b", DefinitionChange{Versions: 3}, true},
+		"without any objects": {"c", DefinitionChange{Versions: 3, Object: 10_000}, true},
 	} {
-		if err := fits(tc.of, tc.change); (err == nil) != tc.fits || err != nil && !apierrors.IsTooManyRequests(err) {
+		if err := fits(tc.of, tc.change); (err == nil) != tc.fits {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -153,7 +158,7 @@ func TestCacheMemory(t *testing.T) {
 		}, nil); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("a change of one whose definition has changed: %v", err)
 	}
-	taken("one that has one more manager", managed("1", 0))
+	refused("one that has one more manager", full, managed("1", 0))
 	taken("one that ends", managed("2", 100))
 	b.widgets(t, "a", true) // lists what there is
 	until.True(t, "a third cache has all", func() bool { return inCaches() == 3*(objects+1) && held("a") > 3*objects*300*maps })
@@ -275,6 +280,100 @@ func TestCachesThatAreEmpty(t *testing.T) {
 	if len(m.bytes)+len(m.definitions) != 0 {
 		t.Errorf("of nothing there is %v, %v", m.bytes, m.definitions)
 	}
+}
+
+// TestWrittenBeforeCaches checks that what is written counts while no cache of a definition can be filled.
+func TestWrittenBeforeCaches(t *testing.T) {
+	m := NewCacheMemory(8000)
+	definition := counted{"widgets.example.com", "a"}
+	first, _ := m.newCache(definition, nil), m.newCache(definition, nil)
+	for range 8 {
+		if err := m.fits("a", definition, 0, 500); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := m.fits("a", definition, 0, 500); err == nil || m.bytes["a"] != 8000 {
+		t.Errorf("%d bytes are written, and another time: %v", m.bytes["a"], err)
+	}
+	if err := m.fits("a", definition, 500, 400); err != nil {
+		t.Errorf("one that becomes smaller: %v", err)
+	}
+	first.listed(&unstructured.UnstructuredList{}, true)
+	if len(m.bytes) > 0 {
+		t.Errorf("a cache has nothing, and %v count", m.bytes)
+	}
+}
+
+// TestFinalizersInFullSpaces checks that finalizers can be taken out in a full space, and what a server may note with that.
+func TestFinalizersInFullSpaces(t *testing.T) {
+	b := newBackend(t)
+	b.cacheMemory = NewCacheMemory(200_000)
+	widgets := b.widgets(t, "a", true)
+	object := dense("x", 50)
+	object.SetFinalizers([]string{"example.com/1", "example.com/2", "example.com/3", "example.com/4", "example.com/5"})
+	if err := widgets.Create(widgets.in(t, "a", "ns"), widgets.key("ns", "x"), object, widgets.newFunc(), 0); err != nil {
+		t.Fatal(err)
+	}
+	until.True(t, "it counts", func() bool { return b.cacheMemory.Exceeded("a") || held(b.cacheMemory, "a") > 10_000 })
+	change := func(ctx context.Context, managers int, more string) error {
+		return widgets.GuaranteedUpdate(ctx, widgets.key("ns", "x"), widgets.newFunc(), false, nil,
+			func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+				becomes := input.DeepCopyObject().(*unstructured.Unstructured)
+				becomes.SetFinalizers(becomes.GetFinalizers()[1:])
+				if managers > 0 {
+					becomes.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: strings.Repeat("x", managers)}})
+				}
+				if more != "" {
+					becomes.SetLabels(map[string]string{"more": more})
+				}
+				return becomes, nil, nil
+			}, nil)
+	}
+	by := func(n tenant.Name) context.Context {
+		return request.WithUser(widgets.in(t, "a", "ns"), &user.DefaultInfo{Name: "jane", Extra: map[string][]string{tenant.UserExtraKey: {string(n)}}})
+	}
+	users, platform := by("a"), by(tenant.System)
+	most := func(bytes int64) {
+		b.cacheMemory.mu.Lock()
+		defer b.cacheMemory.mu.Unlock()
+		b.cacheMemory.most = bytes
+	}
+	for _, step := range []struct {
+		what     string
+		share    float64 // of what there is that there may be
+		ctx      context.Context
+		managers int
+		more     string
+		refused  bool
+	}{
+		{"in a full space", 1, users, 1000, "", false},
+		{"in a full space, and something else", 1, users, 1000, strings.Repeat("x", 1000), true},
+		{"in one that has more than it may", 0.5, users, 2000, "", true},
+		{"in such a one, with nothing to note", 0.5, users, 0, "", false},
+		{"in such a one, by the platform", 0.5, platform, 3000, "", false},
+	} {
+		until.True(t, "the cache has what is stored", func() bool { return held(b.cacheMemory, "a") == int64(memoryOfStored(t, widgets, "x")) })
+		most(int64(step.share * float64(held(b.cacheMemory, "a"))))
+		if err := change(step.ctx, step.managers, step.more); apierrors.IsForbidden(err) != step.refused || err != nil && !step.refused {
+			t.Errorf("%s: %v", step.what, err)
+		}
+	}
+}
+
+// held returns what a space takes.
+func held(m *CacheMemory, n tenant.Name) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bytes[n]
+}
+
+func memoryOfStored(t *testing.T, s *store, name string) int {
+	t.Helper()
+	object := s.newFunc()
+	if err := s.uncached.Get(t.Context(), tenant.CacheKey(s.resourcePrefix, "a", s.key("ns", name)), storage.GetOptions{}, object); err != nil {
+		t.Fatal(err)
+	}
+	return memory.Of(object)
 }
 
 // TestCachesMadeAnew checks that what objects take is known while the caches of a definition are made anew, and that a definition is not changed again

@@ -193,7 +193,7 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := s.completes(ctx, n, nil)(obj); err != nil {
 		return err
 	}
-	if err := s.fits(n, nil)(obj); err != nil {
+	if err := s.fits(ctx, n, nil)(obj); err != nil {
 		return err
 	}
 	if err := StillDefined(ctx); err != nil {
@@ -290,7 +290,7 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.Up
 	return func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		before := existing(input, res)
 		mayBecome, complete, mayStill := s.mayChange(ctx, n, before), s.completes(ctx, n, before), s.mayStillChange(ctx, n, before)
-		fits, already := s.fits(n, before), hasItems(input)
+		fits, already := s.fits(ctx, n, before), hasItems(input)
 		output, ttl, err := tryUpdate(input, res)
 		if err != nil { // a patch of what is not there says so, also in a space that takes no new objects
 			return nil, nil, err
