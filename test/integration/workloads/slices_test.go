@@ -167,8 +167,8 @@ var _ = Describe("Slices of Services on the host", func() {
 			list, err := host.DiscoveryV1().EndpointSlices(flaps.Namespace).List(ctx, metav1.ListOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			return len(readyIn(list.Items))
-		}).WithTimeout(time.Minute).Should(Equal(many), "in the end, all are right")
-	}, SpecTimeout(3*time.Minute))
+		}).WithTimeout(2*time.Minute).Should(Equal(many), "in the end, all are right")
+	}, SpecTimeout(5*time.Minute))
 
 	It("are written by a stolen credential for pods of spaces alone", func(ctx SpecContext) {
 		_, err := tenantry.Client(acme).CoreV1().Services("default").Create(ctx, plainService("slicing"), metav1.CreateOptions{})
