@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 
@@ -118,14 +117,13 @@ func (s *selected) take(i item) []labels.Set {
 	return s.by[i]
 }
 
-// enqueueSelectors has the slices looked at of the Services that have selected a pod of a space, or that do now.
-func (s *syncer) enqueueSelectors(was *corev1.Pod) {
-	i := itemOf(selectingItem, was)
+// enqueueSelectors has the slices looked at of the Services that have selected a pod of a space by labels that it had, or that do now.
+func (s *syncer) enqueueSelectors(i item, had labels.Set) {
 	if !i.tenant.IsSpace() {
 		return
 	}
-	if len(was.Labels) > 0 { // otherwise none has
-		s.selected.note(i, was.Labels)
+	if len(had) > 0 { // otherwise none has
+		s.selected.note(i, had)
 	}
 	s.queue.Add(i)
 }

@@ -15,10 +15,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/endpointslice"
 	endpointsliceutil "k8s.io/endpointslice/util"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
@@ -94,39 +96,51 @@ func (s *syncer) forgetSlices(i item) {
 func comparisons(pods, ports int) int { return 1 + pods*(1+ports*bits.Len(uint(ports))) }
 
 // endpointsOf returns the host's pods that a Service selects in its space, as upstream is to see them: who selects them, and what their
-// ports are called, is said in the space; where they are and whether they are ready, by the host alone.
+// ports are called, is said in the space; where they are and whether they are ready, by the host alone. A pod that a space does not have,
+// and that nobody was seen to delete, as after an old backup, is led to for as long as it stays.
 func (s *syncer) endpointsOf(service, host *corev1.Service) ([]*corev1.Pod, error) {
 	if !leads(service) {
 		return nil, nil
 	}
-	selected, err := s.pods.Pods(service.Namespace).List(labels.ValidatedSetSelector(service.Spec.Selector))
+	all, err := objects.Indexed[*corev1.Pod](s.hostCaches.pods.GetIndexer(), cache.NamespaceIndex, host.Namespace)
 	if err != nil {
-		return nil, fmt.Errorf("reading the pods of %q: %w", service.Namespace, err)
+		return nil, err
 	}
 	of, _, _ := sourceOf(host)
+	selector := labels.ValidatedSetSelector(service.Spec.Selector)
 	var pods []*corev1.Pod
-	for _, pod := range selected {
-		there, err := keyed[corev1.Pod](s.hostCaches.pods, host.Namespace+"/"+pod.Name)
+	for _, there := range all {
+		pod, err := orNil(s.pods.Pods(service.Namespace).Get(there.Name))
 		if err != nil {
 			return nil, err
 		}
-		if there == nil || !of.Has(there, pod.Name) || uidOf(there) != pod.UID {
-			continue
+		if pod == nil || pod.UID != uidOf(there) {
+			if _, seen := s.deleted.of(uidOf(there)); seen {
+				continue
+			}
+			pod = there
 		}
-		endpoint := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: there.Name, Namespace: there.Namespace, UID: there.UID, DeletionTimestamp: there.DeletionTimestamp},
-			Spec: corev1.PodSpec{
-				NodeName: there.Spec.NodeName, Hostname: pod.Spec.Hostname, Subdomain: pod.Spec.Subdomain,
-				Containers: pod.Spec.Containers, InitContainers: pod.Spec.InitContainers,
-			},
-			Status: there.Status,
+		if selector.Matches(labels.Set(pod.Labels)) && of.Has(there, there.Name) {
+			pods = append(pods, endpointOf(pod, there))
 		}
-		if endpoint.DeletionTimestamp == nil {
-			endpoint.DeletionTimestamp = pod.DeletionTimestamp
-		}
-		pods = append(pods, endpoint)
 	}
 	return pods, nil
+}
+
+// endpointOf returns what upstream is to see of a host's pod for one of a space.
+func endpointOf(pod, there *corev1.Pod) *corev1.Pod {
+	endpoint := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: there.Name, Namespace: there.Namespace, UID: there.UID, DeletionTimestamp: there.DeletionTimestamp},
+		Spec: corev1.PodSpec{
+			NodeName: there.Spec.NodeName, Hostname: pod.Spec.Hostname, Subdomain: pod.Spec.Subdomain,
+			Containers: pod.Spec.Containers, InitContainers: pod.Spec.InitContainers,
+		},
+		Status: there.Status,
+	}
+	if endpoint.DeletionTimestamp == nil {
+		endpoint.DeletionTimestamp = pod.DeletionTimestamp
+	}
+	return endpoint
 }
 
 // leads reports whether a Service leads to pods.

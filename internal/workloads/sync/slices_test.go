@@ -142,15 +142,18 @@ func TestSlices(t *testing.T) {
 		want       []string
 		fail       string
 	}{
-		"a ready pod":                         {want: []string{"IPv4 [:80] 10.1.0.7 ready serving"}},
-		"one that is not ready":               {there: answering(corev1.ConditionFalse, "10.1.0.7"), want: []string{"IPv4 [:80] 10.1.0.7"}},
-		"one that ends, and still serves":     {there: both(ready, ending(30)), want: []string{"IPv4 [:80] 10.1.0.7 serving terminating"}},
-		"one that ends in the space first":    {pod: ending(30), want: []string{"IPv4 [:80] 10.1.0.7 serving terminating"}},
-		"one that has ended":                  {there: both(ready, over), want: []string{"IPv4 []"}},
-		"one without an address":              {there: onNode, want: []string{"IPv4 []"}},
-		"one of other labels in the space":    {pod: func(p *corev1.Pod) { p.Labels = map[string]string{"app": "other"} }, want: []string{"IPv4 []"}},
-		"one of other labels on the host":     {there: both(ready, func(p *corev1.Pod) { p.Labels["app"] = "other" }), want: []string{"IPv4 [:80] 10.1.0.7 ready serving"}},
-		"a predecessor":                       {there: both(ready, func(p *corev1.Pod) { p.Annotations[names.UIDAnnotation] = "before" }), want: []string{"IPv4 []"}},
+		"a ready pod":                      {want: []string{"IPv4 [:80] 10.1.0.7 ready serving"}},
+		"one that is not ready":            {there: answering(corev1.ConditionFalse, "10.1.0.7"), want: []string{"IPv4 [:80] 10.1.0.7"}},
+		"one that ends, and still serves":  {there: both(ready, ending(30)), want: []string{"IPv4 [:80] 10.1.0.7 serving terminating"}},
+		"one that ends in the space first": {pod: ending(30), want: []string{"IPv4 [:80] 10.1.0.7 serving terminating"}},
+		"one that has ended":               {there: both(ready, over), want: []string{"IPv4 []"}},
+		"one without an address":           {there: onNode, want: []string{"IPv4 []"}},
+		"one of other labels in the space": {pod: func(p *corev1.Pod) { p.Labels = map[string]string{"app": "other"} }, want: []string{"IPv4 []"}},
+		"one of other labels on the host":  {there: both(ready, func(p *corev1.Pod) { p.Labels["app"] = "other" }), want: []string{"IPv4 [:80] 10.1.0.7 ready serving"}},
+		"one whose own is another by now":  {there: both(ready, func(p *corev1.Pod) { p.Annotations[names.UIDAnnotation] = "before" }), want: []string{"IPv4 []"}},
+		"one of which an old backup has another": {
+			there: both(ready, func(p *corev1.Pod) { p.Annotations[names.UIDAnnotation] = "of a backup" }), want: []string{"IPv4 [:80] 10.1.0.7 ready serving"},
+		},
 		"somebody else's":                     {there: both(ready, func(p *corev1.Pod) { p.Annotations[names.TenantAnnotation] = "globex" }), want: []string{"IPv4 []"}},
 		"one of an address that a space says": {pod: answering(corev1.ConditionTrue, "10.1.0.9"), there: onNode, want: []string{"IPv4 []"}},
 		"one whose node nobody knows":         {there: both(ready, func(p *corev1.Pod) { p.Spec.NodeName = "new" }), want: []string{"IPv4 []"}, fail: "Node new Not Found"},
@@ -210,6 +213,7 @@ func TestSlices(t *testing.T) {
 				there = ready
 			}
 			w := slicedWorld(t, hostSpace(), service, hostService(service, nil), pod, hostPod(pod, there))
+			w.deleted.note("before", true)
 			err := w.syncSlices(t.Context(), webSlices)
 			if (err != nil) != (tc.fail != "") || err != nil && !strings.Contains(err.Error(), tc.fail) {
 				t.Errorf("got error %v, want %q", err, tc.fail)
@@ -388,7 +392,7 @@ func manyServices(n int) (objects []runtime.Object, items []item) {
 // TestServicesOfOnePod checks what 500 Services of one pod cost whose readiness changes all the time: within the bounds of their tenant,
 // and not at the cost of another one's.
 func TestServicesOfOnePod(t *testing.T) {
-	const seconds, period = 60, 4
+	const seconds, period = 40, 4
 	pod := spacePod(labelled)
 	objects, items := manyServices(500)
 	w := slicedWorld(t, append(objects, hostSpace(), pod)...)
@@ -535,10 +539,11 @@ func TestSelectors(t *testing.T) {
 		"it ends": {func(w *world) {
 			w.podUpdated(as("b"), spacePod(both(ending(1), func(p *corev1.Pod) { p.Labels = as("b").Labels })))
 		}, []string{"b"}},
-		"it is gone":                   {func(w *world) { w.podGone(as("a"), true) }, []string{"a", "b"}},
-		"something else of it changes": {func(w *world) { w.podUpdated(as("b"), as("b")) }, nil},
-		"it is on the host":            {func(w *world) { w.hostPodChanged(hostPod(as("b"), nil)) }, nil},
-		"it has an address":            {func(w *world) { w.hostPodChanged(hostPod(as("b"), ready)) }, []string{"b"}},
+		"it is gone":                    {func(w *world) { w.podGone(as("a"), true) }, []string{"a", "b"}},
+		"something else of it changes":  {func(w *world) { w.podUpdated(as("b"), as("b")) }, nil},
+		"it is gone from the host last": {func(w *world) { w.hostPodGone(hostPod(as("c"), ready), true) }, []string{"b", "c"}},
+		"it is on the host":             {func(w *world) { w.hostPodChanged(hostPod(as("b"), nil)) }, nil},
+		"it has an address":             {func(w *world) { w.hostPodChanged(hostPod(as("b"), ready)) }, []string{"b"}},
 		"it becomes ready": {func(w *world) {
 			w.hostPodUpdated(hostPod(as("b"), notReady), hostPod(as("b"), both(ready, version("2"))))
 		}, []string{"b"}},
@@ -548,7 +553,7 @@ func TestSelectors(t *testing.T) {
 		"its host's status says something else": {func(w *world) {
 			w.hostPodUpdated(hostPod(as("b"), ready), hostPod(as("b"), both(ready, version("2"), func(p *corev1.Pod) { p.Status.Message = "m" })))
 		}, nil},
-		"a pod of the system space": {func(w *world) { w.enqueueSelectors(spacePod(func(p *corev1.Pod) { p.Namespace = "shop" })) }, nil},
+		"a pod of the system space": {func(w *world) { w.podGone(spacePod(func(p *corev1.Pod) { p.Namespace = "shop" }), true) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outside := named("outside", map[string]string{"app": "b"})

@@ -119,7 +119,7 @@ func (s *syncer) podUpdated(before, obj any) {
 	s.podChanged(obj)
 	was, now := before.(*corev1.Pod), obj.(*corev1.Pod)
 	if was.UID != now.UID || !maps.Equal(was.Labels, now.Labels) || was.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() {
-		s.enqueueSelectors(was)
+		s.enqueueSelectors(itemOf(selectingItem, was), was.Labels)
 	}
 }
 
@@ -134,7 +134,7 @@ func (s *syncer) podGone(obj any, seen bool) {
 	}
 	s.refer(i, nil)
 	s.queue.Add(i)
-	s.enqueueSelectors(pod)
+	s.enqueueSelectors(itemOf(selectingItem, pod), pod.Labels)
 }
 
 // refer notes what a pod or Ingress names, and has copies looked at that none names any more.
@@ -297,7 +297,14 @@ func (s *syncer) hostPodChanged(obj any) {
 	s.seeAddresses(obj.(*corev1.Pod))
 	s.enqueueSource(podItem, obj)
 	if len(obj.(*corev1.Pod).Status.PodIPs) > 0 {
-		s.enqueueSource(selectingItem, obj)
+		s.enqueueHostSelectors(obj.(*corev1.Pod))
+	}
+}
+
+// enqueueHostSelectors has the slices looked at that have a pod of the host, which its space may not have any more.
+func (s *syncer) enqueueHostSelectors(host *corev1.Pod) {
+	if n, name, ok := sourceOf(host); ok {
+		s.enqueueSelectors(itemFor(selectingItem, n.Flat(), name), host.Labels)
 	}
 }
 
@@ -306,7 +313,7 @@ func (s *syncer) hostPodUpdated(before, obj any) {
 	s.seeAddresses(obj.(*corev1.Pod))
 	s.enqueueSource(podItem, obj)
 	if was, now := before.(*corev1.Pod), obj.(*corev1.Pod); podv1.IsPodTerminal(was) != podv1.IsPodTerminal(now) || endpointsliceutil.GetPodUpdateProjectionKey(was, now) != nil {
-		s.enqueueSource(selectingItem, obj)
+		s.enqueueHostSelectors(now)
 	}
 }
 

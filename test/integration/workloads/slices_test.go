@@ -72,6 +72,11 @@ var _ = Describe("Slices of Services on the host", func() {
 		Expect(there.Spec.Selector).To(BeEmpty())
 		ready := func() []string { return readyIn(hostSlices(ctx, there)) }
 		Eventually(ready).Should(Equal([]string{"10.0.0.7"}))
+		late := plainService("late")
+		late.Spec.Selector = map[string]string{"app": "sliced"}
+		_, err = services.Create(ctx, late, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() []string { return readyIn(hostSlices(ctx, hostServices(ctx, "late")["acme"])) }).Should(HaveLen(1), "its pod is there already")
 		slice := hostSlices(ctx, there)[0]
 		Expect(slice.Labels).To(HaveKey(names.InstallationLabel))
 		Expect(slice.Endpoints[0].TargetRef.UID).To(Equal(pod.UID))
