@@ -84,7 +84,7 @@ var _ = Describe("Slices of Services on the host", func() {
 		Eventually(ready).Should(BeEmpty())
 		sayReady(ctx, pod, corev1.ConditionTrue)
 		Eventually(ready).Should(HaveLen(1))
-		_, err = host.CoreV1().Endpoints(there.Namespace).Get(ctx, "sliced", metav1.GetOptions{}) //nolint:staticcheck // which are not to be
+		_, err = host.CoreV1().Endpoints(there.Namespace).Get(ctx, "sliced", metav1.GetOptions{})
 		Expect(err).To(Satisfy(apierrors.IsNotFound))
 
 		Expect(host.DiscoveryV1().EndpointSlices(there.Namespace).Delete(ctx, slice.Name, metav1.DeleteOptions{})).To(Succeed())
@@ -106,9 +106,9 @@ var _ = Describe("Slices of Services on the host", func() {
 		Expect(err).NotTo(HaveOccurred())
 		behind(ctx, acme, "upgraded")
 		there := hostServices(ctx, "upgraded")["acme"]
-		endpoints := &corev1.Endpoints{ //nolint:staticcheck // of before
+		endpoints := &corev1.Endpoints{
 			ObjectMeta: metav1.ObjectMeta{Name: "upgraded", Labels: there.Labels},
-			Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.0.0.7"}}, Ports: []corev1.EndpointPort{{Port: 80}}}}, //nolint:staticcheck // of before
+			Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.0.0.7"}}, Ports: []corev1.EndpointPort{{Port: 80}}}},
 		}
 		_, err = host.CoreV1().Endpoints(there.Namespace).Create(ctx, endpoints, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -124,7 +124,7 @@ var _ = Describe("Slices of Services on the host", func() {
 			all := hostSlices(ctx, there)
 			g.Expect(readyIn(all)).To(Equal([]string{"10.0.0.7"}))
 			g.Expect(all).To(HaveLen(1))
-			_, err := host.CoreV1().Endpoints(there.Namespace).Get(ctx, "upgraded", metav1.GetOptions{}) //nolint:staticcheck // of before
+			_, err := host.CoreV1().Endpoints(there.Namespace).Get(ctx, "upgraded", metav1.GetOptions{})
 			g.Expect(err).To(Satisfy(apierrors.IsNotFound))
 		}).WithTimeout(time.Minute).Should(Succeed())
 	})
