@@ -36,7 +36,7 @@ const (
 	// They are not of the budget of small objects: readiness that changes all the time keeps no policy waiting.
 	slicedBytes  = 128 << 10
 	slicedAtOnce = 4 << 20
-	// comparedPerSecond and comparedAtOnce are the same for the endpoints that are compared with slices, some 20 µs each: chosen, a fifth
+	// comparedPerSecond and comparedAtOnce are the same for what is compared with slices, see comparisons, some 10 µs each: chosen, a tenth
 	// of a processor for each tenant.
 	comparedPerSecond = 10_000
 	comparedAtOnce    = 100_000

@@ -293,9 +293,14 @@ func (s *syncer) tenantGone(obj any, seen bool) {
 	s.enqueueTenant(tenant.Name(t.Name))
 }
 
-func (s *syncer) hostPodChanged(obj any) {
+// hostPodSeen has the pod of a space looked at, and nothing else.
+func (s *syncer) hostPodSeen(obj any) {
 	s.seeAddresses(obj.(*corev1.Pod))
 	s.enqueueSource(podItem, obj)
+}
+
+func (s *syncer) hostPodChanged(obj any) {
+	s.hostPodSeen(obj)
 	if len(obj.(*corev1.Pod).Status.PodIPs) > 0 {
 		s.enqueueHostSelectors(obj.(*corev1.Pod))
 	}
@@ -310,8 +315,7 @@ func (s *syncer) enqueueHostSelectors(host *corev1.Pod) {
 
 // hostPodUpdated has the slices looked at that have the pod if they are to say something else of it.
 func (s *syncer) hostPodUpdated(before, obj any) {
-	s.seeAddresses(obj.(*corev1.Pod))
-	s.enqueueSource(podItem, obj)
+	s.hostPodSeen(obj)
 	if was, now := before.(*corev1.Pod), obj.(*corev1.Pod); podv1.IsPodTerminal(was) != podv1.IsPodTerminal(now) || endpointsliceutil.GetPodUpdateProjectionKey(was, now) != nil {
 		s.enqueueHostSelectors(now)
 	}
