@@ -1,8 +1,13 @@
 package sync
 
 import (
+	"bytes"
+	"compress/flate"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -11,21 +16,49 @@ import (
 	"github.com/tenantry/tenantry/internal/objects"
 )
 
-// hostSlice is a slice of the host as the cache has it: as bytes, which are a third of what it takes otherwise. A tenant chooses how many
-// of its Services have the same pods.
+// hostSlice is a slice of the host as the cache has it: as compressed bytes, which are a tenth of what it takes otherwise. A tenant chooses
+// how many of its Services have the same pods.
 type hostSlice struct {
 	metav1.ObjectMeta
 	written []byte
 }
 
+// packers are those that compress slices: each takes more than a slice.
+var packers = sync.Pool{New: func() any {
+	w, _ := flate.NewWriter(nil, flate.BestSpeed) // there is this level
+	return w
+}}
+
 // slimSlice returns what the cache has of a slice.
 func slimSlice(slice *discoveryv1.EndpointSlice) (*hostSlice, error) {
 	slice.ManagedFields = nil
 	written, err := slice.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	var packed bytes.Buffer
+	w := packers.Get().(*flate.Writer)
+	defer packers.Put(w)
+	w.Reset(&packed)
+	_, err = w.Write(written)
+	err = errors.Join(err, w.Close())
 	return &hostSlice{metav1.ObjectMeta{
 		Name: slice.Name, Namespace: slice.Namespace, UID: slice.UID, ResourceVersion: slice.ResourceVersion, Generation: slice.Generation,
 		Labels: slice.Labels, DeletionTimestamp: slice.DeletionTimestamp,
-	}, written}, err
+	}, bytes.Clone(packed.Bytes())}, err
+}
+
+// whole returns the slice that slimSlice was given.
+func (s *hostSlice) whole() (*discoveryv1.EndpointSlice, error) {
+	slice := &discoveryv1.EndpointSlice{}
+	written, err := io.ReadAll(flate.NewReader(bytes.NewReader(s.written)))
+	if err == nil {
+		err = slice.Unmarshal(written)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the slice %s/%s of a cache: %w", s.Namespace, s.Name, err)
+	}
+	return slice, nil
 }
 
 func sliceService(obj any) ([]string, error) {
@@ -40,9 +73,9 @@ func (h *hostCaches) slicesOf(service *corev1.Service) (ours, left []*discoveryv
 		return nil, nil, err
 	}
 	for _, of := range all {
-		slice := &discoveryv1.EndpointSlice{}
-		if err := slice.Unmarshal(of.written); err != nil {
-			return nil, nil, fmt.Errorf("reading the slice %s/%s of a cache: %w", of.Namespace, of.Name, err)
+		slice, err := of.whole()
+		if err != nil {
+			return nil, nil, err
 		}
 		switch manager := slice.Labels[discoveryv1.LabelManagedBy]; {
 		case slice.DeletionTimestamp != nil:
