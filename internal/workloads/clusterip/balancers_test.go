@@ -225,7 +225,7 @@ func TestWritesWait(t *testing.T) {
 		}
 		of := func(n tenant.Name) error { return w.limits.allow(n, service(nil), nil, &corev1.Service{}) }
 		written := 1
-		for ; written < 1000 && of("acme") == nil; written++ {
+		for ; written < 2000 && of("acme") == nil; written++ {
 		}
 		if atOnce := writtenAtOnce / translate.ServiceBytes(&corev1.Service{}); written != atOnce {
 			t.Errorf("%d small ones at once, want %d", written, atOnce)

@@ -22,7 +22,7 @@ const (
 	balancerInterval = 6 * time.Second
 	balancersAtOnce  = 20
 	// writtenBytes is how many bytes of Services a server has the host store for a tenant in a second, and writtenAtOnce how many before
-	// that holds: some 340 small Services at once. The syncer's writes have the same bounds for themselves.
+	// that holds: some 1,000 small Services at once. The syncer's writes have the same bounds for themselves.
 	writtenBytes  = 128 << 10
 	writtenAtOnce = 4 << 20
 )

@@ -153,7 +153,7 @@ func TestLoadBalancerGoes(t *testing.T) {
 		return all
 	}
 	w.serviceUpdated(spaceService(nil), balanced(nil))
-	if diff := cmp.Diff([]kind{serviceItem}, looksAt()); diff != "" {
+	if diff := cmp.Diff([]kind{serviceItem, slicesItem}, looksAt()); diff != "" {
 		t.Errorf("when one comes (-want +got):\n%s", diff)
 	}
 	w.serviceUpdated(balanced(nil), spaceService(nil))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -30,12 +31,14 @@ const (
 	bySource = "source"
 	// byTenant indexes the host's namespaces by their tenants.
 	byTenant = "tenant"
+	// byService indexes the host's slices by their Services.
+	byService = "service"
 )
 
 // hostCaches are what the syncer knows of the host: what has the label of the installation, and of namespaces those of the owner.
 // Others can put any marks on objects in namespaces of their own: what a cache has counts only if ours says so.
 type hostCaches struct {
-	pods, services, claims, namespaces, policies, budgets, ingresses cache.SharedIndexInformer
+	pods, services, slices, claims, namespaces, policies, budgets, ingresses cache.SharedIndexInformer
 	// routes runs where the host has HTTPRoutes, see routes.
 	routes cache.SharedIndexInformer
 }
@@ -48,7 +51,7 @@ func newHostCaches(client kubernetes.Interface, routes cache.SharedIndexInformer
 	marked := labels.Set{names.InstallationLabel: installation}.String()
 	factory := of(marked)
 	core := factory.Core().V1()
-	h := &hostCaches{pods: core.Pods().Informer(), services: core.Services().Informer(), claims: core.PersistentVolumeClaims().Informer(),
+	h := &hostCaches{pods: core.Pods().Informer(), services: core.Services().Informer(), slices: factory.Discovery().V1().EndpointSlices().Informer(), claims: core.PersistentVolumeClaims().Informer(),
 		namespaces: of(marked + "," + metav1.FormatLabelSelector(owner.Selector())).Core().V1().Namespaces().Informer(),
 		policies:   factory.Networking().V1().NetworkPolicies().Informer(), budgets: factory.Policy().V1().PodDisruptionBudgets().Informer(), ingresses: factory.Networking().V1().Ingresses().Informer(), routes: routes}
 	for _, informer := range []cache.SharedIndexInformer{h.pods, h.services, h.claims} {
@@ -59,12 +62,15 @@ func newHostCaches(client kubernetes.Interface, routes cache.SharedIndexInformer
 	if err := h.namespaces.AddIndexers(cache.Indexers{bySource: namespaceSource, byTenant: namespaceTenant}); err != nil {
 		return nil, fmt.Errorf("indexing the host's namespaces: %w", err)
 	}
+	if err := h.slices.AddIndexers(cache.Indexers{byService: sliceService}); err != nil {
+		return nil, fmt.Errorf("indexing the host's slices: %w", err)
+	}
 	return h, nil
 }
 
 // run runs the informers until ctx ends, and returns when they know what there is.
 func (h *hostCaches) run(ctx context.Context) bool {
-	return objects.Follow(ctx, h.pods, h.services, h.claims, h.namespaces, h.policies, h.budgets, h.ingresses)
+	return objects.Follow(ctx, h.pods, h.services, h.slices, h.claims, h.namespaces, h.policies, h.budgets, h.ingresses)
 }
 
 // objects returns how many pods, Services, Ingresses and HTTPRoutes there are in namespaces of the owner.
@@ -224,12 +230,14 @@ func slim(obj any) (any, error) {
 		o.ManagedFields, o.OwnerReferences, o.Status.Conditions = nil, nil, nil
 		chosen := corev1.ServiceSpec{
 			Type: o.Spec.Type, ClusterIPs: o.Spec.ClusterIPs, HealthCheckNodePort: o.Spec.HealthCheckNodePort,
-			LoadBalancerClass: o.Spec.LoadBalancerClass, LoadBalancerIP: o.Spec.LoadBalancerIP,
+			LoadBalancerClass: o.Spec.LoadBalancerClass, LoadBalancerIP: o.Spec.LoadBalancerIP, Selector: o.Spec.Selector,
 		}
 		for i := range o.Spec.Ports {
 			chosen.Ports = append(chosen.Ports, corev1.ServicePort{NodePort: o.Spec.Ports[i].NodePort})
 		}
 		o.Spec = chosen
+	case *discoveryv1.EndpointSlice:
+		return slimSlice(o)
 	case *corev1.PersistentVolumeClaim:
 		o.ManagedFields, o.OwnerReferences = nil, nil
 		o.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: o.Spec.VolumeName, Resources: o.Spec.Resources}

@@ -28,6 +28,8 @@ func (s *syncer) enqueueMany(i item) error {
 		return s.enqueueRefused(i)
 	case claimantsItem:
 		return s.enqueueClaimants(i)
+	case selectingItem:
+		return s.enqueueSelecting(i)
 	default: // classItem
 		return s.enqueueClaimsOfClass(i)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -141,6 +142,14 @@ func (w *world) see(o runtime.Object) {
 			return
 		}
 		w.cache(core.Services().Informer(), o)
+	case *discoveryv1.EndpointSlice:
+		slim, err := slimSlice(o.DeepCopy())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := w.hostCaches.slices.GetIndexer().Add(slim); err != nil {
+			w.t.Fatal(err)
+		}
 	case *corev1.Namespace:
 		if isHost {
 			w.cache(w.hostCaches.namespaces, o)
@@ -218,7 +227,9 @@ func did(client interface{ Actions() []clienttesting.Action }) []string {
 			what += "/" + sub
 		}
 		if d, ok := action.(clienttesting.DeleteActionImpl); ok {
-			what += " " + string(*d.DeleteOptions.Preconditions.UID)
+			if of := d.DeleteOptions.Preconditions; of != nil {
+				what += " " + string(*of.UID)
+			}
 			if grace := d.DeleteOptions.GracePeriodSeconds; grace != nil {
 				what += " " + time.Duration(*grace*int64(time.Second)).String()
 			}

@@ -27,6 +27,8 @@ const (
 	// routeItem is an HTTPRoute.
 	routeItem
 	serviceItem
+	// slicesItem is the EndpointSlices of a Service.
+	slicesItem
 	claimItem
 	// nodeItem is a node of the host, which the system space shows.
 	nodeItem
@@ -34,19 +36,21 @@ const (
 	wantedItem
 
 	// Those that follow stand for many others, see enqueueMany: all that there is of a tenant; what is in a namespace of a space, and of
-	// the host (name) for it; what had no room there; pods that wait for a claim; claims that wait for a class.
+	// the host (name) for it; what had no room there; pods that wait for a claim; claims that wait for a class; the slices of Services that
+	// select a pod.
 	tenantItem
 	contentsItem
 	roomItem
 	claimantsItem
 	classItem
+	selectingItem
 )
 
 // isFirst reports whether items of a kind come before others of their tenant. By these, what a Tenant is not granted any more leaves the
 // host: names and addresses that somebody else may have by then. Pods, of which one write of a tenant has all looked at, come after them.
 func (k kind) isFirst() bool {
 	switch k {
-	case tenantItem, contentsItem, hostNamespaceItem, ingressItem, certificateItem, routeItem, serviceItem:
+	case tenantItem, contentsItem, hostNamespaceItem, ingressItem, certificateItem, routeItem, serviceItem, slicesItem, selectingItem:
 		return true
 	default:
 		return false

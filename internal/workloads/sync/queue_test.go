@@ -62,7 +62,7 @@ func TestGrantsFirst(t *testing.T) {
 	w.queue.Add(item{kind: tenantItem, tenant: "acme"})
 	w.queue.Add(item{podItem, "globex", "globex|shop", "web-0"})
 	var got []kind
-	for _, i := range w.items()[:5] {
+	for _, i := range w.items()[:6] {
 		if got = append(got, i.kind); i.kind == podItem && i.tenant != "globex" {
 			t.Errorf("a pod is looked at before: %v", got)
 		}

@@ -52,6 +52,7 @@ func (s *syncer) syncService(ctx context.Context, i item) error {
 	case service == nil:
 		s.routing.drop(i)
 		s.small.drop(i)
+		s.forgetSlices(itemFor(slicesItem, i.namespace, i.name))
 	case host == nil && service.DeletionTimestamp == nil:
 		err = errors.Join(s.showService(ctx, service, &corev1.Service{}), s.placeService(ctx, i, service))
 	case host != nil && host.DeletionTimestamp == nil:
@@ -108,7 +109,8 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 	rules := rulesOf(t)
 	wanted := rules.Service(service, of)
 	change := host.Annotations[names.ChangeAnnotation]
-	same := host.Annotations[names.HashAnnotation] == wanted.Annotations[names.HashAnnotation] && translate.GivenOf(host).Equal(translate.GivenOf(wanted))
+	same := host.Annotations[names.HashAnnotation] == wanted.Annotations[names.HashAnnotation] && translate.GivenOf(host).Equal(translate.GivenOf(wanted)) &&
+		len(host.Spec.Selector) == 0 // by which the host's controllers would make slices, too
 	forgets, ends := s.forgetsBalancer(i, host)
 	if same && change == "" && !forgets {
 		s.making.forget(string(host.UID))

@@ -94,6 +94,10 @@ func TestServices(t *testing.T) {
 		"one that has changed": {
 			objects: []runtime.Object{hostSpace(), other, hostService(spaceService(nil), nil)}, onHost: []string{"update services"},
 		},
+		"one that selects pods there, as before": {
+			objects: []runtime.Object{hostSpace(), spaceService(nil), hostService(spaceService(nil), func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "web"} })},
+			onHost:  []string{"update services"},
+		},
 		"one whose ports are not the host's": {
 			objects: []runtime.Object{hostSpace(), spaceService(nil), hostService(spaceService(nil), func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30000 })},
 			onHost:  []string{"update services"},
@@ -285,7 +289,7 @@ func TestServiceEvents(t *testing.T) {
 		t.Error("the deletion was not seen")
 	}
 	w.hostServiceGone(hostService(spaceService(nil), nil), true)
-	for _, want := range []item{{serviceItem, "acme", "acme|shop", "web"}, {kind: hostNamespaceItem, tenant: "acme", name: home.Host()}} {
+	for _, want := range []item{{serviceItem, "acme", "acme|shop", "web"}, {slicesItem, "acme", "acme|shop", "web"}, {kind: hostNamespaceItem, tenant: "acme", name: home.Host()}} {
 		if w.queue.Len() == 0 {
 			t.Fatalf("%+v is not looked at", want)
 		}

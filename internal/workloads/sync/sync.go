@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	endpointsliceutil "k8s.io/endpointslice/util"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/volume/common"
 	"k8s.io/utils/clock"
@@ -141,9 +142,11 @@ type pacing struct {
 	room       *room
 	scheduling *scheduling
 	// updates is that of changed pods, creating that of pods that are made, copying that of copies, small that of what is small,
-	// resizes that of resizes, and routing that of Ingresses, HTTPRoutes, their certificates and load balancers.
-	updates, creating, copying, small, resizes, routing *writeBudget
-	statuses                                            *statuses
+	// resizes that of resizes, routing that of Ingresses, HTTPRoutes, their certificates and load balancers, slicing that of slices, and
+	// comparing that of the endpoints which are compared with these.
+	updates, creating, copying, small, resizes, routing, slicing, comparing *writeBudget
+	statuses                                                                *statuses
+	batches                                                                 *batches
 }
 
 func newPacing(c clock.Clock, workers int) pacing {
@@ -152,7 +155,8 @@ func newPacing(c clock.Clock, workers int) pacing {
 		updates: newWriteBudget(c, changedBytes, changedAtOnce), creating: newWriteBudget(c, createdBytes, createdAtOnce),
 		copying: newWriteBudget(c, copiedBytes, copiedAtOnce), small: newWriteBudget(c, smallBytes, smallAtOnce),
 		resizes: newWriteBudget(c, resizesPerSecond, resizesAtOnce), routing: newWriteBudget(c, ingressesPerSecond, ingressesAtOnce),
-		statuses: newStatuses(c),
+		slicing: newWriteBudget(c, slicedBytes, slicedAtOnce), comparing: newWriteBudget(c, comparedPerSecond, comparedAtOnce),
+		statuses: newStatuses(c), batches: newBatches(c),
 	}
 }
 
@@ -167,11 +171,15 @@ type notes struct {
 	checked    *checked
 	recent     *recentEvents
 	events     *hostEvents
+	// selected are labels by which Services have selected pods that have changed since, and written the slices that the caches are to have.
+	selected *selected
+	written  *endpointsliceutil.EndpointSliceTracker
 }
 
 func newNotes(c clock.Clock) notes {
 	return notes{
 		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), checked: newChecked(), recent: newRecentEvents(c), events: newHostEvents(),
+		selected: newSelected(), written: endpointsliceutil.NewEndpointSliceTracker(),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking),
 	}
 }
@@ -421,13 +429,15 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 		return s.syncRoute(ctx, i)
 	case serviceItem:
 		return s.syncService(ctx, i)
+	case slicesItem:
+		return s.syncSlices(ctx, i)
 	case claimItem:
 		return s.syncClaim(ctx, i)
 	case nodeItem:
 		return s.syncNode(ctx, i)
 	case wantedItem:
 		return s.syncWanted(ctx, i)
-	case tenantItem, contentsItem, roomItem, claimantsItem, classItem:
+	case tenantItem, contentsItem, roomItem, claimantsItem, classItem, selectingItem:
 		return s.enqueueMany(i)
 	case configMapItem, secretItem, certificateItem:
 		return s.syncCopy(ctx, i)

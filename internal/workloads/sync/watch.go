@@ -8,7 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	endpointsliceutil "k8s.io/endpointslice/util"
 	"k8s.io/klog/v2"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -29,14 +31,15 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
 	}{
-		{core.Pods().Informer(), handler{changed: s.podChanged, gone: s.podGone}},
+		{core.Pods().Informer(), handler{changed: s.podChanged, updated: s.podUpdated, gone: s.podGone}},
 		{core.ConfigMaps().Informer(), handler{changed: s.sourceChanged(configMapItem)}},
 		{core.Secrets().Informer(), handler{changed: s.sourceChanged(secretItem, certificateItem)}},
 		{core.Services().Informer(), handler{changed: s.serviceChanged, updated: s.serviceUpdated, gone: s.serviceGone}},
 		{core.Namespaces().Informer(), handler{changed: s.namespaceChanged, updated: s.namespaceUpdated, gone: s.namespaceGone}},
 		{s.tenants, handler{changed: func(any) {}, updated: s.tenantUpdated, gone: s.tenantGone}},
-		{s.hostCaches.pods, handler{changed: s.hostPodChanged, gone: s.hostPodGone}},
+		{s.hostCaches.pods, handler{changed: s.hostPodChanged, updated: s.hostPodUpdated, gone: s.hostPodGone}},
 		{s.hostCaches.services, handler{changed: s.hostServiceChanged, gone: s.hostServiceGone}},
+		{s.hostCaches.slices, handler{changed: s.hostSliceChanged, updated: s.hostSliceUpdated, gone: s.hostSliceGone}},
 		{core.PersistentVolumeClaims().Informer(), handler{changed: s.claimChanged, gone: s.claimGone}},
 		{core.PersistentVolumes().Informer(), handler{changed: s.volumeChanged}},
 		{classes.Informer(), handler{changed: s.classChanged, gone: func(any, bool) {}}},
@@ -111,6 +114,15 @@ func (s *syncer) podChanged(obj any) {
 	s.queue.Add(i)
 }
 
+// podUpdated has the slices of Services looked at, too, if the pod is selected by others now, or ends.
+func (s *syncer) podUpdated(before, obj any) {
+	s.podChanged(obj)
+	was, now := before.(*corev1.Pod), obj.(*corev1.Pod)
+	if was.UID != now.UID || !maps.Equal(was.Labels, now.Labels) || was.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() {
+		s.enqueueSelectors(itemOf(selectingItem, was), was.Labels)
+	}
+}
+
 func (s *syncer) podGone(obj any, seen bool) {
 	pod := obj.(*corev1.Pod)
 	i := itemOf(podItem, pod)
@@ -122,6 +134,7 @@ func (s *syncer) podGone(obj any, seen bool) {
 	}
 	s.refer(i, nil)
 	s.queue.Add(i)
+	s.enqueueSelectors(itemOf(selectingItem, pod), pod.Labels)
 }
 
 // refer notes what a pod or Ingress names, and has copies looked at that none names any more.
@@ -214,7 +227,11 @@ func (s *syncer) enqueueGone(k kind, obj any, seen bool) {
 	s.enqueueObject(k, obj)
 }
 
-func (s *syncer) serviceChanged(obj any)         { s.enqueueObject(serviceItem, obj) }
+func (s *syncer) serviceChanged(obj any) {
+	s.enqueueObject(serviceItem, obj)
+	s.enqueueSlices(itemOf(slicesItem, obj.(metav1.Object)))
+}
+
 func (s *syncer) serviceGone(obj any, seen bool) { s.enqueueGone(serviceItem, obj, seen) }
 
 // serviceUpdated has the host's namespace looked at, too, when a load balancer goes: it may have been the last that there may be.
@@ -276,16 +293,45 @@ func (s *syncer) tenantGone(obj any, seen bool) {
 	s.enqueueTenant(tenant.Name(t.Name))
 }
 
-func (s *syncer) hostPodChanged(obj any) {
+// hostPodSeen has the pod of a space looked at, and nothing else.
+func (s *syncer) hostPodSeen(obj any) {
 	s.seeAddresses(obj.(*corev1.Pod))
 	s.enqueueSource(podItem, obj)
 }
 
-func (s *syncer) hostServiceChanged(obj any) { s.enqueueSource(serviceItem, obj) }
+func (s *syncer) hostPodChanged(obj any) {
+	s.hostPodSeen(obj)
+	if len(obj.(*corev1.Pod).Status.PodIPs) > 0 {
+		s.enqueueHostSelectors(obj.(*corev1.Pod))
+	}
+}
+
+// enqueueHostSelectors has the slices looked at that have a pod of the host, which its space may not have any more.
+func (s *syncer) enqueueHostSelectors(host *corev1.Pod) {
+	if n, name, ok := sourceOf(host); ok {
+		s.enqueueSelectors(itemFor(selectingItem, n.Flat(), name), host.Labels)
+	}
+}
+
+// hostPodUpdated has the slices looked at that have the pod if they are to say something else of it.
+func (s *syncer) hostPodUpdated(before, obj any) {
+	s.hostPodSeen(obj)
+	if was, now := before.(*corev1.Pod), obj.(*corev1.Pod); podv1.IsPodTerminal(was) != podv1.IsPodTerminal(now) || endpointsliceutil.GetPodUpdateProjectionKey(was, now) != nil {
+		s.enqueueHostSelectors(now)
+	}
+}
+
+func (s *syncer) hostServiceChanged(obj any) {
+	s.enqueueSource(serviceItem, obj)
+	if n, name, ok := sourceOf(obj.(metav1.Object)); ok {
+		s.enqueueSlices(itemFor(slicesItem, n.Flat(), name))
+	}
+}
 
 func (s *syncer) hostServiceGone(obj any, _ bool) {
 	s.making.forget(string(obj.(*corev1.Service).UID))
 	s.making.forget(string(obj.(*corev1.Service).UID) + ofBalancer)
+	s.written.DeleteService(obj.(*corev1.Service).Namespace, obj.(*corev1.Service).Name)
 	s.hostServiceChanged(obj)
 	s.enqueueHome(obj)
 }

@@ -157,8 +157,12 @@ type storable interface {
 // postponeSmall reports whether a small object of the host, which is to be as wanted and is stored so many times for it, is to wait. If so, the
 // item is looked at when its turn comes. entries is how many there are in its lists and maps beside its metadata.
 func (s *syncer) postponeSmall(i item, wanted storable, entries, times int) bool {
-	bytes := wanted.Size() + translate.EntryBytes*(entries+len(wanted.GetLabels())+len(wanted.GetAnnotations()))
-	return s.postponeBytes(i, max(times*bytes, leastCopy))
+	return s.postponeBytes(i, max(times*storedBytes(wanted, entries), leastCopy))
+}
+
+// storedBytes returns how many bytes a host stores for a small object.
+func storedBytes(wanted storable, entries int) int {
+	return wanted.Size() + translate.EntryBytes*(entries+len(wanted.GetLabels())+len(wanted.GetAnnotations()))
 }
 
 // postponeBytes is postponeSmall where so many bytes are stored on the host.

@@ -176,9 +176,9 @@ var fields = map[reflect.Type]map[string]treatment{
 	reflect.TypeFor[corev1.TypedObjectReference]():       merged(all(changed, "APIGroup", "Kind", "Name"), all(noElsewhere, "Namespace")),
 	// The host gives addresses and ports, see service.go.
 	reflect.TypeFor[corev1.ServiceSpec](): merged(
-		all(same, "Ports", "Selector", "SessionAffinity", "SessionAffinityConfig", "ExternalTrafficPolicy", "InternalTrafficPolicy",
+		all(same, "Ports", "SessionAffinity", "SessionAffinityConfig", "ExternalTrafficPolicy", "InternalTrafficPolicy",
 			"PublishNotReadyAddresses", "TrafficDistribution", "LoadBalancerSourceRanges", "AllocateLoadBalancerNodePorts"),
-		all(changed, "Type", "ExternalName", "ClusterIP", "ClusterIPs", "IPFamilies", "IPFamilyPolicy", "HealthCheckNodePort"),
+		all(changed, "Type", "ExternalName", "Selector", "ClusterIP", "ClusterIPs", "IPFamilies", "IPFamilyPolicy", "HealthCheckNodePort"),
 		all(noExternal, "ExternalIPs"),
 		all(noChoice, "LoadBalancerIP", "LoadBalancerClass")),
 	// What an Ingress may say of hosts, classes and paths is in ingress.go.

@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// writesOfService is how often a host stores what is written of a Service: itself, its Endpoints and their slices.
-	writesOfService = 3
 	// LeastBytes is as how many bytes a small object counts at least.
 	LeastBytes = 4 << 10
 	// EntryBytes is what a host stores of each entry of a list or a map beside it: metadata.managedFields name them one by one.
@@ -126,8 +124,8 @@ func checkMoreNodePorts(spec, before *corev1.ServiceSpec) (errs field.ErrorList)
 }
 
 // Service returns the Service of the host for one of a space, which Rules.CheckService has nothing against. It asks for
-// the addresses and ports that the space's has, and lets the host choose those that it has not. The result shares
-// nothing with its input.
+// the addresses and ports that the space's has, and lets the host choose those that it has not. It selects nothing: the syncer
+// makes its slices, within the bounds of each tenant. The result shares nothing with its input.
 func (r Rules) Service(service *corev1.Service, home names.Namespace) *corev1.Service {
 	host := &corev1.Service{
 		ObjectMeta: home.Meta(service.Name, service),
@@ -138,7 +136,10 @@ func (r Rules) Service(service *corev1.Service, home names.Namespace) *corev1.Se
 			host.Labels[key] = value
 		}
 	}
-	host.Spec.ExternalName = ""
+	host.Spec.Selector, host.Spec.ExternalName = nil, ""
+	if host.Spec.ClusterIP == corev1.ClusterIPNone && host.Spec.IPFamilyPolicy == nil {
+		host.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack) // without a selector, a host would give it both families
+	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
 		host.Annotations[names.ExternalNameAnnotation], host.Spec.ExternalName = service.Spec.ExternalName, names.NoHost
 	}
@@ -224,5 +225,5 @@ func (g Given) Equal(other Given) bool {
 // ServiceBytes returns how many bytes a host stores when one of its Services is made or changed.
 func ServiceBytes(host *corev1.Service) int {
 	entries := len(host.Spec.Ports) + len(host.Labels) + len(host.Annotations)
-	return writesOfService * max(host.Size()+EntryBytes*entries, LeastBytes)
+	return max(host.Size()+EntryBytes*entries, LeastBytes)
 }

@@ -192,14 +192,21 @@ func TestService(t *testing.T) {
 		},
 		Spec: service.Spec,
 	}
+	want.Spec.Selector = nil // by which the host's controllers would make its slices
 	hash := host.Annotations[names.HashAnnotation]
 	want.Annotations[names.HashAnnotation] = hash
 	if diff := cmp.Diff(want, host); diff != "" {
 		t.Errorf("the host's Service (-want +got):\n%s", diff)
 	}
-	host.Spec.Selector["app"] = "other"
-	if service.Spec.Selector["app"] != "web" {
+	host.Spec.Ports[0].Port = 7
+	if service.Spec.Selector["app"] != "web" || service.Spec.Ports[0].Port == 7 {
 		t.Error("the space's Service has changed")
+	}
+	headless := func(policy *corev1.IPFamilyPolicy) *corev1.IPFamilyPolicy {
+		return Rules{}.Service(spaceService(func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.IPFamilyPolicy = corev1.ClusterIPNone, policy }), home).Spec.IPFamilyPolicy
+	}
+	if one, both := headless(nil), headless(new(corev1.IPFamilyPolicyPreferDualStack)); *one != corev1.IPFamilyPolicySingleStack || *both != corev1.IPFamilyPolicyPreferDualStack {
+		t.Errorf("without an address it has the families of %s, and of %s", *one, *both)
 	}
 	outside := func(name string) *corev1.Service {
 		return Rules{}.Service(spaceService(func(s *corev1.Service) {
@@ -220,7 +227,7 @@ func TestService(t *testing.T) {
 		"its address":    {func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "10.0.0.2", []string{"10.0.0.2"} }, true},
 		"its node port":  {func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30000 }, true},
 		"a label of its": {func(s *corev1.Service) { s.Labels["app"] = "x" }, true},
-		"its selector":   {func(s *corev1.Service) { s.Spec.Selector["app"] = "x" }, false},
+		"its selector":   {func(s *corev1.Service) { s.Spec.Selector["app"] = "x" }, true},
 		"a port":         {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, false},
 		"its proxy":      {func(s *corev1.Service) { delete(s.Labels, "service.kubernetes.io/service-proxy-name") }, false},
 	} {

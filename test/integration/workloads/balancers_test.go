@@ -246,7 +246,7 @@ var _ = Describe("Load balancers of spaces", func() {
 
 		_, err = patch(ctx, n, "web", `{"metadata":{"annotations":{"`+internalBalancer+`":null}},"spec":{"selector":{"app":"other"}}}`)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(func() map[string]string { return onHostIs(ctx, n, "web").Spec.Selector }).Should(Equal(map[string]string{"app": "other"}))
+		Eventually(func() map[string]string { return onHostIs(ctx, n, "web").Annotations }).ShouldNot(HaveKey(internalBalancer))
 		Expect(onHostIs(ctx, n, "web").Spec.Type).To(Equal(corev1.ServiceTypeLoadBalancer))
 		Eventually(func() error { // what another request changes is tried again
 			_, err := patch(ctx, n, "web", `{"spec":{"type":"ClusterIP"}}`)

@@ -71,12 +71,12 @@ var _ = Describe("Services of spaces", func() {
 		there := hostServices(ctx, "applied")["acme"]
 		Expect(there.Spec.ClusterIP).To(Equal(first.Spec.ClusterIP))
 		again := applied("default", "applied")
-		again.Spec.WithSelector(map[string]string{"app": "other"})
+		again.Spec.WithSessionAffinity(corev1.ServiceAffinityClientIP)
 		second, err := services.Apply(ctx, again, byTest)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(second.UID).To(Equal(first.UID))
 		Expect(second.Spec.ClusterIP).To(Equal(first.Spec.ClusterIP))
-		Eventually(func() map[string]string { return hostServices(ctx, "applied")["acme"].Spec.Selector }).Should(Equal(map[string]string{"app": "other"}))
+		Eventually(func() corev1.ServiceAffinity { return hostServices(ctx, "applied")["acme"].Spec.SessionAffinity }).Should(Equal(corev1.ServiceAffinityClientIP))
 		Expect(hostServices(ctx, "applied")["acme"].UID).To(Equal(there.UID))
 
 		Expect(services.Delete(ctx, "applied", metav1.DeleteOptions{})).To(Succeed())
