@@ -135,7 +135,8 @@ var controllersTable = []mutant{
 	{"CronJobs take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
 		"internal/kubecontrollers/cronjobs.go", `offeredIfInTurn(e.debts, batch.CronJobs().Informer(), batchlisters.NewCronJobLister)`, `offered[batchlisters.CronJobLister]{batch.CronJobs().Informer(), batch.CronJobs().Lister()}`},
 	{"Endpoints that are mirrored take turns", by("internal/kubecontrollers", "TestControllersTakeTurns"),
-		"internal/kubecontrollers/controllers.go", `endpointslicemirroring.NewController(ctx, endpoints,`, `endpointslicemirroring.NewController(ctx, smallEndpoints(core.Endpoints()),`},
+		"internal/kubecontrollers/controllers.go", `return endpointslicemirroring.NewController(ctx, endpoints,`, `_ = endpoints
+	return endpointslicemirroring.NewController(ctx, smallEndpoints(core.Endpoints()),`},
 	{"Endpoints that are mirrored are small", by("internal/kubecontrollers", "TestMirroredEndpoints"),
 		"internal/kubecontrollers/controllers.go", `e.debts.informer(smallEndpoints(core.Endpoints()).informer, e.debts.failParked())`, `e.debts.informer(core.Endpoints().Informer(), e.debts.failParked())`},
 	{"what a worker has failed with comes again", by("internal/kubecontrollers", "TestFailuresComeAgain"),
