@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,7 @@ import (
 	auditapi "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/klog/v2"
 )
 
 // SetDefaults has a webhook that stands still take a bounded part of memory. Upstream sends ten batches of 400 events a second, each for as
@@ -42,6 +44,24 @@ func Shortened(b audit.Backend) audit.Backend {
 }
 
 type shortened struct{ audit.Backend }
+
+// maxShutdown is how long a server that ends waits for a collector to take what it has not taken.
+const maxShutdown = 10 * time.Second
+
+// Shutdown implements audit.Backend. Upstream waits until each event that is left was tried several times, one batch after the other: for half an hour, if the
+// collector does not answer.
+func (s shortened) Shutdown() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Backend.Shutdown()
+	}()
+	select {
+	case <-done:
+	case <-time.After(maxShutdown):
+		klog.InfoS("Ended without waiting for audit events to be taken; those that were not are lost", "waited", maxShutdown)
+	}
+}
 
 // ProcessEvents implements audit.Backend. Events are the audit's own, so that they are shortened where they are.
 func (s shortened) ProcessEvents(events ...*auditapi.Event) bool {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,4 +109,28 @@ func TestLargestEvent(t *testing.T) {
 	if event.Annotations["authorization.k8s.io/decision"] != "allow" || event.Annotations["tenantry.io/tenant"] != "acme" {
 		t.Error("the server's own annotations are gone")
 	}
+}
+
+// endless is a backend that never has sent all.
+type endless struct {
+	audit.Backend
+	sent chan struct{}
+}
+
+func (e endless) Shutdown() { <-e.sent }
+
+// TestShutdown checks that a server ends although a collector does not answer.
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, stands := time.Now(), endless{sent: make(chan struct{})}
+		Shortened(stands).Shutdown()
+		if waited := time.Since(began); waited != maxShutdown {
+			t.Errorf("it waited %v", waited)
+		}
+		close(stands.sent)
+		Shortened(stands).Shutdown()
+		if waited := time.Since(began); waited != maxShutdown {
+			t.Errorf("it waited %v, although all was sent", waited-maxShutdown)
+		}
+	})
 }
