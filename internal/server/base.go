@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
@@ -66,6 +67,12 @@ var registerTypes = sync.OnceFunc(func() { definition.AddToScheme(legacyscheme.S
 func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
 	definitions := generatedopenapi.GetOpenAPIDefinitions(ref)
 	maps.Copy(definitions, v1alpha1.GetOpenAPIDefinitions(ref))
+	// What the encoders show is a field of objects, by which kubectl validates a list that it has printed.
+	name := metav1.ObjectMeta{}.OpenAPIModelName()
+	metadata := definitions[name]
+	metadata.Schema.Properties = maps.Clone(metadata.Schema.Properties)
+	metadata.Schema.Properties["tenant"] = *spec.StringProperty().WithDescription("Tenant in whose space the object is. Populated by the system. Read-only.")
+	definitions[name] = metadata
 	return definitions
 }
 
