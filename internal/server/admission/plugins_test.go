@@ -127,20 +127,10 @@ func TestJoins(t *testing.T) {
 			},
 			want: map[tenant.Name]string{"a": "class usual", "b": "class ", tenant.System: "class common"},
 		},
-		"Priority: a critical class outside kube-system": {
+		"Priority: a critical class": {
 			objects: []runtime.Object{priority(tenant.System, "system-node-critical", 2000001000, false)},
 			request: func(s *server, n tenant.Name) string {
 				return outcome(s.create(n, pod("team", func(p *core.Pod) { p.Spec.PriorityClassName = "system-node-critical" })), allowed)
-			},
-			want: map[tenant.Name]string{
-				"a": `error: pods "p" is forbidden: SpacePolicy: in a space, pods with priority class system-node-critical are allowed in namespace kube-system only`,
-				"b": `error: pods "p" is forbidden: SpacePolicy: `, tenant.System: "allowed",
-			},
-		},
-		"Priority: a critical class in kube-system": {
-			objects: []runtime.Object{priority(tenant.System, "system-node-critical", 2000001000, false)},
-			request: func(s *server, n tenant.Name) string {
-				return outcome(s.create(n, pod("kube-system", func(p *core.Pod) { p.Spec.PriorityClassName = "system-node-critical" })), allowed)
 			},
 			want: map[tenant.Name]string{"a": "allowed", "b": "allowed", tenant.System: "allowed"},
 		},

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/kubernetes/pkg/apis/core"
-	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -136,11 +132,6 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		if reason := spaceapi.Creation(a.GetResource().GroupResource()); reason != nil {
 			return forbidden(a, reason.Error())
 		}
-		if pod, ok := a.GetObject().(*core.Pod); ok {
-			if err := checkPriority(a, pod); err != nil {
-				return err
-			}
-		}
 	}
 	if err := p.rules.checkLimits(a, n); err != nil {
 		return err
@@ -172,17 +163,6 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return p.checkDaemonSet(ctx, a, n)
 	}
 	return p.checkPlacement(a, n)
-}
-
-// checkPriority restricts the two system priority classes to the namespace that upstream
-// reserves for them.
-func checkPriority(a admission.Attributes, pod *core.Pod) error {
-	class := pod.Spec.PriorityClassName
-	if a.GetNamespace() == metav1.NamespaceSystem || !slices.Contains(schedulingv1.SystemPriorityClassNames(), class) {
-		return nil
-	}
-	return forbidden(a, fmt.Sprintf("in a space, pods with priority class %s are allowed in namespace %s only; use a PriorityClass of your own",
-		class, metav1.NamespaceSystem))
 }
 
 func forbidden(a admission.Attributes, reason string) error {

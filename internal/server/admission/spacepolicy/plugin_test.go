@@ -47,13 +47,7 @@ func TestPlugin(t *testing.T) {
 		},
 		"a custom resource of the same name": {space: "a", resource: schema.GroupResource{Group: "example.com", Resource: "nodes"}},
 		"deployment in a space":              {space: "a", resource: schema.GroupResource{Group: "apps", Resource: "deployments"}},
-		"critical pod in kube-system":        {space: "a", resource: core.Resource("pods"), namespace: "kube-system", object: critical},
-		"critical pod in the system space":   {space: tenant.System, resource: core.Resource("pods"), namespace: "ns", object: critical},
-		"a critical pod's binding":           {space: "a", resource: core.Resource("pods"), subresource: "binding", namespace: "ns", object: critical},
-		"critical pod": {
-			space: "a", resource: core.Resource("pods"), namespace: "ns", object: critical,
-			want: `pods "x" is forbidden: SpacePolicy: in a space, pods with priority class system-cluster-critical are allowed in namespace kube-system only; use a PriorityClass of your own`,
-		},
+		"critical pod":                       {space: "a", resource: core.Resource("pods"), namespace: "ns", object: critical},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := admission.NewAttributesRecord(tc.object, nil, schema.GroupVersionKind{}, tc.namespace, "x",
