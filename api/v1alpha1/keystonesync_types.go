@@ -294,11 +294,11 @@ type KeystoneSyncStatus struct {
 	LastDuration *metav1.Duration `json:"lastDuration,omitempty"`
 	// domains, projects and bindings are how many there are to be.
 	// +optional
-	Domains int32 `json:"domains,omitempty"`
+	Domains int32 `json:"domains"`
 	// +optional
-	Projects int32 `json:"projects,omitempty"`
+	Projects int32 `json:"projects"`
 	// +optional
-	Bindings int32 `json:"bindings,omitempty"`
+	Bindings int32 `json:"bindings"`
 	// changes is how many the last run made or, with mode Preview, would have made.
 	// +optional
 	Changes int32 `json:"changes,omitempty"`

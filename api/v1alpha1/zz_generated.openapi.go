@@ -874,20 +874,23 @@ func schema_tenantry_tenantry_api_v1alpha1_KeystoneSyncStatus(ref common.Referen
 					"domains": {
 						SchemaProps: spec.SchemaProps{
 							Description: "domains, projects and bindings are how many there are to be.",
+							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"projects": {
 						SchemaProps: spec.SchemaProps{
-							Type:   []string{"integer"},
-							Format: "int32",
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
 						},
 					},
 					"bindings": {
 						SchemaProps: spec.SchemaProps{
-							Type:   []string{"integer"},
-							Format: "int32",
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
 						},
 					},
 					"changes": {
