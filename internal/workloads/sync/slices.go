@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -70,7 +72,7 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 		return err
 	}
 	if s.queue.after(i, s.comparing.wait(itemWrite{i, writeUpdate}, comparisons(len(pods), len(service.Spec.Ports)))) {
-		return nil
+		return s.removeAstray(ctx, service, host, pods)
 	}
 	s.batches.note(i)
 	wanted, skipped, err := s.wantedSlices(ctx, service, host, pods)
@@ -79,10 +81,41 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 		return err
 	case len(wanted) == 0:
 		s.slicing.drop(i)
-	case !s.queue.after(i, s.slicing.wait(itemWrite{i, writeUpdate}, bytesOf(wanted))):
+	case s.queue.after(i, s.slicing.wait(itemWrite{i, writeUpdate}, bytesOf(wanted))):
+		err = s.removeAstray(ctx, service, host, pods)
+	default:
 		err = s.writeSlices(ctx, service, host, wanted)
 	}
 	return errors.Join(skipped, err)
+}
+
+// removeAstray deletes slices that lead to addresses which pods of theirs do not have any more, while what else is to be written of a Service waits
+// for its turn: the host may give these to pods of others. What is deleted is small, and is made again in its turn.
+func (s *syncer) removeAstray(ctx context.Context, service, host *corev1.Service, pods []*corev1.Pod) error {
+	ours, _, err := s.hostCaches.slicesOf(host)
+	if err != nil {
+		return err
+	}
+	addresses := map[string]types.UID{}
+	for _, pod := range pods {
+		if endpointsliceutil.ShouldPodBeInEndpoints(pod, true) {
+			for _, ip := range pod.Status.PodIPs {
+				addresses[ip.IP] = pod.UID
+			}
+		}
+	}
+	var astray []sliceWrite
+	for _, slice := range ours {
+		if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return leadsAstray(e, addresses) }) {
+			astray = append(astray, sliceWrite{slice, true})
+		}
+	}
+	return s.writeSlices(ctx, service, host, astray)
+}
+
+// leadsAstray reports whether an endpoint has an address that its pod does not have, of those that there are.
+func leadsAstray(e discoveryv1.Endpoint, addresses map[string]types.UID) bool {
+	return e.TargetRef == nil || slices.ContainsFunc(e.Addresses, func(address string) bool { return addresses[address] != e.TargetRef.UID })
 }
 
 // forgetSlices forgets what is counted for the slices of a Service that is gone.

@@ -465,6 +465,47 @@ func TestComparisonsWait(t *testing.T) {
 	}
 }
 
+// TestSlicesThatLeadAstray checks that no Service leads to an address that its pod does not have any more, although its slices wait for their turn.
+func TestSlicesThatLeadAstray(t *testing.T) {
+	other := itemWrite{item{slicesItem, "acme", "acme|shop", "other"}, writeUpdate}
+	for name, budget := range map[string]func(*world){
+		"written":  func(w *world) { w.slicing.wait(other, slicedAtOnce) },
+		"compared": func(w *world) { w.comparing.wait(other, comparedAtOnce) },
+	} {
+		for what, tc := range map[string]struct {
+			now    *corev1.Pod
+			astray bool
+		}{
+			"a pod that is not ready":  {hostPod(spacePod(labelled), answering(corev1.ConditionFalse, "10.1.0.1")), false},
+			"a pod at another address": {hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.2")), true},
+			"a pod that has ended": {hostPod(spacePod(labelled), both(answering(corev1.ConditionFalse, "10.1.0.1"), func(p *corev1.Pod) {
+				p.Status.Phase = corev1.PodSucceeded
+			})), true},
+			"no pod": {nil, true},
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1")))
+				w.slice(webSlices)
+				w.adopt()
+				if n := len(w.onHostSlices(home.Host())); n != 1 {
+					t.Fatalf("there are %d slices", n)
+				}
+				if err := w.hostCaches.pods.GetIndexer().Delete(hostPod(spacePod(labelled), nil)); err != nil {
+					t.Fatal(err)
+				}
+				if tc.now != nil {
+					w.see(tc.now)
+				}
+				budget(w)
+				w.slice(webSlices)
+				if left := len(w.onHostSlices(home.Host())); left == 0 != tc.astray {
+					t.Errorf("%d slices are left", left)
+				}
+			})
+		}
+	}
+}
+
 // TestSlicesCountWhole checks that a slice counts as what a host stores of it.
 func TestSlicesCountWhole(t *testing.T) {
 	objects := []runtime.Object{hostSpace(), webService(nil), hostService(webService(nil), nil)}
