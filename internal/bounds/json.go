@@ -47,9 +47,9 @@ func (r rules) check(data []byte) error {
 	return s.read(data, 0)
 }
 
-// Count returns how many values there are in the lists and maps of JSON, and how many of them
-// are maps.
-func Count(data []byte) (values, maps int) {
+// Count returns how many values there are in the lists and maps of JSON, how many of them
+// are maps, and how many of these are empty.
+func Count(data []byte) (values, maps, empty int) {
 	opened, quoted := false, false
 	for i := 0; i < len(data); i++ {
 		c := data[i]
@@ -65,13 +65,16 @@ func Count(data []byte) (values, maps int) {
 		case c == ',', opened && c != ']' && c != '}':
 			values++
 		}
-		if c == '{' {
+		switch {
+		case c == '{':
 			maps++
+		case c == '}' && opened:
+			empty++
 		}
 		opened = c == '{' || c == '['
 		quoted = c == '"'
 	}
-	return values, maps
+	return values, maps, empty
 }
 
 // collection is a list or an object whose end is not read yet.

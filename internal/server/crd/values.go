@@ -80,6 +80,6 @@ func contentOf(contentType string, body []byte) Content {
 	if err == nil && (mediaType == runtime.ContentTypeYAML || mediaType == string(types.ApplyYAMLPatchType)) && !json.Valid(body) {
 		body, _ = yaml.YAMLToJSON(body)
 	}
-	values, objects := bounds.Count(body)
+	values, objects, _ := bounds.Count(body)
 	return Content{values, objects}
 }

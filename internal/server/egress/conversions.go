@@ -29,8 +29,8 @@ const (
 	// grownPerSecond is how many bytes of memory beyond memoryFactor a tenant's webhooks make in a second, and grownAtOnce how many before that
 	// holds: those of a few hundred large objects that become lists of objects.
 	grownPerSecond, grownAtOnce = 1 << 20, 256 << 20
-	// valueMemory and mapMemory are what a value, and a map besides, take in memory, in bytes.
-	valueMemory, mapMemory = 32, 320
+	// valueMemory is what a value takes in memory, in bytes, and mapMemory and emptyMemory what a map does besides, with something in it and without.
+	valueMemory, mapMemory, emptyMemory = 32, 320, 48
 )
 
 // conversion is what a webhook is asked to convert, and what that takes in memory.
@@ -38,8 +38,8 @@ type conversion struct{ objects, bytes, memory int }
 
 // memoryOf returns about how much memory JSON takes when it is decoded.
 func memoryOf(data []byte) int {
-	values, maps := bounds.Count(data)
-	return len(data) + valueMemory*values + mapMemory*maps
+	values, maps, empty := bounds.Count(data)
+	return len(data) + valueMemory*values + mapMemory*(maps-empty) + emptyMemory*empty
 }
 
 // conversionOf returns what a request asks a webhook to convert, nil if it asks for

@@ -54,6 +54,7 @@ func TestConversions(t *testing.T) {
 		"as it was":        {review(small), answer(small), ""},
 		"some more":        {review(small), answer(object(list(400, "1"))), ""},
 		"much memory":      {review(small), answer(object(list(1_000, "{}"))), "bytes of memory"},
+		"empty maps":       {review(object(list(9_000, "{}"))), answer(object(list(9_000, `{"":0}`))), "bytes of memory"},
 		"maps of numbers":  {review(large), answer(object(list(9_000, `{"":0}`))), "bytes of memory"},
 		"many bytes":       {review(small), answer(object(`"` + strings.Repeat("x", 20_000) + `"`)), "more than"},
 		"fields of a text": {review(object(list(1_000, `"example.com:8080/path"`))), answer(object(list(1_000, `{"host":"example.com","port":8080,"protocol":"TCP","path":"/path","weight":1}`))), ""},
@@ -105,7 +106,7 @@ func TestGrownConversions(t *testing.T) {
 	expect("a small one in a space that is full", 1, true)
 	expect("what takes as much", -1000, false)
 
-	hook := httptest.NewServer(answering("application/json", `{"kind":"ConversionReview","response":{"convertedObjects":[{"a":[{},{},{},{},{},{},{},{}]}]}}`))
+	hook := httptest.NewServer(answering("application/json", `{"kind":"ConversionReview","response":{"convertedObjects":[{"a":[{"b":1},{"b":1},{"b":1},{"b":1},{"b":1},{"b":1},{"b":1},{"b":1}]}]}}`))
 	defer hook.Close()
 	client := &http.Client{Transport: answers{http.DefaultTransport, "acme", a.exceeded}}
 	for _, exceeded = range []bool{false, true} {

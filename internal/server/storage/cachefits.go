@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -22,8 +23,7 @@ const objectShare = 8
 func (m *CacheMemory) fits(n tenant.Name, definition counted, before, after int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d := m.definitions[definition]
-	now, caches := m.bytes[n], d.count()
+	now, caches := m.bytes[n], m.definitions[definition].count()
 	more, object := int64(after-before)*caches, int64(after)*caches
 	switch {
 	case more <= 0:
@@ -33,12 +33,9 @@ func (m *CacheMemory) fits(n tenant.Name, definition counted, before, after int)
 			object, m.most/objectShare)
 	case now+more > m.most:
 		return m.errCacheMemory(now, more)
+	default:
+		return nil
 	}
-	if !d.known() {
-		d.written += int64(after - before)
-		m.recount(definition)
-	}
-	return nil
 }
 
 // leastMap is what an element of a list, or value of a map, that is a map takes at least.
@@ -86,7 +83,7 @@ func (m *CacheMemory) fitsDefinition(definition counted, change DefinitionChange
 	if len(d.all) > change.Before && d.counted > m.most/objectShare {
 		return true, apierrors.NewTooManyRequests("requests to what the definition was before its last change have not ended, and its objects take much memory; try again", 1)
 	}
-	return true, m.fitsObjects(definition.only, change, d.objects, d.fullest, d.counted)
+	return true, m.fitsObjects(definition.only, change, d.objects, d.fullest+d.reserved, d.counted)
 }
 
 // fitsObjects is DefinitionFits for so many objects that take so much in a cache, and count so much now. The lock is held.
@@ -120,12 +117,45 @@ func (r *Ranges) memoryOf(ctx context.Context, n tenant.Name, resource schema.Gr
 	return objects, bytes, err
 }
 
+// cacheWrite is what one write of an object takes more in caches, until one has it.
+type cacheWrite struct {
+	space *Space
+	n     tenant.Name
+	bytes int64
+}
+
+func (s *Space) newWrite(n tenant.Name) *cacheWrite { return &cacheWrite{space: s, n: n} }
+
+// take notes what an attempt takes, in place of one before. Nothing keeps the caches of resources that are no tenant's own.
+func (w *cacheWrite) take(bytes int) {
+	if w.space.definition.only == "" {
+		return
+	}
+	w.space.cacheMemory.reserve(w.space.definition, int64(bytes)-w.bytes)
+	w.bytes = int64(bytes)
+}
+
+// settle ends a write with its result.
+func (w *cacheWrite) settle(err error, result runtime.Object) {
+	if w.bytes == 0 {
+		return
+	}
+	version, noVersion := storage.APIObjectVersioner{}.ObjectResourceVersion(result)
+	if err != nil || noVersion != nil {
+		w.take(0)
+		return
+	}
+	w.space.cacheMemory.wrote(w.space.definition, version, w.bytes)
+}
+
 // fits returns what refuses an object as it becomes if the space may not have so much. What was is read at once, because updates may
 // change it.
-func (s *Space) fits(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
+func (w *cacheWrite) fits(ctx context.Context, before runtime.Object) func(after runtime.Object) error {
+	s, n := w.space, w.n
 	if s.cacheMemory == nil || !n.IsSpace() {
 		return func(runtime.Object) error { return nil }
 	}
+	w.take(0)
 	had, lets := 0, func(runtime.Object) bool { return false }
 	if before != nil {
 		had = weightOf(before, memory.Of(before))
@@ -136,10 +166,12 @@ func (s *Space) fits(ctx context.Context, n tenant.Name, before runtime.Object) 
 	return func(after runtime.Object) error {
 		has := weightOf(after, memory.Of(after))
 		if has <= had || lets(after) {
+			w.take(max(0, has-had))
 			return nil
 		}
 		err := s.cacheMemory.fits(n, s.definition, had, has)
 		if err == nil {
+			w.take(has - had)
 			return nil
 		}
 		name := ""

@@ -2,11 +2,13 @@ package storage
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -37,8 +39,17 @@ type definitionCaches struct {
 	// caches anew when a definition changes, with the next request.
 	before        int64
 	objectsBefore int
-	// written is what was written while none was complete, as when a conversion webhook fails: it is in no cache yet.
-	written int64
+	// reserved is what the pending writes take, and those under way. Caches are behind, or stand, as long as a conversion webhook takes its time or fails.
+	reserved int64
+	pending  []pendingWrite
+	// reached is the last version that a cache has got.
+	reached uint64
+}
+
+// pendingWrite is a write that no cache is known to have.
+type pendingWrite struct {
+	version uint64
+	bytes   int64
 }
 
 // NewCacheMemory returns a bound of so many bytes for each space, nil for none.
@@ -127,7 +138,8 @@ func (c *contents) listed(list runtime.Object, first bool) {
 	defer c.memory.mu.Unlock()
 	if d := c.memory.definitions[c.definition]; d != nil && err == nil && of.GetContinue() == "" {
 		c.complete = true
-		c.memory.recount(c.definition)
+		version, _ := storage.APIObjectVersioner{}.ParseResourceVersion(of.GetResourceVersion())
+		c.memory.reach(c.definition, version)
 	}
 }
 
@@ -200,15 +212,61 @@ func (m *CacheMemory) recount(definition counted) {
 		}
 	}
 	if d.known() {
-		d.before, d.objectsBefore, d.written = 0, 0, 0
+		d.before, d.objectsBefore = 0, 0
 	}
-	d.fullest, d.objects = max(d.fullest, d.before)+d.written, max(d.objects, d.objectsBefore)
+	d.fullest, d.objects = max(d.fullest, d.before), max(d.objects, d.objectsBefore)
 	if definition.only == "" {
 		return
 	}
-	now := d.fullest * int64(len(d.all))
+	now := (d.fullest + d.reserved) * int64(len(d.all))
 	m.add(definition.only, now-d.counted)
 	d.counted = now
+}
+
+// reserve notes that a write takes so much more, or less, in a cache of a definition that is one tenant's.
+func (m *CacheMemory) reserve(definition counted, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d := m.definitions[definition]; d != nil {
+		d.reserved += bytes
+		m.recount(definition)
+	}
+}
+
+// wrote notes the version of a write for which something is reserved.
+func (m *CacheMemory) wrote(definition counted, version uint64, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d := m.definitions[definition]; d != nil {
+		d.pending = append(d.pending, pendingWrite{version, bytes})
+		m.reach(definition, d.reached)
+	}
+}
+
+// reach notes that a cache of a definition has got all up to a version. The lock is held.
+func (m *CacheMemory) reach(definition counted, version uint64) {
+	d := m.definitions[definition]
+	d.reached = max(d.reached, version)
+	d.pending = slices.DeleteFunc(d.pending, func(w pendingWrite) bool {
+		if w.version > d.reached {
+			return false
+		}
+		d.reserved -= w.bytes
+		return true
+	})
+	m.recount(definition)
+}
+
+// passed notes that a cache has got an event.
+func (c *contents) passed(version uint64) {
+	if c == nil || c.definition.only == "" {
+		return
+	}
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	if d := c.memory.definitions[c.definition]; d != nil && version > d.reached {
+		c.memory.reach(c.definition, version)
+	}
 }
 
 // empty notes that a cache has nothing. The lock is held.

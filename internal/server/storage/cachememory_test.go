@@ -282,25 +282,64 @@ func TestCachesThatAreEmpty(t *testing.T) {
 	}
 }
 
-// TestWrittenBeforeCaches checks that what is written counts while no cache of a definition can be filled.
-func TestWrittenBeforeCaches(t *testing.T) {
+// TestWritesThatNoCacheHas checks that what is written counts from then on, and once, whatever caches have or wait for.
+func TestWritesThatNoCacheHas(t *testing.T) {
 	m := NewCacheMemory(8000)
 	definition := counted{"widgets.example.com", "a"}
-	first, _ := m.newCache(definition, nil), m.newCache(definition, nil)
-	for range 8 {
-		if err := m.fits("a", definition, 0, 500); err != nil {
-			t.Error(err)
+	first, second := m.newCache(definition, nil), m.newCache(definition, nil)
+	s := &Space{cacheMemory: m, definition: definition, resource: schema.GroupResource{Resource: "widgets"}}
+	expect := func(what string, bytes int64) {
+		t.Helper()
+		if m.bytes["a"] != bytes {
+			t.Errorf("%s: %d bytes count, want %d", what, m.bytes["a"], bytes)
 		}
 	}
-	if err := m.fits("a", definition, 0, 500); err == nil || m.bytes["a"] != 8000 {
-		t.Errorf("%d bytes are written, and another time: %v", m.bytes["a"], err)
+	at := func(version string) *unstructured.Unstructured {
+		object := dense("x", 1)
+		object.SetResourceVersion(version)
+		return object
 	}
-	if err := m.fits("a", definition, 500, 400); err != nil {
-		t.Errorf("one that becomes smaller: %v", err)
+	one := s.newWrite("a")
+	one.take(300)
+	one.take(500) // another attempt
+	expect("one that is under way, for two caches", 1000)
+	one.settle(nil, at("10"))
+	expect("one that is written", 1000)
+	failed := s.newWrite("a")
+	failed.take(700)
+	failed.settle(context.Canceled, at("11"))
+	expect("one that is not", 1000)
+	late := s.newWrite("a")
+	late.take(100)
+	late.settle(nil, at("20"))
+	expect("two", 1200)
+	first.passed(15)
+	expect("the first is in a cache", 200)
+	second.passed(12)
+	expect("another cache has it", 200)
+	first.listed(&unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "20"}}}, true)
+	expect("both are", 0)
+	known := s.newWrite("a")
+	known.take(100)
+	known.settle(nil, at("19"))
+	expect("one that a cache had before it was known to be written", 0)
+
+	fits := func() error {
+		w := s.newWrite("a")
+		err := w.fits(t.Context(), nil)(dense("x", 3))
+		if err == nil {
+			w.settle(nil, at("30"))
+		}
+		return err
 	}
-	first.listed(&unstructured.UnstructuredList{}, true)
-	if len(m.bytes) > 0 {
-		t.Errorf("a cache has nothing, and %v count", m.bytes)
+	var err error
+	for range 8 {
+		if err = fits(); err != nil {
+			break
+		}
+	}
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("%d bytes are written that no cache has, and more: %v", m.bytes["a"], err)
 	}
 }
 

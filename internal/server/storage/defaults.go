@@ -191,7 +191,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 	if s.defaults.Replaced == Never {
 		return s.refuse(key)
 	}
-	change := s.guarded(ctx, n, tryUpdate)
+	change := s.guarded(ctx, n, s.newWrite(n), tryUpdate)
 	fromDefault := func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		if res.ResourceVersion == 0 {
 			input = s.newFunc()

@@ -254,6 +254,7 @@ func (h *history) passed(event watch.Event) {
 		bytes = 0
 	}
 	h.contents.set(object, bytes)
+	h.contents.passed(version)
 	h.all.wrote(version, size)
 	h.past.add(at, size)
 	h.all.keeps(h, h.past.bytes)

@@ -193,9 +193,17 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := s.completes(ctx, n, nil)(obj); err != nil {
 		return err
 	}
-	if err := s.fits(ctx, n, nil)(obj); err != nil {
+	takes := s.newWrite(n)
+	if err := takes.fits(ctx, nil)(obj); err != nil {
 		return err
 	}
+	err = s.create(ctx, n, key, cacheKey, obj, out, ttl)
+	takes.settle(err, out)
+	return err
+}
+
+// create creates an object that its space may have.
+func (s *Space) create(ctx context.Context, n tenant.Name, key, cacheKey string, obj, out runtime.Object, ttl uint64) error {
 	if err := StillDefined(ctx); err != nil {
 		return err
 	}
@@ -212,7 +220,7 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := account.charge(ctx, nil, obj); err != nil {
 		return err
 	}
-	err = s.Interface.Create(s.fenced(ctx, n), cacheKey, obj, out, ttl)
+	err := s.Interface.Create(s.fenced(ctx, n), cacheKey, obj, out, ttl)
 	account.settle(outcomeOf(err))
 	return err
 }
@@ -281,16 +289,19 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	if s.isDefault(n, key) {
 		return s.updateDefault(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, tryUpdate)
 	}
-	return s.update(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, s.guarded(ctx, n, tryUpdate), cached)
+	takes := s.newWrite(n)
+	err = s.update(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, s.guarded(ctx, n, takes, tryUpdate), cached)
+	takes.settle(err, destination)
+	return err
 }
 
 // guarded returns an update of an object of a space that enforces the rules of the space
 // and completes the object.
-func (s *Space) guarded(ctx context.Context, n tenant.Name, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
+func (s *Space) guarded(ctx context.Context, n tenant.Name, takes *cacheWrite, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
 	return func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		before := existing(input, res)
 		mayBecome, complete, mayStill := s.mayChange(ctx, n, before), s.completes(ctx, n, before), s.mayStillChange(ctx, n, before)
-		fits, already := s.fits(ctx, n, before), hasItems(input)
+		fits, already := takes.fits(ctx, before), hasItems(input)
 		output, ttl, err := tryUpdate(input, res)
 		if err != nil { // a patch of what is not there says so, also in a space that takes no new objects
 			return nil, nil, err

@@ -28,12 +28,12 @@ func (s *Space) takeOver(ctx context.Context, n tenant.Name, key string, shown r
 	if !ok || info.Subresource != "" || info.Verb != "patch" && info.Verb != "update" { // a deletion may be an update, too
 		return nil, nil, s.refuse(key)
 	}
-	obj, ttl, err := s.guarded(ctx, n, tryUpdate)(s.newFunc(), storage.ResponseMeta{})
+	obj, ttl, err := s.guarded(ctx, n, s.newWrite(n), tryUpdate)(s.newFunc(), storage.ResponseMeta{})
 	if apierrors.IsNotFound(err) { // not an apply
 		declared := func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			return s.declared(ctx, key, shown.DeepCopyObject(), tryUpdate)
 		}
-		obj, ttl, err = s.guarded(ctx, n, declared)(s.newFunc(), storage.ResponseMeta{})
+		obj, ttl, err = s.guarded(ctx, n, s.newWrite(n), declared)(s.newFunc(), storage.ResponseMeta{})
 	}
 	if apierrors.IsInvalid(err) { // the apply has a part of the object, for the default one
 		err = apierrors.NewForbidden(s.resource, path.Base(key), fmt.Errorf("%w (this one: %w)", s.defaults.Refusal, err))
