@@ -238,7 +238,7 @@ var servicesTable = []mutant{
 	{"slices lead nowhere else while they wait to be compared", by("internal/workloads/sync", "TestSlicesThatLeadAstray"),
 		"internal/workloads/sync/slices.go", `return s.removeAstray(ctx, service, host, pods)`, `return nil`},
 	{"slices are written within the rate of their tenant", by("internal/workloads/sync", "TestServicesOfOnePod"),
-		"internal/workloads/sync/slices.go", `	case !s.queue.after(i, s.slicing.wait(itemWrite{i, writeUpdate}, bytesOf(wanted))):`, `	case true:`},
+		"internal/workloads/sync/slices.go", `	case s.queue.after(i, s.slicing.wait(itemWrite{i, writeUpdate}, bytesOf(wanted))):`, `	case false:`},
 	{"slices count whole", by("internal/workloads/sync", "TestSlicesCountWhole"),
 		"internal/workloads/sync/slices.go", `bytes = max(bytes, storedBytes(w.slice, 0))`, `bytes = max(bytes, 0*storedBytes(w.slice, 0))`},
 	{"endpoints are compared within a rate", by("internal/workloads/sync", "TestComparisonsWait"),
