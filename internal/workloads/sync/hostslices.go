@@ -12,8 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // hostSlice is a slice of the host as the cache has it: as compressed bytes, which are a tenth of what it takes otherwise. A tenant chooses
@@ -21,6 +23,8 @@ import (
 type hostSlice struct {
 	metav1.ObjectMeta
 	written []byte
+	// stored is how many bytes it has.
+	stored int
 }
 
 // packers are those that compress slices: each takes more than a slice.
@@ -45,7 +49,7 @@ func slimSlice(slice *discoveryv1.EndpointSlice) (*hostSlice, error) {
 	return &hostSlice{metav1.ObjectMeta{
 		Name: slice.Name, Namespace: slice.Namespace, UID: slice.UID, ResourceVersion: slice.ResourceVersion, Generation: slice.Generation,
 		Labels: slice.Labels, DeletionTimestamp: slice.DeletionTimestamp,
-	}, bytes.Clone(packed.Bytes())}, err
+	}, bytes.Clone(packed.Bytes()), len(written)}, err
 }
 
 // whole returns the slice that slimSlice was given.
@@ -59,6 +63,18 @@ func (s *hostSlice) whole() (*discoveryv1.EndpointSlice, error) {
 		return nil, fmt.Errorf("reading the slice %s/%s of a cache: %w", s.Namespace, s.Name, err)
 	}
 	return slice, nil
+}
+
+// sliceBytes returns how many bytes the slices of a tenant have.
+func (h *hostCaches) sliceBytes(n tenant.Name) (bytes int) {
+	namespaces, _ := objects.Indexed[*corev1.Namespace](h.namespaces.GetIndexer(), byTenant, string(n)) // there is this index
+	for _, namespace := range namespaces {
+		all, _ := objects.Indexed[*hostSlice](h.slices.GetIndexer(), cache.NamespaceIndex, namespace.Name)
+		for _, slice := range all {
+			bytes += slice.stored
+		}
+	}
+	return bytes
 }
 
 func sliceService(obj any) ([]string, error) {

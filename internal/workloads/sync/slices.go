@@ -23,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
@@ -38,6 +39,8 @@ const (
 	// They are not of the budget of small objects: readiness that changes all the time keeps no policy waiting.
 	slicedBytes  = 128 << 10
 	slicedAtOnce = 4 << 20
+	// maxSliceBytes is what all slices of a tenant take on the host: those of 500 Services of 300 pods.
+	maxSliceBytes = 32 << 20
 	// comparedPerSecond and comparedAtOnce are the same for what is compared with slices, see comparisons, some 10 µs each: chosen, a tenth
 	// of a processor for each tenant.
 	comparedPerSecond = 10_000
@@ -59,10 +62,10 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
-	host, _, err := counterpart(s, "Service", service, all, func(*corev1.Service) error { return nil }) // syncService removes others
+	host, removed, err := counterpart(s, "Service", service, all, func(other *corev1.Service) error { return s.leaveGone(ctx, other) }) // syncService removes others
 	if err != nil || host == nil || host.DeletionTimestamp != nil {
 		s.forgetSlices(i) // the host takes them away with their Service
-		return err
+		return errors.Join(removed, err)
 	}
 	if n := len(service.Spec.Ports); n > maxSlicedPorts {
 		return s.recordRefusal(ctx, service, fmt.Sprintf("it has %d ports, and a Service of which the host cluster is to know the pods has at most %d; make several Services", n, maxSlicedPorts))
@@ -72,7 +75,7 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 		return err
 	}
 	if s.queue.after(i, s.comparing.wait(itemWrite{i, writeUpdate}, comparisons(len(pods), len(service.Spec.Ports)))) {
-		return s.removeAstray(ctx, service, host, pods)
+		return s.removeAstray(ctx, host, pods)
 	}
 	s.batches.note(i)
 	wanted, skipped, err := s.wantedSlices(ctx, service, host, pods)
@@ -82,7 +85,10 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 	case len(wanted) == 0:
 		s.slicing.drop(i)
 	case s.queue.after(i, s.slicing.wait(itemWrite{i, writeUpdate}, bytesOf(wanted))):
-		err = s.removeAstray(ctx, service, host, pods)
+		err = s.removeAstray(ctx, host, pods)
+	case s.tooManyBytes(i.tenant, host, wanted):
+		err = errors.Join(s.removeAstray(ctx, host, pods), s.recordRefusal(ctx, service, fmt.Sprintf("the EndpointSlices of the tenant's Services take more than %d bytes on the host cluster; "+
+			"have fewer Services of the same pods, or fewer ports", maxSliceBytes)))
 	default:
 		err = s.writeSlices(ctx, service, host, wanted)
 	}
@@ -91,7 +97,7 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 
 // removeAstray deletes slices that lead to addresses which pods of theirs do not have any more, while what else is to be written of a Service waits
 // for its turn: the host may give these to pods of others. What is deleted is small, and is made again in its turn.
-func (s *syncer) removeAstray(ctx context.Context, service, host *corev1.Service, pods []*corev1.Pod) error {
+func (s *syncer) removeAstray(ctx context.Context, host *corev1.Service, pods []*corev1.Pod) error {
 	ours, _, err := s.hostCaches.slicesOf(host)
 	if err != nil {
 		return err
@@ -104,13 +110,38 @@ func (s *syncer) removeAstray(ctx context.Context, service, host *corev1.Service
 			}
 		}
 	}
-	var astray []sliceWrite
+	client := s.host.DiscoveryV1().EndpointSlices(host.Namespace)
 	for _, slice := range ours {
 		if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return leadsAstray(e, addresses) }) {
-			astray = append(astray, sliceWrite{slice, true})
+			err = errors.Join(err, s.removeSlice(ctx, client, host, slice))
 		}
 	}
-	return s.writeSlices(ctx, service, host, astray)
+	return err
+}
+
+// leaveGone deletes slices that lead to pods that are gone, of a host's Service that its space does not have any more. That may stay, as after an old backup, and leads on to pods
+// that do.
+func (s *syncer) leaveGone(ctx context.Context, host *corev1.Service) error {
+	pods, err := objects.Indexed[*corev1.Pod](s.hostCaches.pods.GetIndexer(), cache.NamespaceIndex, host.Namespace)
+	if err != nil {
+		return err
+	}
+	return s.removeAstray(ctx, host, pods)
+}
+
+// tooManyBytes reports whether the slices of a tenant would take more on the host than they may. How many there are is a product of what quotas bound: pods
+// whose ports differ have a slice each, with all ports of each Service.
+func (s *syncer) tooManyBytes(n tenant.Name, host *corev1.Service, wanted []sliceWrite) bool {
+	more := 0
+	for _, w := range wanted {
+		if !w.deletes {
+			more += w.slice.Size()
+		}
+		if there, err := keyed[hostSlice](s.hostCaches.slices, host.Namespace+"/"+w.slice.Name); err == nil && there != nil {
+			more -= there.stored
+		}
+	}
+	return more > 0 && s.hostCaches.sliceBytes(n)+more > maxSliceBytes
 }
 
 // leadsAstray reports whether an endpoint has an address that its pod does not have, of those that there are.

@@ -506,6 +506,55 @@ func TestSlicesThatLeadAstray(t *testing.T) {
 	}
 }
 
+// TestSlicesOfGoneServices checks that a host's Service which its space does not have any more leads to pods that stay, and to no others.
+func TestSlicesOfGoneServices(t *testing.T) {
+	w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1")))
+	w.slice(webSlices)
+	w.adopt()
+	if err := w.informers.Core().V1().Services().Informer().GetIndexer().Delete(webService(nil)); err != nil {
+		t.Fatal(err)
+	}
+	w.slice(webSlices)
+	if n := len(w.onHostSlices(home.Host())); n != 1 {
+		t.Errorf("there are %d slices, and the pod is there", n)
+	}
+	gone := hostPod(spacePod(labelled), nil)
+	if err := w.hostCaches.pods.GetIndexer().Delete(gone); err != nil {
+		t.Fatal(err)
+	}
+	w.items()
+	w.hostPodGone(gone, true)
+	if all := w.items(); !slices.Contains(all, webSlices) {
+		t.Errorf("%v is looked at when the pod is gone", all)
+	}
+	w.slice(webSlices)
+	if n := len(w.onHostSlices(home.Host())); n != 0 {
+		t.Errorf("there are %d slices, and the pod is gone", n)
+	}
+}
+
+// TestSliceBytes checks that the slices of a tenant have a bound of bytes on the host.
+func TestSliceBytes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		there int
+		made  int
+	}{
+		"as many as there may be": {maxSliceBytes, 0},
+		"fewer":                   {maxSliceBytes - 10_000, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1")))
+			if err := w.hostCaches.slices.GetIndexer().Add(&hostSlice{ObjectMeta: metav1.ObjectMeta{Name: "large", Namespace: home.Host()}, stored: tc.there}); err != nil {
+				t.Fatal(err)
+			}
+			w.slice(webSlices)
+			if n := len(w.onHostSlices(home.Host())); n != tc.made {
+				t.Errorf("%d are made", n)
+			}
+		})
+	}
+}
+
 // TestSlicesCountWhole checks that a slice counts as what a host stores of it.
 func TestSlicesCountWhole(t *testing.T) {
 	objects := []runtime.Object{hostSpace(), webService(nil), hostService(webService(nil), nil)}
