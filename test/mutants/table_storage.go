@@ -222,6 +222,8 @@ var storageTable = []mutant{
 		"internal/server/storage/cachememory.go", `d.before, d.objectsBefore = d.fullest, d.objects`, ``},
 	{"caches of a definition do not pile up", by("internal/server/storage", "TestCachesMadeAnew"),
 		"internal/server/storage/cachefits.go", `if len(d.all) > change.Before && d.counted > m.most/objectShare {`, `if false {`},
+	{"watches that fail begin again later", by("internal/server/storage", "TestFailingWatches"),
+		"internal/server/storage/historywatch.go", `w.history.failures.Add(1)`, ``},
 	{"lists of a stopped cache end", by("internal/server/storage", "TestListsOfStoppedCaches"),
 		"internal/server/storage/history.go", `context.AfterFunc(h.closing, cancel)`, `context.AfterFunc(h.closing, func() {})`},
 	{"a cache counts as long as it lists", by("internal/server/storage", "TestListsOfStoppedCaches"),

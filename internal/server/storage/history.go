@@ -70,6 +70,8 @@ type history struct {
 	watch *historyWatch
 	past  past
 
+	// failures are how many watches in a row have ended with an error, and without an event.
+	failures atomic.Int32
 	// reached is the resource version that the cache has reached by events. Up to asked, etcd was asked how far the watch is, whose
 	// stream has this metadata.
 	reached, asked atomic.Uint64
@@ -160,6 +162,9 @@ func (h *history) requestProgress(ctx context.Context, version uint64) {
 
 // Watch implements storage.Interface.
 func (h *history) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	if !h.backOff(ctx) {
+		return nil, errClosing
+	}
 	source, err := h.etcdKeys.Watch(ctx, key, opts)
 	if err != nil {
 		return nil, err
@@ -183,6 +188,27 @@ func (h *history) Watch(ctx context.Context, key string, opts storage.ListOption
 	}
 	h.watch = newHistoryWatch(h, source)
 	return h.watch, nil
+}
+
+// maxBackOff is how long a cache waits at most before it watches again.
+const maxBackOff = 10 * time.Second
+
+// backOff waits, longer each time, before a watch of a tenant's own resource begins again that has ended with an error. It is for objects that a conversion webhook
+// does not convert: reflectors begin again at once, at the version before, and etcd reads what was written since under the lock of all writes. It reports false if the
+// cache is stopped.
+func (h *history) backOff(ctx context.Context) bool {
+	failures := h.failures.Load()
+	if failures == 0 || h.counted.only == "" {
+		return true
+	}
+	select {
+	case <-time.After(min(maxBackOff, time.Second<<min(failures-1, 10))):
+		return true
+	case <-h.closing.Done():
+		return false
+	case <-ctx.Done():
+		return true
+	}
 }
 
 // errClosing is of a kind that reflectors wait after, and do not log.
@@ -244,6 +270,7 @@ func (h *history) passed(event watch.Event) {
 	if event.Type == watch.Bookmark {
 		return
 	}
+	h.failures.Store(0)
 	object, at := event.Object, time.Now()
 	if timed, ok := object.(storage.WatchEventWithRecordTime); ok {
 		object, at = timed.Unwrap(), timed.RecordTime()

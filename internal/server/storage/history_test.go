@@ -554,6 +554,51 @@ func TestListsOfStoppedCaches(t *testing.T) {
 	}
 }
 
+// TestFailingWatches checks that watches of a tenant's own resource which fail begin again later each time.
+func TestFailingWatches(t *testing.T) {
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "5"}}
+	for only, waits := range map[tenant.Name][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, "": {0, 0, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			sent := make(chan watch.Event)
+			etcd := &etcdKeys{Interface: events{sent: sent, version: &atomic.Int64{}}, resourcePrefix: "/failing/", counted: counted{"failing", only}}
+			h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
+			begin := func() (watch.Interface, time.Duration) {
+				began := time.Now()
+				w, err := h.Watch(t.Context(), "/failing/", storage.ListOptions{Recursive: true, Predicate: storage.Everything})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return w, time.Since(began)
+			}
+			for i, want := range waits {
+				w, waited := begin()
+				if waited != want {
+					t.Errorf("of %q, watch %d began after %v, want %v", only, i, waited, want)
+				}
+				sent <- watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 500}}
+				for range w.ResultChan() {
+				}
+			}
+			w, _ := begin()
+			go func() { sent <- watch.Event{Type: watch.Added, Object: object} }()
+			<-w.ResultChan()
+			synctest.Wait()
+			w.Stop()
+			if w, waited := begin(); waited > 0 {
+				t.Errorf("of %q, a watch began after %v when the last had an event", only, waited)
+			} else {
+				w.Stop()
+			}
+			h.failures.Store(5)
+			h.close()
+			if _, err := h.Watch(t.Context(), "/failing/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}); !apierrors.IsTooManyRequests(err) {
+				t.Errorf("of %q, a stopped cache watches: %v", only, err)
+			}
+			close(sent)
+		})
+	}
+}
+
 // cacheOf makes a watch cache with a history, or without if there are none.
 func cacheOf(t testing.TB, resource schema.GroupResource, source events, histories *Histories, changes ...func(*cacher.Config)) (*cacher.Cacher, *history) {
 	newFunc := func() apiruntime.Object { return &corev1.ConfigMap{} }
