@@ -121,6 +121,7 @@ func (r *Ranges) memoryOf(ctx context.Context, n tenant.Name, resource schema.Gr
 type cacheWrite struct {
 	space *Space
 	n     tenant.Name
+	in    *definitionCaches
 	bytes int64
 }
 
@@ -128,16 +129,14 @@ func (s *Space) newWrite(n tenant.Name) *cacheWrite { return &cacheWrite{space: 
 
 // take notes what an attempt takes, in place of one before. Nothing keeps the caches of resources that are no tenant's own.
 func (w *cacheWrite) take(bytes int) {
-	if w.space.definition.only == "" {
-		return
+	if more := int64(bytes) - w.bytes; more != 0 && w.space.definition.only != "" {
+		w.in, w.bytes = w.space.cacheMemory.reserve(w.space.definition, w.in, more), int64(bytes)
 	}
-	w.space.cacheMemory.reserve(w.space.definition, int64(bytes)-w.bytes)
-	w.bytes = int64(bytes)
 }
 
 // settle ends a write with its result.
 func (w *cacheWrite) settle(err error, result runtime.Object) {
-	if w.bytes == 0 {
+	if w.in == nil || w.bytes == 0 {
 		return
 	}
 	version, noVersion := storage.APIObjectVersioner{}.ObjectResourceVersion(result)
@@ -145,7 +144,7 @@ func (w *cacheWrite) settle(err error, result runtime.Object) {
 		w.take(0)
 		return
 	}
-	w.space.cacheMemory.wrote(w.space.definition, version, w.bytes)
+	w.space.cacheMemory.wrote(w.space.definition, w.in, version, w.bytes)
 }
 
 // fits returns what refuses an object as it becomes if the space may not have so much. What was is read at once, because updates may

@@ -223,23 +223,42 @@ func (m *CacheMemory) recount(definition counted) {
 	d.counted = now
 }
 
-// reserve notes that a write takes so much more, or less, in a cache of a definition that is one tenant's.
-func (m *CacheMemory) reserve(definition counted, bytes int64) {
+// reserve notes that a write takes so much more, or less, in each of some caches, and returns these: nil stands for those that the definition, which is one tenant's, has now.
+func (m *CacheMemory) reserve(definition counted, in *definitionCaches, bytes int64) *definitionCaches {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if d := m.definitions[definition]; d != nil {
-		d.reserved += bytes
-		m.recount(definition)
+	if in == nil {
+		in = m.definitions[definition]
+	}
+	if in != nil {
+		in.reserved += bytes
+		m.recountIf(definition, in)
+	}
+	return in
+}
+
+// maxPending is how many writes of a definition are told apart that no cache has: later ones are one.
+const maxPending = 256
+
+// wrote notes the version of a write for which something is reserved.
+func (m *CacheMemory) wrote(definition counted, in *definitionCaches, version uint64, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch last := len(in.pending) - 1; {
+	case version <= in.reached:
+		in.reserved -= bytes
+		m.recountIf(definition, in)
+	case last+1 == maxPending:
+		in.pending[last] = pendingWrite{max(in.pending[last].version, version), in.pending[last].bytes + bytes}
+	default:
+		in.pending = append(in.pending, pendingWrite{version, bytes})
 	}
 }
 
-// wrote notes the version of a write for which something is reserved.
-func (m *CacheMemory) wrote(definition counted, version uint64, bytes int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if d := m.definitions[definition]; d != nil {
-		d.pending = append(d.pending, pendingWrite{version, bytes})
-		m.reach(definition, d.reached)
+// recountIf counts caches unless they have all been stopped, and others were made. The lock is held.
+func (m *CacheMemory) recountIf(definition counted, caches *definitionCaches) {
+	if m.definitions[definition] == caches {
+		m.recount(definition)
 	}
 }
 

@@ -324,11 +324,31 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 	known.settle(nil, at("19"))
 	expect("one that a cache had before it was known to be written", 0)
 
+	for version := range maxPending + 10 {
+		w := s.newWrite("a")
+		w.take(1)
+		w.settle(nil, at(strconv.Itoa(1000+version)))
+	}
+	expect("many that no cache has", 2*(maxPending+10))
+	second.passed(1000 + maxPending)
+	expect("those that are not told apart from the last", 2*11)
+	second.passed(1000 + maxPending + 9)
+	expect("none", 0)
+
+	late = s.newWrite("a")
+	late.take(300)
+	first.forget()
+	second.forget()
+	m.newCache(definition, nil) // of the definition as it is now
+	late.settle(context.Canceled, at("0"))
+	expect("one that is not written when other caches are there", 0)
+	m.newCache(definition, nil)
+
 	fits := func() error {
 		w := s.newWrite("a")
 		err := w.fits(t.Context(), nil)(dense("x", 3))
 		if err == nil {
-			w.settle(nil, at("30"))
+			w.settle(nil, at("3000"))
 		}
 		return err
 	}
