@@ -209,7 +209,7 @@ var storageTable = []mutant{
 	{"later defaults take memory", by("internal/server/storage", "TestCacheMemory"),
 		"internal/server/storage/cachefits.go", ` + int64(objects)*change.Object + bytes/leastMap*change.Element`, ``},
 	{"what ends an object is not refused for memory", by("internal/server/storage", "TestCacheMemory"),
-		"internal/server/storage/cachefits.go", `has <= had || lets(after) {`, `has <= had {`},
+		"internal/server/storage/cachefits.go", `has <= had || lets(after) {`, `has <= had || lets(after) && false {`},
 	{"users note little in a space that has more than it may", by("internal/server/storage", "TestFinalizersInFullSpaces"),
 		"internal/server/storage/cachefits.go", ` || !s.cacheMemory.Exceeded(n)`, ` || true`},
 	{"what is written counts before a cache has it", by("internal/server/storage", "TestWritesThatNoCacheHas"),
