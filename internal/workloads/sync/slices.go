@@ -92,7 +92,7 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 	default:
 		err = s.writeSlices(ctx, service, host, wanted)
 	}
-	return errors.Join(skipped, err)
+	return errors.Join(removed, skipped, err)
 }
 
 // removeAstray deletes slices that lead to addresses which pods of theirs do not have any more, while what else is to be written of a Service waits
