@@ -10,7 +10,7 @@ import (
 const fieldBytes = 2
 
 // Encoded returns about how many bytes a value takes in protobuf, without fields that have no value. Objects do not know it: those of
-// internal versions have no protobuf. It takes 3 µs for a pod.
+// internal versions have no protobuf. It takes 4 µs for a pod.
 func Encoded(value any) int {
 	if value == nil {
 		return 0
@@ -27,14 +27,7 @@ var encoders sync.Map
 
 func encoded(v reflect.Value) (bytes int, there bool) { return encoderOf(v.Type())(v) }
 
-func encoderOf(t reflect.Type) encoder {
-	if known, ok := encoders.Load(t); ok {
-		return known.(encoder)
-	}
-	of := newEncoder(t)
-	encoders.Store(t, of)
-	return of
-}
+func encoderOf(t reflect.Type) encoder { return ofType(&encoders, t, newEncoder) }
 
 // newEncoder asks for the encoders of other types when it meets a value, but for those of a struct's fields: types contain themselves by
 // pointers, slices and maps only.

@@ -30,13 +30,16 @@ func behind(v reflect.Value) int {
 	return 0
 }
 
-func sizerOf(t reflect.Type) sizer {
-	if known, ok := sizers.Load(t); ok {
-		return known.(sizer)
+func sizerOf(t reflect.Type) sizer { return ofType(&sizers, t, newSizer) }
+
+// ofType returns what is known of a type, or is made of it.
+func ofType[T any](known *sync.Map, t reflect.Type, build func(reflect.Type) T) T {
+	if found, ok := known.Load(t); ok {
+		return found.(T)
 	}
-	size := newSizer(t)
-	sizers.Store(t, size)
-	return size
+	built := build(t)
+	known.Store(t, built)
+	return built
 }
 
 // newSizer asks for the sizers of other types when it meets a value, but for those of a

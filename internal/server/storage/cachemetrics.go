@@ -1,13 +1,9 @@
 package storage
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tenantry/tenantry/internal/server/metrics"
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 var (
@@ -40,26 +36,14 @@ func (cacheCollector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c cacheCollector) Collect(shown chan<- prometheus.Metric) {
-	type share struct {
-		name  tenant.Name
-		bytes int64
-	}
-	var shares []share
+	var shares []metrics.Share
 	c.of.mu.Lock()
 	for n, bytes := range c.of.bytes {
-		shares = append(shares, share{n, bytes})
+		shares = append(shares, metrics.Share{Tenant: string(n), Bytes: bytes})
 	}
 	c.of.mu.Unlock()
-	slices.SortFunc(shares, func(a, b share) int {
-		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
-	})
-	own := min(c.limit, len(shares))
-	others := share{name: metrics.Others}
-	for _, other := range shares[own:] {
-		others.bytes += other.bytes
-	}
-	for _, one := range append(shares[:own:own], others) {
-		shown <- prometheus.MustNewConstMetric(cacheBytesDesc, prometheus.GaugeValue, float64(one.bytes), string(one.name))
+	for _, one := range metrics.Largest(shares, c.limit) {
+		shown <- prometheus.MustNewConstMetric(cacheBytesDesc, prometheus.GaugeValue, float64(one.Bytes), one.Tenant)
 	}
 	shown <- prometheus.MustNewConstMetric(cacheLimitDesc, prometheus.GaugeValue, float64(c.of.most))
 }

@@ -1,9 +1,6 @@
 package usage
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -43,25 +40,12 @@ func (Stored) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (s Stored) Collect(shown chan<- prometheus.Metric) {
-	type share struct {
-		name           tenant.Name
-		objects, bytes int64
-	}
-	var shares []share
+	var shares []metrics.Share
 	s.Each(func(n tenant.Name, u *v1alpha1.TenantUsage) {
-		shares = append(shares, share{n, u.Objects, u.StoredBytes})
+		shares = append(shares, metrics.Share{Tenant: string(n), Objects: u.Objects, Bytes: u.StoredBytes})
 	})
-	slices.SortFunc(shares, func(a, b share) int {
-		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
-	})
-	own := min(s.Limit, len(shares))
-	together := share{name: metrics.Others}
-	for _, other := range shares[own:] {
-		together.objects += other.objects
-		together.bytes += other.bytes
-	}
-	for _, one := range append(shares[:own:own], together) {
-		shown <- prometheus.MustNewConstMetric(objectsDesc, prometheus.GaugeValue, float64(one.objects), string(one.name))
-		shown <- prometheus.MustNewConstMetric(bytesDesc, prometheus.GaugeValue, float64(one.bytes), string(one.name))
+	for _, one := range metrics.Largest(shares, s.Limit) {
+		shown <- prometheus.MustNewConstMetric(objectsDesc, prometheus.GaugeValue, float64(one.Objects), one.Tenant)
+		shown <- prometheus.MustNewConstMetric(bytesDesc, prometheus.GaugeValue, float64(one.Bytes), one.Tenant)
 	}
 }
