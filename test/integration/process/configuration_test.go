@@ -111,7 +111,8 @@ var _ = Describe("tenantry up, configured", func() {
 		}, startTimeout).Should(BeEquivalentTo(2))
 		scale, err := deployments.GetScale(ctx, "agent", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		scale.Spec.Replicas = 5
+		// In any state: its controllers write the status of the Deployment meanwhile.
+		scale.Spec.Replicas, scale.ResourceVersion = 5, ""
 		_, err = deployments.UpdateScale(ctx, "agent", scale, metav1.UpdateOptions{})
 		Expect(err).To(And(MatchError(apierrors.IsForbidden, "forbidden"), MatchError(ContainSubstring("that the platform publishes"))))
 

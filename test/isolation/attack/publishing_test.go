@@ -214,7 +214,8 @@ var _ = Describe("A user of the system space with every right in one namespace",
 	It("reaches it by no subresource", func(ctx SpecContext) {
 		scale, err := dev.AppsV1().Deployments(namespace).GetScale(ctx, "agent", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		scale.Spec.Replicas = 7
+		// In any state: its controllers write the status of the Deployment meanwhile.
+		scale.Spec.Replicas, scale.ResourceVersion = 7, ""
 		patch := func(body string, subresource string) error {
 			return second(in(deployments).Patch(ctx, "agent", types.MergePatchType, []byte(body), metav1.PatchOptions{}, subresource))
 		}
