@@ -72,6 +72,8 @@ type history struct {
 
 	// failures are how many watches in a row have ended with an error, and without an event.
 	failures atomic.Int32
+	// failedLists are how many lists in a row have failed.
+	failedLists atomic.Int32
 	// reached is the resource version that the cache has reached by events. Up to asked, etcd was asked how far the watch is, whose
 	// stream has this metadata.
 	reached, asked atomic.Uint64
@@ -85,6 +87,9 @@ type history struct {
 
 // GetList implements storage.Interface.
 func (h *history) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	if !h.backOff(ctx, &h.failedLists) {
+		return errClosing
+	}
 	h.listed = true
 	ctx, end, err := h.beginList(ctx)
 	if err != nil {
@@ -92,8 +97,10 @@ func (h *history) GetList(ctx context.Context, key string, opts storage.ListOpti
 	}
 	defer end()
 	if err := h.etcdKeys.GetList(ctx, key, opts, list); err != nil {
+		h.failedLists.Add(1)
 		return err
 	}
+	h.failedLists.Store(0)
 	h.contents.listed(list, opts.Predicate.Continue == "")
 	return nil
 }
@@ -162,7 +169,7 @@ func (h *history) requestProgress(ctx context.Context, version uint64) {
 
 // Watch implements storage.Interface.
 func (h *history) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
-	if !h.backOff(ctx) {
+	if !h.backOff(ctx, &h.failures) {
 		return nil, errClosing
 	}
 	source, err := h.etcdKeys.Watch(ctx, key, opts)
@@ -190,14 +197,14 @@ func (h *history) Watch(ctx context.Context, key string, opts storage.ListOption
 	return h.watch, nil
 }
 
-// maxBackOff is how long a cache waits at most before it watches again.
+// maxBackOff is how long a cache waits at most before it lists or watches again.
 const maxBackOff = 10 * time.Second
 
-// backOff waits, longer each time, before a watch of a tenant's own resource begins again that has ended with an error. It is for objects that a conversion webhook
-// does not convert: reflectors begin again at once, at the version before, and etcd reads what was written since under the lock of all writes. It reports false if the
-// cache is stopped.
-func (h *history) backOff(ctx context.Context) bool {
-	failures := h.failures.Load()
+// backOff waits, longer each time, before a list or a watch of a tenant's own resource begins again that has failed. It is for objects that a conversion webhook
+// does not convert. Reflectors watch again at once, at the version before, and etcd reads what was written since under the lock of all writes; caches list again each
+// second, and log it. It reports false if the cache is stopped.
+func (h *history) backOff(ctx context.Context, failed *atomic.Int32) bool {
+	failures := failed.Load()
 	if failures == 0 || h.counted.only == "" {
 		return true
 	}

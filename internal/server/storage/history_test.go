@@ -554,6 +554,51 @@ func TestListsOfStoppedCaches(t *testing.T) {
 	}
 }
 
+// TestFailingLists checks that lists of a tenant's own resource which fail begin again later each time, and at once after one that did not.
+func TestFailingLists(t *testing.T) {
+	for only, waits := range map[tenant.Name][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, "": {0, 0, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			failure := errors.New("it cannot be converted")
+			etcd := &etcdKeys{Interface: failingLists{err: &failure}, resourcePrefix: "/failing/", counted: counted{"failing", only}}
+			h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
+			list := func() (time.Duration, error) {
+				began := time.Now()
+				err := h.GetList(t.Context(), "/failing/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, &corev1.ConfigMapList{})
+				return time.Since(began), err
+			}
+			for i, want := range waits {
+				if waited, err := list(); waited != want || !errors.Is(err, failure) {
+					t.Errorf("of %q, list %d ended after %v: %v, want it after %v", only, i, waited, err, want)
+				}
+			}
+			failed := failure
+			failure = nil
+			if _, err := list(); err != nil {
+				t.Errorf("of %q: %v", only, err)
+			}
+			if waited, err := list(); waited > 0 || err != nil {
+				t.Errorf("of %q, a list ended after %v (%v) when the last had succeeded", only, waited, err)
+			}
+			failure = failed
+			_, _ = list()
+			h.close()
+			if waited, err := list(); waited > 0 || !apierrors.IsTooManyRequests(err) {
+				t.Errorf("of %q, a stopped cache lists after %v: %v", only, waited, err)
+			}
+		})
+	}
+}
+
+// failingLists are events whose lists fail with an error, if there is one.
+type failingLists struct {
+	events
+	err *error
+}
+
+func (l failingLists) GetList(context.Context, string, storage.ListOptions, apiruntime.Object) error {
+	return *l.err
+}
+
 // TestFailingWatches checks that watches of a tenant's own resource which fail begin again later each time.
 func TestFailingWatches(t *testing.T) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "5"}}
