@@ -3,6 +3,7 @@ package workloads
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -181,12 +182,14 @@ var _ = Describe("Slices of Services on the host", func() {
 		there := hostServices(ctx, "slicing")["acme"]
 		try := func(namespace string, change func(*discoveryv1.EndpointSlice)) error {
 			slice := &discoveryv1.EndpointSlice{
-				ObjectMeta:  metav1.ObjectMeta{Name: "stolen", Labels: map[string]string{discoveryv1.LabelManagedBy: sliceManager, discoveryv1.LabelServiceName: "slicing"}},
+				ObjectMeta: metav1.ObjectMeta{Name: "stolen", Labels: maps.Clone(there.Labels),
+					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(there, corev1.SchemeGroupVersion.WithKind("Service"))}},
 				AddressType: discoveryv1.AddressTypeIPv4,
 				Endpoints: []discoveryv1.Endpoint{{
 					Addresses: []string{"10.0.0.7"}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: there.Namespace, Name: "p"},
 				}},
 			}
+			slice.Labels[discoveryv1.LabelManagedBy], slice.Labels[discoveryv1.LabelServiceName] = sliceManager, there.Name
 			change(slice)
 			_, err := stolen("syncer").DiscoveryV1().EndpointSlices(namespace).Create(ctx, slice, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err
@@ -197,12 +200,25 @@ var _ = Describe("Slices of Services on the host", func() {
 			"a name": func(s *discoveryv1.EndpointSlice) {
 				s.AddressType, s.Endpoints[0].Addresses = discoveryv1.AddressTypeFQDN, []string{"example.com"}
 			},
-			"somebody else's":     func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = "somebody" },
+			"somebody else's": func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = "somebody" },
+			"two addresses": func(s *discoveryv1.EndpointSlice) {
+				s.Endpoints[0].Addresses = append(s.Endpoints[0].Addresses, "10.0.0.8")
+			},
 			"no pod":              func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef = nil },
 			"a node":              func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef.Kind = "Node" },
 			"another namespace's": func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef.Namespace = "default" },
 		} {
 			Expect(try(there.Namespace, change)).To(MatchError(ContainSubstring("slices of spaces lead to pods of their namespace")), what)
+		}
+		for what, change := range map[string]func(*discoveryv1.EndpointSlice){
+			"of nobody":                 func(s *discoveryv1.EndpointSlice) { delete(s.Labels, names.InstallationLabel) },
+			"another installation's":    func(s *discoveryv1.EndpointSlice) { s.Labels[names.InstallationLabel] = "other" },
+			"without a Service":         func(s *discoveryv1.EndpointSlice) { s.OwnerReferences = nil },
+			"owned, and not taken away": func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].Controller = nil },
+			"another Service's":         func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].Name = "other" },
+			"a pod's":                   func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].Kind = "Pod" },
+		} {
+			Expect(try(there.Namespace, change)).To(MatchError(ContainSubstring("slices of spaces have the label of their installation")), what)
 		}
 	})
 })
