@@ -45,6 +45,9 @@ type Config struct {
 	// the lease that it has lost is over. It is from NewIdentity, which is the default.
 	Identity string
 	Timing   Timing
+	// From is closed when the lease may be taken, nil if it may at once. Until then it is watched, so that one whose holder is gone is not waited for
+	// twice as long by those that need another lease first.
+	From <-chan struct{}
 }
 
 // NewIdentity returns an identity that no other process has.
@@ -76,7 +79,7 @@ func Run(ctx context.Context, c Config, work func(context.Context, *Term) error)
 	defer context.AfterFunc(term.abandoned, stop)()
 	var result error
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &lock{Interface: lease, term: term}, Name: c.Name, ReleaseOnCancel: true,
+		Lock: &lock{Interface: lease, term: term, from: c.From}, Name: c.Name, ReleaseOnCancel: true,
 		LeaseDuration: c.Timing.Lease, RenewDeadline: c.Timing.RenewDeadline, RetryPeriod: c.Timing.RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) {

@@ -273,6 +273,53 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+// TestFrom has a lease whose holder is gone, and another one that is waited for first. When it may be taken, it is known that its holder is gone.
+func TestFrom(t *testing.T) {
+	s := newStore()
+	r := start(t, t.Context(), Config{Client: s, Identity: "me", Timing: quick})
+	take(t, s, 1)
+	<-r.ended
+	r.release()
+	<-r.result
+	looks := func() (n int) {
+		for _, action := range s.Actions() {
+			if action.Matches("get", "leases") {
+				n++
+			}
+		}
+		return n
+	}
+	before, from, taken := looks(), make(chan struct{}), make(chan struct{})
+	result := make(chan error, 1)
+	go func() {
+		result <- Run(t.Context(), Config{Client: s, Namespace: namespace, Name: name, Timing: quick, From: from}, func(context.Context, *Term) error {
+			close(taken)
+			return nil
+		})
+	}()
+	until := func(n int) {
+		for looks() < n {
+			time.Sleep(quick.RetryPeriod)
+		}
+	}
+	until(before + 1)
+	time.Sleep(2 * time.Second) // longer than the lease is good
+	before = looks()
+	until(before + 3)
+	if got := holder(t.Context(), s); got != "thief" {
+		t.Fatalf("the lease is held by %q before it may be taken", got)
+	}
+	before = looks()
+	close(from)
+	<-taken
+	if n := looks() - before; n > 2 {
+		t.Errorf("it was looked at %d times until it was taken, and was to be taken at once", n)
+	}
+	if err := <-result; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
 // TestResult returns what the work does.
 func TestResult(t *testing.T) {
 	broken := errors.New("broken")

@@ -134,6 +134,8 @@ func (f fence) RoundTrip(req *http.Request) (*http.Response, error) {
 type lock struct {
 	resourcelock.Interface
 	term *Term
+	// from is Config.From.
+	from <-chan struct{}
 	// taken is whether somebody else had it at last.
 	taken bool
 }
@@ -141,6 +143,7 @@ type lock struct {
 var (
 	errStillWorking = errors.New("what the lease is held for has not ended yet")
 	errTaken        = errors.New("the lease is another one's")
+	errNotYet       = errors.New("another lease is waited for first")
 )
 
 // Get implements resourcelock.Interface.
@@ -170,12 +173,28 @@ func (l *lock) written(record resourcelock.LeaderElectionRecord, write func() er
 	if record.HolderIdentity == "" {
 		return l.giveUp(write)
 	}
+	if !l.may() {
+		return errNotYet
+	}
 	began := time.Now()
 	err := write()
 	if err == nil {
 		l.term.hold(began)
 	}
 	return err
+}
+
+// may reports whether the lease may be taken.
+func (l *lock) may() bool {
+	if l.from == nil {
+		return true
+	}
+	select {
+	case <-l.from:
+		return true
+	default:
+		return false
+	}
 }
 
 func (l *lock) giveUp(write func() error) error {

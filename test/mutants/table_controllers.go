@@ -13,6 +13,8 @@ var controllersTable = []mutant{
 		"internal/election/term.go", `if f.term.isOver() {`, `if false {`},
 	{"what is under way ends with the lease", by("internal/election", "TestLost"),
 		"internal/election/term.go", `context.AfterFunc(f.term.ctx, cancel)`, `context.AfterFunc(req.Context(), cancel)`},
+	{"a lease is not taken before another one", by("internal/election", "TestFrom"),
+		"internal/election/term.go", `if l.from == nil {`, `if true {`},
 	{"who was stopped for a while sends nothing", by("internal/election", "TestStopped"),
 		"internal/election/term.go", `	t.expire()
 	return`, `	return`},

@@ -11,15 +11,25 @@ import (
 const leaseName = "tenantry-syncer"
 
 // elected runs something while no other syncer does: one of the same etcd, if there may be several, and one
-// of the same installation on the host, such as of an etcd that was restored beside the old one.
+// of the same installation on the host, such as of an etcd that was restored beside the old one. A syncer that was killed has held both leases, which
+// are over at the same time.
 func (o *Options) elected(ctx context.Context, s *syncer, run func(context.Context) error) error {
 	namespace, name := s.owner.Lease(s.installation)
-	electOnHost := func(ctx context.Context, _ *election.Term) error {
-		return election.Run(ctx, election.Config{Client: s.host, Namespace: namespace, Name: name},
-			func(ctx context.Context, _ *election.Term) error { return run(ctx) })
+	ofHost := election.Config{Client: s.host, Namespace: namespace, Name: name}
+	onHost := func(ctx context.Context) error {
+		return election.Run(ctx, ofHost, func(ctx context.Context, _ *election.Term) error { return run(ctx) })
 	}
 	if !o.LeaderElection {
-		return electOnHost(ctx, nil)
+		return onHost(ctx)
 	}
-	return election.Run(ctx, election.Config{Client: s.spaces, Namespace: metav1.NamespaceSystem, Name: leaseName}, electOnHost)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	first, result := make(chan struct{}), make(chan error, 1)
+	ofHost.From = first
+	go func() { result <- onHost(ctx) }()
+	return election.Run(ctx, election.Config{Client: s.spaces, Namespace: metav1.NamespaceSystem, Name: leaseName}, func(ctx context.Context, _ *election.Term) error {
+		defer context.AfterFunc(ctx, end)()
+		close(first)
+		return <-result
+	})
 }
