@@ -1,5 +1,6 @@
-// Package audit decides which requests of each tenant the audit log records. The log, its
-// files and webhooks, and the default policy are upstream's.
+// Package audit decides which requests of each tenant the audit log records, and how much of
+// them: events have short texts, and no tokens (Shortened). The log, its files and webhooks,
+// and the default policy are upstream's.
 //
 // The platform chooses a tenant's policy (Tenant.spec.auditPolicy). It replaces the
 // server's for the users of the tenant in its space. A request across a boundary is logged

@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -133,4 +134,40 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("it waited %v, although all was sent", waited-maxShutdown)
 		}
 	})
+}
+
+// TestNamesOfTenants checks that no webhook or policy takes the place of the server's annotations, whatever it is called.
+func TestNamesOfTenants(t *testing.T) {
+	for _, name := range []string{"a.k8s.io", "a.b.k8s.io", "authorization.k8s.io", "authentication.k8s.io", "k8s.io", "tenantry.io", "aa.kubernetes.io"} {
+		t.Run(name, func(t *testing.T) {
+			event := &auditapi.Event{Annotations: map[string]string{
+				"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": "r", "tenantry.io/tenant": "acme", "tenantry.io/user-tenant": "globex",
+			}}
+			servers := maps.Clone(event.Annotations)
+			for i := range 2 * maxTexts {
+				event.Annotations[fmt.Sprintf("%s/a%d", name, i)] = "x"
+			}
+			Shortened(&kept{}).ProcessEvents(event)
+			for key, value := range servers {
+				if event.Annotations[key] != value {
+					t.Errorf("%s is %q", key, event.Annotations[key])
+				}
+			}
+		})
+	}
+}
+
+// TestCut checks that a text has as many bytes as JSON has of it, whatever the script.
+func TestCut(t *testing.T) {
+	const most = 600
+	for _, one := range []string{"a", "é", "ж", "工", "😀", "\u2028", "<", `"`, "\x01", "\xff"} {
+		short := strings.TrimSuffix(cut(strings.Repeat(one, 1000), most), "...")
+		written, err := json.Marshal(short)
+		if n := len(written) - len(`""`); err != nil || n > most || one != "\xff" && n < most-6 {
+			t.Errorf("of %q there are %d bytes, %v", one, n, err)
+		}
+		if uncut := strings.Repeat(one, 50); one != "\xff" && cut(uncut, most) != uncut {
+			t.Errorf("%q is cut to %q", uncut, cut(uncut, most))
+		}
+	}
 }
