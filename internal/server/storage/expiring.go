@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -21,8 +20,6 @@ const (
 	// the time after which events expire by default.
 	expiringBytes  = 64 << 20
 	expiringPeriod = time.Hour
-	// maxWriters is of how many tenants that is remembered, the latest.
-	maxWriters = 8192
 )
 
 // writer is a tenant, and not the next one of its name. The UID is empty where nobody was admitted.
@@ -32,31 +29,21 @@ type writer struct {
 }
 
 // EventBudget bounds what tenants store of objects that expire: Events. No quota counts them, because nobody is asked when they go.
-type EventBudget struct {
-	mu      sync.Mutex
-	written *lru.Cache
-}
+type EventBudget struct{ written ratelimit.Limits[writer] }
 
 // NewEventBudget returns what nobody has written to yet.
-func NewEventBudget() *EventBudget { return &EventBudget{written: lru.New(maxWriters)} }
+func NewEventBudget() *EventBudget {
+	return &EventBudget{ratelimit.Limits[writer]{PerSecond: rate.Limit(expiringBytes / expiringPeriod.Seconds()), AtOnce: expiringBytes}}
+}
 
 // take accounts for a write, or refuses it.
 func (e *EventBudget) take(by writer, size int64) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	of, ok := e.written.Get(by)
-	if !ok {
-		of = rate.NewLimiter(rate.Limit(expiringBytes/expiringPeriod.Seconds()), expiringBytes)
-		e.written.Add(by, of)
+	wait := e.written.Take(time.Now(), by, int(size))
+	if wait == 0 {
+		return nil
 	}
-	now := time.Now()
-	wait := of.(*rate.Limiter).ReserveN(now, int(size))
-	if delay := wait.DelayFrom(now); delay > 0 {
-		wait.CancelAt(now)
-		return apierrors.NewTooManyRequests(fmt.Sprintf("tenant %q has written too many bytes of events, which no quota counts: it may write %d, and as many again in each %v",
-			by.name, expiringBytes, expiringPeriod), int(math.Ceil(min(delay, expiringPeriod).Seconds())))
-	}
-	return nil
+	return apierrors.NewTooManyRequests(fmt.Sprintf("tenant %q has written too many bytes of events, which no quota counts: it may write %d, and as many again in each %v",
+		by.name, expiringBytes, expiringPeriod), int(math.Ceil(min(wait, expiringPeriod).Seconds())))
 }
 
 // expires accounts for a write of an object that expires after ttl seconds, or refuses it. Those that do not are the ledger's.

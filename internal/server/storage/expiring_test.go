@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +43,7 @@ func TestExpiring(t *testing.T) {
 func TestExpiringWrites(t *testing.T) {
 	configMaps := newBackend(t).configMaps(t, false)
 	configMaps.expiring = NewEventBudget()
-	configMaps.expiring.written.Add(writer{name: "a"}, rate.NewLimiter(0, expiringBytes)) // no more, however long it takes
+	configMaps.expiring.written.PerSecond = 0 // no more, however long it takes
 	const value = 1 << 20
 	object := func(name string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}, Data: map[string]string{"k": strings.Repeat("x", value)}}
