@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/tenantry/tenantry/internal/search/query"
-	bounds "github.com/tenantry/tenantry/internal/server/metrics"
+	servermetrics "github.com/tenantry/tenantry/internal/server/metrics"
 )
 
 var (
@@ -77,7 +77,7 @@ func (s *Service) ServeMetrics() {
 var register = sync.OnceFunc(func() { legacyregistry.MustRegister(lag, rebuilds, refused, limited, durations) })
 
 // shownMetrics is the place of what is computed when metrics are read: one process may have several services, one after the other.
-var shownMetrics bounds.Replaceable
+var shownMetrics servermetrics.Replaceable
 
 // collector computes what is asked of the database when metrics are read.
 type collector struct{ *Service }

@@ -25,7 +25,7 @@ const (
 	// resumeTime is how long ago a resource version was the last one, at most, and resumeRevisions by how many it is behind in any case.
 	resumeTime      = 3 * time.Second
 	resumeRevisions = 50
-	// resumesPerSecond is how many such watches of a tenant begin in a second, and resumesAtOnce how many before that holds.
+	// resumesPerSecond is how many such watches of a resource begin for a tenant in a second, and resumesAtOnce how many before that holds.
 	resumesPerSecond = 1
 	resumesAtOnce    = 10
 )

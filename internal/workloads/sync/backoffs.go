@@ -11,7 +11,7 @@ import (
 // firstBackoff is for how long a write is not repeated at first. It doubles up to maxBackoff.
 const firstBackoff = time.Second
 
-// write is something that the syncer writes about a pod.
+// write is something that the syncer writes about an item: the same item may have one of each wait.
 type write uint8
 
 const (

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	bounds "github.com/tenantry/tenantry/internal/server/metrics"
+	servermetrics "github.com/tenantry/tenantry/internal/server/metrics"
 	"github.com/tenantry/tenantry/test/env/suite"
 )
 
@@ -37,7 +37,7 @@ var _ = Describe("Series of what tenants define", func() {
 	}, SpecTimeout(3*specTimeout))
 
 	It("are not in metrics that nobody bounds", func() {
-		bounded := bounds.Allowed()
+		bounded := servermetrics.Allowed()
 		var unbounded []string
 		for name, labels := range described() {
 			for _, label := range labels {
