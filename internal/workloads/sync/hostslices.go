@@ -24,7 +24,8 @@ type hostSlice struct {
 	metav1.ObjectMeta
 	written []byte
 	// stored is how many bytes it has.
-	stored int
+	stored    int
+	endpoints []endpointID
 }
 
 // packers are those that compress slices: each takes more than a slice.
@@ -46,10 +47,14 @@ func slimSlice(slice *discoveryv1.EndpointSlice) (*hostSlice, error) {
 	w.Reset(&packed)
 	_, err = w.Write(written)
 	err = errors.Join(err, w.Close())
+	var endpoints []endpointID
+	for _, e := range slice.Endpoints {
+		endpoints = append(endpoints, endpointIDs(e)...)
+	}
 	return &hostSlice{metav1.ObjectMeta{
 		Name: slice.Name, Namespace: slice.Namespace, UID: slice.UID, ResourceVersion: slice.ResourceVersion, Generation: slice.Generation,
 		Labels: slice.Labels, DeletionTimestamp: slice.DeletionTimestamp,
-	}, bytes.Clone(packed.Bytes()), len(written)}, err
+	}, bytes.Clone(packed.Bytes()), len(written), endpoints}, err
 }
 
 // whole returns the slice that slimSlice was given.
@@ -106,7 +111,9 @@ func (h *hostCaches) slicesOf(service *corev1.Service) (ours, left []*discoveryv
 
 // hostSliceChanged has the slices of a Service looked at, unless the syncer itself has written this one so.
 func (s *syncer) hostSliceChanged(obj any) {
-	if slice := obj.(*hostSlice); s.written.ShouldSync(&discoveryv1.EndpointSlice{ObjectMeta: slice.ObjectMeta}) {
+	slice := obj.(*hostSlice)
+	s.enqueueStale(slice.Namespace)
+	if s.written.ShouldSync(&discoveryv1.EndpointSlice{ObjectMeta: slice.ObjectMeta}) {
 		s.enqueueSlicesOf(slice)
 	}
 }

@@ -34,6 +34,8 @@ const (
 	nodeItem
 	// wantedItem is a namespace of a space for which a server wants the host's.
 	wantedItem
+	// staleItem is a namespace of the host with slices to look at, see enqueueStale. It is in a queue of its own.
+	staleItem
 
 	// Those that follow stand for many others, see enqueueMany: all that there is of a tenant; what is in a namespace of a space, and of
 	// the host (name) for it; what had no room there; pods that wait for a claim; claims that wait for a class; the slices of Services that

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -39,6 +37,8 @@ const (
 	// They are not of the budget of small objects: readiness that changes all the time keeps no policy waiting.
 	slicedBytes  = 128 << 10
 	slicedAtOnce = 4 << 20
+	// writtenSlices is how many slices of a Service are written before its pods are looked at again.
+	writtenSlices = 100
 	// maxSliceBytes is what all slices of a tenant take on the host: those of 500 Services of 300 pods.
 	maxSliceBytes = 32 << 20
 	// comparedPerSecond and comparedAtOnce are the same for what is compared with slices, see comparisons, some 10 µs each: chosen, a tenth
@@ -62,10 +62,10 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
-	host, removed, err := counterpart(s, "Service", service, all, func(other *corev1.Service) error { return s.leaveGone(ctx, other) }) // syncService removes others
+	host, _, err := counterpart(s, "Service", service, all, func(*corev1.Service) error { return nil }) // syncService removes others
 	if err != nil || host == nil || host.DeletionTimestamp != nil {
 		s.forgetSlices(i) // the host takes them away with their Service
-		return errors.Join(removed, err)
+		return err
 	}
 	if n := len(service.Spec.Ports); n > maxSlicedPorts {
 		return s.recordRefusal(ctx, service, fmt.Sprintf("it has %d ports, and a Service of which the host cluster is to know the pods has at most %d; make several Services", n, maxSlicedPorts))
@@ -75,58 +75,26 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 		return err
 	}
 	if s.queue.after(i, s.comparing.wait(itemWrite{i, writeUpdate}, comparisons(len(pods), len(service.Spec.Ports)))) {
-		return s.removeAstray(ctx, host, pods)
+		return nil
 	}
 	s.batches.note(i)
 	wanted, skipped, err := s.wantedSlices(ctx, service, host, pods)
+	next := min(len(wanted), writtenSlices)
 	switch {
 	case err != nil:
 		return err
 	case len(wanted) == 0:
 		s.slicing.drop(i)
-	case s.queue.after(i, s.slicing.wait(itemWrite{i, writeUpdate}, bytesOf(wanted))):
-		err = s.removeAstray(ctx, host, pods)
-	case s.tooManyBytes(i.tenant, host, wanted):
-		err = errors.Join(s.removeAstray(ctx, host, pods), s.recordRefusal(ctx, service, fmt.Sprintf("the EndpointSlices of the tenant's Services take more than %d bytes on the host cluster; "+
-			"have fewer Services of the same pods, or fewer ports", maxSliceBytes)))
+	case s.queue.after(i, s.slicing.wait(itemWrite{i, writeUpdate}, bytesOf(wanted[:next]))):
+	case s.tooManyBytes(i.tenant, host, wanted[:next]):
+		err = s.recordRefusal(ctx, service, fmt.Sprintf("the EndpointSlices of the tenant's Services take more than %d bytes on the host cluster; "+
+			"have fewer Services of the same pods, or fewer ports", maxSliceBytes))
 	default:
-		err = s.writeSlices(ctx, service, host, wanted)
-	}
-	return errors.Join(removed, skipped, err)
-}
-
-// removeAstray deletes slices that lead to addresses which pods of theirs do not have any more, while what else is to be written of a Service waits
-// for its turn: the host may give these to pods of others. What is deleted is small, and is made again in its turn.
-func (s *syncer) removeAstray(ctx context.Context, host *corev1.Service, pods []*corev1.Pod) error {
-	ours, _, err := s.hostCaches.slicesOf(host)
-	if err != nil {
-		return err
-	}
-	addresses := map[string]types.UID{}
-	for _, pod := range pods {
-		if endpointsliceutil.ShouldPodBeInEndpoints(pod, true) {
-			for _, ip := range pod.Status.PodIPs {
-				addresses[ip.IP] = pod.UID
-			}
+		if err = s.writeSlices(ctx, service, host, wanted[:next]); err == nil && next < len(wanted) {
+			s.enqueueSlices(i)
 		}
 	}
-	client := s.host.DiscoveryV1().EndpointSlices(host.Namespace)
-	for _, slice := range ours {
-		if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return leadsAstray(e, addresses) }) {
-			err = errors.Join(err, s.removeSlice(ctx, client, host, slice))
-		}
-	}
-	return err
-}
-
-// leaveGone deletes slices that lead to pods that are gone, of a host's Service that its space does not have any more. That may stay, as after an old backup, and leads on to pods
-// that do.
-func (s *syncer) leaveGone(ctx context.Context, host *corev1.Service) error {
-	pods, err := objects.Indexed[*corev1.Pod](s.hostCaches.pods.GetIndexer(), cache.NamespaceIndex, host.Namespace)
-	if err != nil {
-		return err
-	}
-	return s.removeAstray(ctx, host, pods)
+	return errors.Join(skipped, err)
 }
 
 // tooManyBytes reports whether the slices of a tenant would take more on the host than they may. How many there are is a product of what quotas bound: pods
@@ -142,11 +110,6 @@ func (s *syncer) tooManyBytes(n tenant.Name, host *corev1.Service, wanted []slic
 		}
 	}
 	return more > 0 && s.hostCaches.sliceBytes(n)+more > maxSliceBytes
-}
-
-// leadsAstray reports whether an endpoint has an address that its pod does not have, of those that there are.
-func leadsAstray(e discoveryv1.Endpoint, addresses map[string]types.UID) bool {
-	return e.TargetRef == nil || slices.ContainsFunc(e.Addresses, func(address string) bool { return addresses[address] != e.TargetRef.UID })
 }
 
 // forgetSlices forgets what is counted for the slices of a Service that is gone.
@@ -277,6 +240,11 @@ func (s *syncer) removeSlice(ctx context.Context, client deleter, host *corev1.S
 		}
 		return deleteOne(ctx, client, "a slice of the host's controllers", slice, nil)
 	}
+	return s.deleteSlice(ctx, client, slice)
+}
+
+// deleteSlice deletes one that is ours.
+func (s *syncer) deleteSlice(ctx context.Context, client deleter, slice *discoveryv1.EndpointSlice) error {
 	if err := deleteOne(ctx, client, "a slice", slice, nil); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -465,71 +467,153 @@ func TestComparisonsWait(t *testing.T) {
 	}
 }
 
-// TestSlicesThatLeadAstray checks that no Service leads to an address that its pod does not have any more, although its slices wait for their turn.
-func TestSlicesThatLeadAstray(t *testing.T) {
-	other := itemWrite{item{slicesItem, "acme", "acme|shop", "other"}, writeUpdate}
-	for name, budget := range map[string]func(*world){
-		"written":  func(w *world) { w.slicing.wait(other, slicedAtOnce) },
-		"compared": func(w *world) { w.comparing.wait(other, comparedAtOnce) },
+// TestStaleSlices checks that addresses which no pod of theirs has any more are taken out of slices, whatever their Services wait for, and whether their space has
+// these. Beyond the rate, slices are deleted, and made again.
+func TestStaleSlices(t *testing.T) {
+	now := func(changes ...func(*corev1.Pod)) *corev1.Pod { return hostPod(spacePod(labelled), both(changes...)) }
+	for name, tc := range map[string]struct {
+		now   *corev1.Pod
+		stale bool
+	}{
+		"a pod that is not ready":  {now(answering(corev1.ConditionFalse, "10.1.0.1")), false},
+		"a pod that ends":          {now(answering(corev1.ConditionTrue, "10.1.0.1"), func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }), false},
+		"a pod at another address": {now(answering(corev1.ConditionTrue, "10.1.0.2")), true},
+		"another pod":              {now(answering(corev1.ConditionTrue, "10.1.0.1"), func(p *corev1.Pod) { p.UID = "another" }), true},
+		"a pod that has ended":     {now(answering(corev1.ConditionFalse, "10.1.0.1"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), true},
+		"no pod":                   {nil, true},
 	} {
-		for what, tc := range map[string]struct {
-			now    *corev1.Pod
-			astray bool
-		}{
-			"a pod that is not ready":  {hostPod(spacePod(labelled), answering(corev1.ConditionFalse, "10.1.0.1")), false},
-			"a pod at another address": {hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.2")), true},
-			"a pod that has ended": {hostPod(spacePod(labelled), both(answering(corev1.ConditionFalse, "10.1.0.1"), func(p *corev1.Pod) {
-				p.Status.Phase = corev1.PodSucceeded
-			})), true},
-			"no pod": {nil, true},
-		} {
+		for what, spent := range map[string]int{"written": 0, "deleted": staleAtOnce} {
 			t.Run(name+", "+what, func(t *testing.T) {
-				w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1")))
+				w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), now(answering(corev1.ConditionTrue, "10.1.0.1")))
 				w.slice(webSlices)
 				w.adopt()
-				if n := len(w.onHostSlices(home.Host())); n != 1 {
-					t.Fatalf("there are %d slices", n)
-				}
-				if err := w.hostCaches.pods.GetIndexer().Delete(hostPod(spacePod(labelled), nil)); err != nil {
+				if err := w.hostCaches.pods.GetIndexer().Delete(now()); err != nil {
 					t.Fatal(err)
 				}
 				if tc.now != nil {
 					w.see(tc.now)
 				}
-				budget(w)
-				w.slice(webSlices)
-				if left := len(w.onHostSlices(home.Host())); left == 0 != tc.astray {
-					t.Errorf("%d slices are left", left)
+				w.staleBytes.Take(w.clock.Now(), "acme", spent)
+				if err := w.removeStale(t.Context(), item{staleItem, "acme", "acme|shop", home.Host()}); err != nil {
+					t.Fatal(err)
+				}
+				left, again := w.onHostSlices(home.Host()), w.batches.of[webSlices].waits
+				switch {
+				case !tc.stale:
+					if n := len(w.onHost.Actions()); n != 1 || len(left) != 1 { // the list of this test
+						t.Errorf("%d slices are left by %v", len(left), w.onHost.Actions())
+					}
+				case spent == 0:
+					if len(left) != 1 || len(left[0].Endpoints) != 0 || len(left[0].Ports) != 1 || again {
+						t.Errorf("there is %v; its Service is looked at again: %t", left, again)
+					}
+				case len(left) != 0 || !again:
+					t.Errorf("there is %v; its Service is looked at again: %t", left, again)
 				}
 			})
 		}
 	}
 }
 
-// TestSlicesOfGoneServices checks that a host's Service which its space does not have any more leads to pods that stay, and to no others.
-func TestSlicesOfGoneServices(t *testing.T) {
+// TestStaleSlicesAreBehind checks that slices which the cache does not have as they are are looked at again.
+func TestStaleSlicesAreBehind(t *testing.T) {
 	w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1")))
 	w.slice(webSlices)
 	w.adopt()
-	if err := w.informers.Core().V1().Services().Informer().GetIndexer().Delete(webService(nil)); err != nil {
+	if err := w.hostCaches.pods.GetIndexer().Delete(hostPod(spacePod(labelled), nil)); err != nil {
 		t.Fatal(err)
 	}
-	w.slice(webSlices)
-	if n := len(w.onHostSlices(home.Host())); n != 1 {
-		t.Errorf("there are %d slices, and the pod is there", n)
+	conflict := apierrors.NewConflict(discoveryv1.Resource("endpointslices"), "web", nil)
+	w.onHost.PrependReactor("update", "endpointslices", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, conflict })
+	if err := w.removeStale(t.Context(), item{staleItem, "acme", "acme|shop", home.Host()}); !errors.Is(err, conflict) {
+		t.Errorf("removeStale: %v, want %v", err, conflict)
 	}
-	gone := hostPod(spacePod(labelled), nil)
-	if err := w.hostCaches.pods.GetIndexer().Delete(gone); err != nil {
+}
+
+// TestStaleSlicesInTurns checks that other tenants have their turn between many stale slices of one.
+func TestStaleSlicesInTurns(t *testing.T) {
+	w := slicedWorld(t, hostSpace())
+	const all = staleWrites + 10
+	for n := range all {
+		w.see(&discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("s", n), Namespace: home.Host(), Labels: map[string]string{discoveryv1.LabelManagedBy: sliceManager}},
+			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}}},
+		})
+	}
+	if err := w.removeStale(t.Context(), item{staleItem, "acme", "acme|shop", home.Host()}); err != nil {
 		t.Fatal(err)
 	}
+	if n := len(w.onHost.Actions()); n != staleWrites || w.stale.Len() != 1 {
+		t.Errorf("%d of %d are written at once, and %d items are left", n, all, w.stale.Len())
+	}
+}
+
+// delayed is a queue of what is to be looked at after stalePeriod.
+type delayed struct {
+	workqueue.TypedRateLimitingInterface[item]
+	all []item
+}
+
+func (d *delayed) AddAfter(i item, after time.Duration) {
+	if after == stalePeriod {
+		d.all = append(d.all, i)
+	}
+}
+
+// TestWhatMakesSlicesStale checks after what slices are looked at for stale addresses.
+func TestWhatMakesSlicesStale(t *testing.T) {
+	ready := hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1"))
+	want := []item{{staleItem, "acme", "acme|shop", home.Host()}}
+	for name, happens := range map[string]func(*world){
+		"a pod goes": func(w *world) { w.hostPodGone(ready, true) },
+		"a pod ends": func(w *world) {
+			w.hostPodUpdated(ready, hostPod(spacePod(labelled), both(answering(corev1.ConditionFalse, "10.1.0.1"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })))
+		},
+		"a pod gets another address": func(w *world) {
+			w.hostPodUpdated(ready, hostPod(spacePod(labelled), both(answering(corev1.ConditionTrue, "10.1.0.2"), func(p *corev1.Pod) { p.ResourceVersion = "2" })))
+		},
+		"a slice is written": func(w *world) {
+			w.hostSliceChanged(&hostSlice{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: home.Host()}})
+		},
+		"the syncer begins": func(w *world) { w.enqueueHostNamespaces() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), ready)
+			found := &delayed{}
+			w.stale = &queue{TypedRateLimitingInterface: found}
+			happens(w)
+			if !slices.Equal(found.all, want) {
+				t.Errorf("looked at are %v, want %v", found.all, want)
+			}
+		})
+	}
+}
+
+// TestManySlices checks that the pods of a Service are looked at again while many slices of it are written.
+func TestManySlices(t *testing.T) {
+	objects := []runtime.Object{hostSpace()}
+	service := webService(func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("http") })
+	objects = append(objects, service, hostService(service, nil))
+	const all = writtenSlices + 50
+	for n := range all { // each has its port, so a slice of its own
+		pod := spacePod(both(labelled, func(p *corev1.Pod) {
+			p.Name = fmt.Sprint("p", n)
+			p.UID = types.UID(p.Name)
+			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: int32(1000 + n)}}
+		}))
+		objects = append(objects, pod, hostPod(pod, answering(corev1.ConditionTrue, fmt.Sprint("10.1.0.", n))))
+	}
+	w := slicedWorld(t, objects...)
 	w.items()
-	w.hostPodGone(gone, true)
-	if all := w.items(); !slices.Contains(all, webSlices) {
-		t.Errorf("%v is looked at when the pod is gone", all)
-	}
-	w.slice(webSlices)
-	if n := len(w.onHostSlices(home.Host())); n != 0 {
-		t.Errorf("there are %d slices, and the pod is gone", n)
+	for _, want := range []int{writtenSlices, all} {
+		w.slice(webSlices)
+		if n := len(w.onHostSlices(home.Host())); n != want {
+			t.Fatalf("there are %d slices, want %d", n, want)
+		}
+		if waits := w.batches.of[webSlices].waits; waits != (want < all) {
+			t.Errorf("with %d slices, the Service is looked at again: %t", want, waits)
+		}
+		w.adopt()
 	}
 }
 

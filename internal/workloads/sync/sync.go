@@ -31,6 +31,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/process/probes"
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -147,6 +148,10 @@ type pacing struct {
 	updates, creating, copying, small, resizes, routing, slicing, comparing *writeBudget
 	statuses                                                                *statuses
 	batches                                                                 *batches
+	// stale are namespaces of the host whose slices may have addresses that no pod of theirs has any more, and staleBytes what is
+	// written of such slices.
+	stale      *queue
+	staleBytes *ratelimit.Limits[tenant.Name]
 }
 
 func newPacing(c clock.Clock, workers int) pacing {
@@ -157,6 +162,7 @@ func newPacing(c clock.Clock, workers int) pacing {
 		resizes: newWriteBudget(c, resizesPerSecond, resizesAtOnce), routing: newWriteBudget(c, ingressesPerSecond, ingressesAtOnce),
 		slicing: newWriteBudget(c, slicedBytes, slicedAtOnce), comparing: newWriteBudget(c, comparedPerSecond, comparedAtOnce),
 		statuses: newStatuses(c), batches: newBatches(c),
+		stale: newQueue(staleWorkers), staleBytes: &ratelimit.Limits[tenant.Name]{PerSecond: staleBytes, AtOnce: staleAtOnce},
 	}
 }
 
@@ -337,6 +343,7 @@ func Installation(ctx context.Context, client kubernetes.Interface) (string, err
 // run reads both sides, and works until ctx ends.
 func (s *syncer) run(ctx context.Context, workers int) error {
 	defer s.queue.ShutDown()
+	defer s.stale.ShutDown()
 	s.leads.Store(true)
 	remove, synced, err := s.watch()
 	defer remove()
@@ -370,8 +377,15 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 			}
 		})
 	}
+	for range staleWorkers {
+		running.Go(func() {
+			for s.workStale(ctx) {
+			}
+		})
+	}
 	<-ctx.Done()
 	s.queue.ShutDown()
+	s.stale.ShutDown()
 	running.Wait()
 	return ctx.Err()
 }

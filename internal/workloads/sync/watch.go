@@ -13,7 +13,6 @@ import (
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -319,6 +318,7 @@ func (s *syncer) hostPodUpdated(before, obj any) {
 	s.hostPodSeen(obj)
 	if was, now := before.(*corev1.Pod), obj.(*corev1.Pod); podv1.IsPodTerminal(was) != podv1.IsPodTerminal(now) || endpointsliceutil.GetPodUpdateProjectionKey(was, now) != nil {
 		s.enqueueHostSelectors(now)
+		s.enqueueStale(now.Namespace)
 	}
 }
 
@@ -341,25 +341,12 @@ func (s *syncer) hostPodGone(obj any, _ bool) {
 	s.copies.forgetTokens(obj.(*corev1.Pod))
 	s.hostPodChanged(obj)
 	s.enqueueHome(obj)
-	s.enqueueOrphans(obj.(*corev1.Pod).Namespace)
-}
-
-// enqueueOrphans has the slices looked at of Services of a namespace of the host that its space does not have: no pod of a space stands for them.
-func (s *syncer) enqueueOrphans(namespace string) {
-	all, _ := objects.Indexed[*corev1.Service](s.hostCaches.services.GetIndexer(), cache.NamespaceIndex, namespace) // there is this index
-	for _, host := range all {
-		n, name, ok := sourceOf(host)
-		if !ok {
-			continue
-		}
-		if service, err := orNil(s.services.Services(n.Flat().String()).Get(name)); err == nil && service == nil {
-			s.enqueueSlices(itemFor(slicesItem, n.Flat(), name))
-		}
-	}
+	s.enqueueStale(obj.(*corev1.Pod).Namespace)
 }
 
 func (s *syncer) hostNamespaceChanged(obj any) {
 	namespace := obj.(*corev1.Namespace)
+	s.enqueueStale(namespace.Name)
 	if of, ok := namespaceOf(namespace); ok {
 		s.queue.Add(item{contentsItem, of.Tenant, of.Flat(), namespace.Name})
 	}

@@ -1,0 +1,152 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	endpointsliceutil "k8s.io/endpointslice/util"
+
+	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// The slices of a Service are written in the turn of their tenant, and a tenant chooses how long that takes. The host may have
+// given the address of a pod that has ended to a pod of somebody else by then. So other workers, which do nothing else,
+// take such addresses out of slices, whatever their Services, and what else is to be written.
+
+const (
+	// stalePeriod is how long after a pod has left its address that is taken out of slices. Most have been written without it by then.
+	stalePeriod = time.Second
+	// staleWorkers are how many tenants' slices are looked at beside each other, and staleRequests how many requests are made
+	// for one of them at once.
+	staleWorkers  = 4
+	staleRequests = 8
+	// staleWrites is how many slices are written before other tenants have their turn.
+	staleWrites = 64
+	// staleBytes and staleAtOnce are slicedBytes and slicedAtOnce for slices that are written without what is stale. Beyond them,
+	// slices are deleted, and made again in the turn of their tenant.
+	staleBytes  = 64 << 10
+	staleAtOnce = 1 << 20
+)
+
+// endpointID is what is remembered of an endpoint: a hash of whose address it is.
+type endpointID uint64
+
+var endpointSeed = maphash.MakeSeed()
+
+func endpointIDOf(pod types.UID, address string) endpointID {
+	return endpointID(maphash.Comparable(endpointSeed, [2]string{string(pod), address}))
+}
+
+// endpointIDs returns those of an endpoint of a slice.
+func endpointIDs(e discoveryv1.Endpoint) (all []endpointID) {
+	var pod types.UID
+	if e.TargetRef != nil {
+		pod = e.TargetRef.UID
+	}
+	for _, address := range e.Addresses {
+		all = append(all, endpointIDOf(pod, address))
+	}
+	return all
+}
+
+// addresses are those that pods have.
+type addresses map[endpointID]bool
+
+// addressesIn returns those of the pods in a namespace of the host.
+func (h *hostCaches) addressesIn(namespace string) addresses {
+	pods, _ := objects.Indexed[*corev1.Pod](h.pods.GetIndexer(), cache.NamespaceIndex, namespace) // there is this index
+	all := make(addresses, len(pods))
+	for _, pod := range pods {
+		if !endpointsliceutil.ShouldPodBeInEndpoints(pod, true) {
+			continue
+		}
+		for _, ip := range pod.Status.PodIPs {
+			all[endpointIDOf(pod.UID, ip.IP)] = true
+		}
+	}
+	return all
+}
+
+func (a addresses) lack(id endpointID) bool { return !a[id] }
+
+// enqueueStale has the slices in a namespace of the host looked at for addresses that no pod of theirs has any more.
+func (s *syncer) enqueueStale(namespace string) {
+	if of, err := s.hostCaches.namespace(namespace); err == nil && of != nil {
+		if n, ok := namespaceOf(of); ok {
+			s.stale.AddAfter(item{staleItem, n.Tenant, n.Flat(), namespace}, stalePeriod)
+		}
+	}
+}
+
+// workStale works on one item of enqueueStale, and reports whether there may be another.
+func (s *syncer) workStale(ctx context.Context) bool {
+	i, shutdown := s.stale.Get()
+	if shutdown {
+		return false
+	}
+	began := s.clock.Now()
+	defer func() { s.stale.finished(i, s.clock.Since(began)) }()
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := s.removeStale(ctx, i); err != nil {
+		s.report(ctx, i, err)
+		s.stale.AddRateLimited(i)
+		return true
+	}
+	s.stale.Forget(i)
+	return true
+}
+
+// removeStale takes addresses that no pod of theirs has any more out of the slices of a namespace of the host.
+func (s *syncer) removeStale(ctx context.Context, i item) error {
+	all, _ := objects.Indexed[*hostSlice](s.hostCaches.slices.GetIndexer(), cache.NamespaceIndex, i.name) // there is this index
+	if len(all) == 0 {
+		return nil
+	}
+	has := s.hostCaches.addressesIn(i.name)
+	all = slices.DeleteFunc(all, func(slice *hostSlice) bool {
+		return slice.Labels[discoveryv1.LabelManagedBy] != sliceManager || slice.DeletionTimestamp != nil || !slices.ContainsFunc(slice.endpoints, has.lack)
+	})
+	if len(all) > staleWrites {
+		all = all[:staleWrites]
+		s.stale.Add(i)
+	}
+	failures := make([]error, len(all))
+	workqueue.ParallelizeUntil(ctx, staleRequests, len(all), func(n int) { failures[n] = s.removeStaleOf(ctx, i.tenant, all[n], has) })
+	return errors.Join(append(failures, ctx.Err())...)
+}
+
+// removeStaleOf writes a slice without the endpoints whose addresses no pod has or, where a tenant has had many of these, deletes it.
+func (s *syncer) removeStaleOf(ctx context.Context, n tenant.Name, of *hostSlice, has addresses) error {
+	slice, err := of.whole()
+	if err != nil {
+		return err
+	}
+	client := s.host.DiscoveryV1().EndpointSlices(of.Namespace)
+	slice.Endpoints = slices.DeleteFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return slices.ContainsFunc(endpointIDs(e), has.lack) })
+	if s.staleBytes.Take(s.clock.Now(), n, max(leastCopy, storedBytes(slice, 0))) > 0 {
+		defer s.enqueueSlicesOf(of)
+		return s.deleteSlice(ctx, client, slice)
+	}
+	written, err := client.Update(ctx, slice, metav1.UpdateOptions{FieldManager: fieldManager})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("writing the slice %s/%s without addresses that no pod has: %w", slice.Namespace, slice.Name, err)
+	}
+	s.written.Update(written)
+	return nil
+}
