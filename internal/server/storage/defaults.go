@@ -186,12 +186,12 @@ func (s *Space) addDefaults(ctx context.Context, c collection, list runtime.Obje
 
 // updateDefault updates the object at key. If the space has not stored it, the update
 // starts from the default object.
-func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey string, destination runtime.Object, ignoreNotFound bool,
-	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc) error {
+func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey string, w *cacheWrite, destination runtime.Object,
+	ignoreNotFound bool, preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc) error {
 	if s.defaults.Replaced == Never {
 		return s.refuse(key)
 	}
-	change := s.guarded(ctx, n, s.newWrite(n), tryUpdate)
+	change := s.guarded(ctx, n, w, tryUpdate)
 	fromDefault := func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		if res.ResourceVersion == 0 {
 			input = s.newFunc()
@@ -204,7 +204,7 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 				if err := preconditions.Check(key, input); err != nil {
 					return nil, nil, err
 				}
-				return s.takeOver(ctx, n, key, input, tryUpdate)
+				return s.takeOver(ctx, n, key, w, input, tryUpdate)
 			case found:
 				// Storing it is a creation, although its caller sees an update.
 				if err := s.mayCreate(ctx, n, input); err != nil {

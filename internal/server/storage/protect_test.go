@@ -39,19 +39,29 @@ func valueOf(obj runtime.Object) string {
 	return "<" + obj.(metav1.Object).GetLabels()["value"] + ">"
 }
 
+// TestEveryChangeIsAskedAbout checks that all changes are decided about, new objects as they are
+// when they are complete.
 func TestEveryChangeIsAskedAbout(t *testing.T) {
 	for name, cached := range map[string]bool{"cached": true, "uncached": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newBackend(t).configMaps(t, cached)
 			g := &guard{}
 			s.protect = g.of
+			s.prepare = func(_ context.Context, _ tenant.Name, before runtime.Object) func(after runtime.Object) error {
+				return func(after runtime.Object) error {
+					if o := after.(metav1.Object); before == nil {
+						o.SetLabels(map[string]string{"value": "new" + o.GetLabels()["from"]})
+					}
+					return nil
+				}
+			}
 			label := func(value string, ignoreNotFound bool) error {
 				return s.GuaranteedUpdate(s.in(t, "a", "ns"), s.key("ns", "o"), s.newFunc(), ignoreNotFound, nil,
 					func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 						object := input.(metav1.Object) // changed in place, as some of upstream do
 						object.SetNamespace("ns")
 						object.SetName("o")
-						object.SetLabels(map[string]string{"value": value})
+						object.SetLabels(map[string]string{"value": value, "from": value})
 						return input, nil, nil
 					}, nil)
 			}
@@ -70,20 +80,20 @@ func TestEveryChangeIsAskedAbout(t *testing.T) {
 				g.asked = nil
 			}
 			g.refuse = true
-			expect("create by an update", label("1", true), errProtected, "a configmaps nothing to <1>")
+			expect("create by an update", label("1", true), errProtected, "a configmaps nothing to <new1>")
 			object := s.newObject()
 			object.SetNamespace("ns")
 			object.SetName("o")
 			create := func() error {
 				return s.Create(s.in(t, "a", "ns"), s.key("ns", "o"), object.(runtime.Object), s.newFunc(), 0)
 			}
-			expect("create", create(), errProtected, "a configmaps nothing to <>")
+			expect("create", create(), errProtected, "a configmaps nothing to <new>")
 			if found, _ := s.list(t, "a", "ns"); len(found) > 0 {
 				t.Errorf("there is %v", found)
 			}
 			g.refuse = false
-			expect("create", create(), nil, "a configmaps nothing to <>")
-			expect("update", label("1", false), nil, "a configmaps <> to <1>")
+			expect("create", create(), nil, "a configmaps nothing to <new>")
+			expect("update", label("1", false), nil, "a configmaps <new> to <1>")
 			g.refuse = true
 			expect("update", label("2", false), errProtected, "a configmaps <1> to <2>")
 			expect("delete", remove(), errProtected, "a configmaps <1> to nothing")

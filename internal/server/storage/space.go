@@ -175,6 +175,43 @@ func (s *Space) completes(ctx context.Context, n tenant.Name, before runtime.Obj
 	return s.prepare(ctx, n, before)
 }
 
+// admit returns the function that completes an object and decides whether the space of n may
+// have it, by all rules of a write. What is there, nil if there is nothing yet, is read at
+// once, because updates may change it. What is decided about is what would be stored.
+func (s *Space) admit(ctx context.Context, n tenant.Name, w *cacheWrite, before runtime.Object) func(after runtime.Object) error {
+	complete, mayBecome, mayStill := s.completes(ctx, n, before), s.mayChange(ctx, n, before), s.mayStillChange(ctx, n, before)
+	fits, already := w.fits(ctx, before), hasItems(before)
+	return func(after runtime.Object) error {
+		if before == nil {
+			if err := s.mayCreate(ctx, n, after); err != nil {
+				return err
+			}
+		}
+		if err := complete(after); err != nil {
+			return err
+		}
+		if err := mayBecome(after); err != nil {
+			return err
+		}
+		if err := fits(after); err != nil {
+			return err
+		}
+		if err := StillDefined(ctx); err != nil {
+			return err
+		}
+		if err := checkItems(after, already); err != nil {
+			return err
+		}
+		if err := mayStill(after); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil { // the tenant may have ended during admission
+			return err
+		}
+		return setTenant(after, n)
+	}
+}
+
 // Create implements storage.Interface.
 func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	n, cacheKey, err := s.single(ctx, key)
@@ -184,33 +221,15 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if s.isDefault(n, key) && s.defaults.Replaced == Never {
 		return storage.NewKeyExistsError(key, 0)
 	}
-	if err := s.mayCreate(ctx, n, obj); err != nil {
-		return err
-	}
-	if err := s.mayChange(ctx, n, nil)(obj); err != nil {
-		return err
-	}
-	if err := s.completes(ctx, n, nil)(obj); err != nil {
-		return err
-	}
-	takes := s.newWrite(n)
-	if err := takes.fits(ctx, nil)(obj); err != nil {
-		return err
-	}
-	err = s.create(ctx, n, key, cacheKey, obj, out, ttl)
-	takes.settle(err, out)
+	w := s.newWrite(n)
+	err = s.create(ctx, n, key, cacheKey, w, obj, out, ttl)
+	w.settle(err, out)
 	return err
 }
 
-// create creates an object that its space may have.
-func (s *Space) create(ctx context.Context, n tenant.Name, key, cacheKey string, obj, out runtime.Object, ttl uint64) error {
-	if err := StillDefined(ctx); err != nil {
-		return err
-	}
-	if err := checkItems(obj, false); err != nil {
-		return err
-	}
-	if err := setTenant(obj, n); err != nil {
+// create creates an object by the rules of its space.
+func (s *Space) create(ctx context.Context, n tenant.Name, key, cacheKey string, w *cacheWrite, obj, out runtime.Object, ttl uint64) error {
+	if err := s.admit(ctx, n, w, nil)(obj); err != nil {
 		return err
 	}
 	if err := s.expires(ctx, n, obj, ttl); err != nil {
@@ -286,54 +305,30 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 		return err
 	}
 	ctx = s.fenced(ctx, n)
+	w := s.newWrite(n)
 	if s.isDefault(n, key) {
-		return s.updateDefault(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, tryUpdate)
+		err = s.updateDefault(ctx, n, key, cacheKey, w, destination, ignoreNotFound, preconditions, tryUpdate)
+	} else {
+		err = s.update(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, s.guarded(ctx, n, w, tryUpdate), cached)
 	}
-	takes := s.newWrite(n)
-	err = s.update(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, s.guarded(ctx, n, takes, tryUpdate), cached)
-	takes.settle(err, destination)
+	w.settle(err, destination)
 	return err
 }
 
 // guarded returns an update of an object of a space that enforces the rules of the space
 // and completes the object.
-func (s *Space) guarded(ctx context.Context, n tenant.Name, takes *cacheWrite, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
+func (s *Space) guarded(ctx context.Context, n tenant.Name, w *cacheWrite, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
 	return func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		before := existing(input, res)
-		mayBecome, complete, mayStill := s.mayChange(ctx, n, before), s.completes(ctx, n, before), s.mayStillChange(ctx, n, before)
-		fits, already := takes.fits(ctx, before), hasItems(input)
+		admit := s.admit(ctx, n, w, existing(input, res))
 		output, ttl, err := tryUpdate(input, res)
 		if err != nil { // a patch of what is not there says so, also in a space that takes no new objects
 			return nil, nil, err
 		}
-		if before == nil {
-			if err := s.mayCreate(ctx, n, output); err != nil {
-				return nil, nil, err
-			}
-		}
-		if err := complete(output); err != nil {
+		if err := admit(output); err != nil {
 			return nil, nil, err
 		}
-		if err := mayBecome(output); err != nil {
-			return nil, nil, err
-		}
-		if err := fits(output); err != nil {
-			return nil, nil, err
-		}
-		if err := StillDefined(ctx); err != nil {
-			return nil, nil, err
-		}
-		if err := checkItems(output, already); err != nil {
-			return nil, nil, err
-		}
-		if err := mayStill(output); err != nil {
-			return nil, nil, err
-		}
-		if err := ctx.Err(); err != nil { // the tenant may have ended during admission
-			return nil, nil, err
-		}
-		if err := setTenant(output, n); err != nil || ttl == nil {
-			return output, ttl, err
+		if ttl == nil {
+			return output, nil, nil
 		}
 		return output, ttl, s.expires(ctx, n, output, *ttl)
 	}

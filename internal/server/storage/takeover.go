@@ -23,17 +23,18 @@ import (
 //
 // Server-side apply describes all of an object, so it is applied to an object that does not
 // exist. Other updates have to declare in the object that it is the space's own.
-func (s *Space) takeOver(ctx context.Context, n tenant.Name, key string, shown runtime.Object, tryUpdate storage.UpdateFunc) (runtime.Object, *uint64, error) {
+func (s *Space) takeOver(ctx context.Context, n tenant.Name, key string, w *cacheWrite, shown runtime.Object,
+	tryUpdate storage.UpdateFunc) (runtime.Object, *uint64, error) {
 	info, ok := request.RequestInfoFrom(ctx)
 	if !ok || info.Subresource != "" || info.Verb != "patch" && info.Verb != "update" { // a deletion may be an update, too
 		return nil, nil, s.refuse(key)
 	}
-	obj, ttl, err := s.guarded(ctx, n, s.newWrite(n), tryUpdate)(s.newFunc(), storage.ResponseMeta{})
+	obj, ttl, err := s.guarded(ctx, n, w, tryUpdate)(s.newFunc(), storage.ResponseMeta{})
 	if apierrors.IsNotFound(err) { // not an apply
 		declared := func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			return s.declared(ctx, key, shown.DeepCopyObject(), tryUpdate)
 		}
-		obj, ttl, err = s.guarded(ctx, n, s.newWrite(n), declared)(s.newFunc(), storage.ResponseMeta{})
+		obj, ttl, err = s.guarded(ctx, n, w, declared)(s.newFunc(), storage.ResponseMeta{})
 	}
 	if apierrors.IsInvalid(err) { // the apply has a part of the object, for the default one
 		err = apierrors.NewForbidden(s.resource, path.Base(key), fmt.Errorf("%w (this one: %w)", s.defaults.Refusal, err))
