@@ -207,19 +207,27 @@ var storageTable = []mutant{
 	{"later defaults take memory", by("internal/server/storage", "TestCacheMemory"),
 		"internal/server/storage/cachefits.go", ` + int64(objects)*change.Object + bytes/leastMap*change.Element`, ``},
 	{"what ends an object is not refused for memory", by("internal/server/storage", "TestCacheMemory"),
-		"internal/server/storage/cachefits.go", `has <= had || lets(after) {`, `has <= had || lets(after) && false {`},
+		"internal/server/storage/cachefits.go", `has <= had || onlyReleases(after) {`, `has <= had || onlyReleases(after) && false {`},
 	{"users note little in a space that has more than it may", by("internal/server/storage", "TestFinalizersInFullSpaces"),
 		"internal/server/storage/cachefits.go", ` || !s.cacheMemory.Exceeded(n)`, ` || true`},
 	{"what is written counts before a cache has it", by("internal/server/storage", "TestWritesThatNoCacheHas"),
 		"internal/server/storage/cachefits.go", `w.take(has - had)`, ``},
+	{"what is given back was reserved", by("internal/server/storage", "TestWritesThatNoCacheHas"),
+		"internal/server/storage/cachefits.go", `	if w.in != nil {
+		w.in.reserve(more)
+		w.bytes = int64(bytes)
+	}`, `	if w.in != nil {
+		w.in.reserve(more)
+	}
+	w.bytes = int64(bytes)`},
 	{"objects of empty entries have a bound of memory", by("internal/server/storage", "TestDenseObjects"),
 		"internal/server/storage/cachememory.go", `return builtInCopies * bytes`, `return 0`},
 	{"objects of text have no bound of memory", by("internal/server/storage", "TestDenseObjects"),
 		"internal/server/storage/cachememory.go", ` || bytes <= ordinary*memory.Encoded(obj):`, `:`},
 	{"what objects take is known without caches", by("internal/server/storage", "TestCachesMadeAnew"),
-		"internal/server/storage/cachememory.go", `d.before, d.objectsBefore = d.fullest, d.objects`, ``},
+		"internal/server/storage/cachememory.go", `d.before = d.fullest`, ``},
 	{"caches of a definition do not pile up", by("internal/server/storage", "TestCachesMadeAnew"),
-		"internal/server/storage/cachefits.go", `if len(d.all) > change.Before && d.counted > m.most/objectShare {`, `if false {`},
+		"internal/server/storage/cachefits.go", `if len(d.all) > change.Before && d.total > m.most/objectShare {`, `if false {`},
 	{"lists that fail begin again later", by("internal/server/storage", "TestFailingLists"),
 		"internal/server/storage/history.go", `h.failedLists.Add(1)`, ``},
 	{"lists begin at once after one that did not fail", by("internal/server/storage", "TestFailingLists"),
@@ -237,5 +245,5 @@ var storageTable = []mutant{
 	{"versions of what nobody has asked for", by("internal/server/storage", "TestCacheMemory"),
 		"internal/server/storage/cachefits.go", `objects, bytes = objects+1, bytes+int64(memory.Of(object))`, `objects, bytes = objects+0, bytes+0`},
 	{"caches that are empty count", by("internal/server/storage", "TestCachesThatAreEmpty"),
-		"internal/server/storage/cachememory.go", `now := (d.fullest + d.reserved) * int64(len(d.all))`, `now := d.fullest + d.reserved`},
+		"internal/server/storage/cachememory.go", `total := (d.fullest.bytes + d.pending.reserved) * int64(len(d.all))`, `total := d.fullest.bytes + d.pending.reserved`},
 }

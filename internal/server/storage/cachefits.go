@@ -20,10 +20,10 @@ import (
 const objectShare = 8
 
 // fits returns an error if an object of a space may not become so large in each cache of a definition.
-func (m *CacheMemory) fits(n tenant.Name, definition counted, before, after int) error {
+func (m *CacheMemory) fits(n tenant.Name, definition cacheID, before, after int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, caches := m.bytes[n], m.definitions[definition].count()
+	now, caches := m.bytes[n], m.cachesOf(definition)
 	more, object := int64(after-before)*caches, int64(after)*caches
 	switch {
 	case more <= 0:
@@ -58,7 +58,7 @@ func (g *RESTOptionsGetter) DefinitionFits(ctx context.Context, n tenant.Name, r
 	if g.CacheMemory == nil {
 		return nil
 	}
-	known, err := g.CacheMemory.fitsDefinition(counted{resource.String(), n}, change)
+	known, err := g.CacheMemory.fitsDefinition(cacheID{resource.String(), n}, change)
 	if known || !change.grows() {
 		return err
 	}
@@ -73,23 +73,23 @@ func (g *RESTOptionsGetter) DefinitionFits(ctx context.Context, n tenant.Name, r
 }
 
 // fitsDefinition is DefinitionFits for what is in caches, and reports whether that is all.
-func (m *CacheMemory) fitsDefinition(definition counted, change DefinitionChange) (known bool, err error) {
+func (m *CacheMemory) fitsDefinition(definition cacheID, change DefinitionChange) (known bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.definitions[definition]
-	if d == nil || !d.known() && d.before == 0 {
+	if d == nil || !d.known() && d.before.bytes == 0 {
 		return false, nil
 	}
-	if len(d.all) > change.Before && d.counted > m.most/objectShare {
+	if len(d.all) > change.Before && d.total > m.most/objectShare {
 		return true, apierrors.NewTooManyRequests("requests to what the definition was before its last change have not ended, and its objects take much memory; try again", 1)
 	}
-	return true, m.fitsObjects(definition.only, change, d.objects, d.fullest+d.reserved, d.counted)
+	return true, m.fitsObjects(definition.only, change, d.fullest.objects, d.fullest.bytes+d.pending.reserved, d.total)
 }
 
-// fitsObjects is DefinitionFits for so many objects that take so much in a cache, and count so much now. The lock is held.
-func (m *CacheMemory) fitsObjects(n tenant.Name, change DefinitionChange, objects int, bytes, counted int64) error {
+// fitsObjects is DefinitionFits for so many objects that take so much in a cache, and take so much in all caches now. The lock is held.
+func (m *CacheMemory) fitsObjects(n tenant.Name, change DefinitionChange, objects int, bytes, now int64) error {
 	each := bytes + int64(objects)*change.Object + bytes/leastMap*change.Element
-	if more := each*int64(change.Versions) - counted; more > 0 && m.bytes[n]+more > m.most {
+	if more := each*int64(change.Versions) - now; more > 0 && m.bytes[n]+more > m.most {
 		return m.errCacheMemory(m.bytes[n], more)
 	}
 	return nil
@@ -129,14 +129,22 @@ func (s *Space) newWrite(n tenant.Name) *cacheWrite { return &cacheWrite{space: 
 
 // take notes what an attempt takes, in place of one before. Nothing keeps the caches of resources that are no tenant's own.
 func (w *cacheWrite) take(bytes int) {
-	if more := int64(bytes) - w.bytes; more != 0 && w.space.definition.only != "" {
-		w.in, w.bytes = w.space.cacheMemory.reserve(w.space.definition, w.in, more), int64(bytes)
+	more := int64(bytes) - w.bytes
+	if more == 0 || w.space.cacheID.only == "" {
+		return
+	}
+	if w.in == nil {
+		w.in = w.space.cacheMemory.ofDefinition(w.space.cacheID)
+	}
+	if w.in != nil {
+		w.in.reserve(more)
+		w.bytes = int64(bytes)
 	}
 }
 
 // settle ends a write with its result.
 func (w *cacheWrite) settle(err error, result runtime.Object) {
-	if w.in == nil || w.bytes == 0 {
+	if w.bytes == 0 {
 		return
 	}
 	version, noVersion := storage.APIObjectVersioner{}.ObjectResourceVersion(result)
@@ -144,7 +152,7 @@ func (w *cacheWrite) settle(err error, result runtime.Object) {
 		w.take(0)
 		return
 	}
-	w.space.cacheMemory.wrote(w.space.definition, w.in, version, w.bytes)
+	w.in.wrote(version, w.bytes)
 }
 
 // fits returns what refuses an object as it becomes if the space may not have so much. What was is read at once, because updates may
@@ -155,20 +163,20 @@ func (w *cacheWrite) fits(ctx context.Context, before runtime.Object) func(after
 		return func(runtime.Object) error { return nil }
 	}
 	w.take(0)
-	had, lets := 0, func(runtime.Object) bool { return false }
+	had, onlyReleases := 0, func(runtime.Object) bool { return false }
 	if before != nil {
 		had = weightOf(before, memory.Of(before))
-		if s.cacheMemory.isNearly(n, s.definition, had) {
-			lets = s.lets(ctx, n, before)
+		if s.cacheMemory.isNearLimit(n, s.cacheID, had) {
+			onlyReleases = s.onlyReleases(ctx, n, before)
 		}
 	}
 	return func(after runtime.Object) error {
 		has := weightOf(after, memory.Of(after))
-		if has <= had || lets(after) {
+		if has <= had || onlyReleases(after) {
 			w.take(max(0, has-had))
 			return nil
 		}
-		err := s.cacheMemory.fits(n, s.definition, had, has)
+		err := s.cacheMemory.fits(n, s.cacheID, had, has)
 		if err == nil {
 			w.take(has - had)
 			return nil
@@ -181,9 +189,9 @@ func (w *cacheWrite) fits(ctx context.Context, before runtime.Object) func(after
 	}
 }
 
-// lets returns what reports whether a change of an object lets it go, and so may be written in a full space although a server notes in its
+// onlyReleases returns what reports whether a change of an object lets it go, and so may be written in a full space although a server notes in its
 // metadata what was done, or because it is dense without long finalizers. Where the space has more than it may, users may not note more.
-func (s *Space) lets(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) bool {
+func (s *Space) onlyReleases(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) bool {
 	was, err := meta.Accessor(before)
 	if err != nil {
 		return func(runtime.Object) bool { return false }
@@ -202,9 +210,9 @@ func (s *Space) lets(ctx context.Context, n tenant.Name, before runtime.Object) 
 	}
 }
 
-// isNearly reports whether what a space has, or one object of it that takes so much in a cache, may be refused soon.
-func (m *CacheMemory) isNearly(n tenant.Name, definition counted, object int) bool {
+// isNearLimit reports whether what a space has, or one object of it that takes so much in a cache, may be refused soon.
+func (m *CacheMemory) isNearLimit(n tenant.Name, definition cacheID, object int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.bytes[n] > m.most/2 || int64(object)*m.definitions[definition].count() > m.most/objectShare/2
+	return m.bytes[n] > m.most/2 || int64(object)*m.cachesOf(definition) > m.most/objectShare/2
 }

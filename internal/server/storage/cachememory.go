@@ -20,33 +20,46 @@ import (
 type CacheMemory struct {
 	most int64
 
+	// mu guards what follows, the caches of all definitions and the contents of all caches.
 	mu sync.Mutex
 	// bytes are what the objects of spaces take in all caches.
 	bytes map[tenant.Name]int64
 	// definitions have the caches of each.
-	definitions map[counted]*definitionCaches
+	definitions map[cacheID]*definitionCaches
 }
 
-// definitionCaches are the caches of a definition, one for each version. If it is one tenant's, each counts as the fullest of them: those of
-// other versions are empty while a conversion webhook fails, and fill when it does not.
+// definitionCaches are the caches of a definition, one for each version. If it is one tenant's,
+// each counts as the fullest of them: those of other versions are empty while a conversion
+// webhook fails, and fill when it does not. The lock of memory guards all.
 type definitionCaches struct {
-	all map[*contents]struct{}
-	// fullest is how many bytes the fullest has, and counted what all count as.
-	fullest, counted int64
-	// objects are how many the fullest has.
+	memory *CacheMemory
+	id     cacheID
+	all    map[*contents]struct{}
+	// fullest is what the fullest has, and total how many bytes all count as.
+	fullest cacheFill
+	total   int64
+	// before is what the fullest had when the last cache ended that was complete: it holds until
+	// another one is. Upstream makes caches anew when a definition changes, with the next request.
+	before  cacheFill
+	pending pendingWrites
+}
+
+// cacheFill is how much a cache has.
+type cacheFill struct {
+	bytes   int64
 	objects int
-	// before is what the fullest had when the last cache ended that was complete, and objectsBefore how many: it holds until another one is. Upstream makes
-	// caches anew when a definition changes, with the next request.
-	before        int64
-	objectsBefore int
-	// reserved is what the pending writes take, and those under way. Caches are behind, or stand, as long as a conversion webhook takes its time or fails.
+}
+
+// pendingWrites are those that no cache of a definition is known to have. Caches are behind, or
+// stand, as long as a conversion webhook takes its time or fails.
+type pendingWrites struct {
+	// reserved is what they take, and those under way.
 	reserved int64
-	pending  []pendingWrite
+	written  []pendingWrite
 	// reached is the last version that a cache has got.
 	reached uint64
 }
 
-// pendingWrite is a write that no cache is known to have.
 type pendingWrite struct {
 	version uint64
 	bytes   int64
@@ -57,7 +70,7 @@ func NewCacheMemory(most int64) *CacheMemory {
 	if most == 0 {
 		return nil
 	}
-	return &CacheMemory{most: most, bytes: map[tenant.Name]int64{}, definitions: map[counted]*definitionCaches{}}
+	return &CacheMemory{most: most, bytes: map[tenant.Name]int64{}, definitions: map[cacheID]*definitionCaches{}}
 }
 
 // errCacheMemory names the rule and the way out.
@@ -87,13 +100,12 @@ func weightOf(obj runtime.Object, bytes int) int {
 	}
 }
 
-// contents are the objects in one watch cache that count. All is guarded by the lock of memory.
+// contents are the objects in one watch cache that count. The lock of memory guards all.
 type contents struct {
-	memory     *CacheMemory
-	definition counted
-	key        func(runtime.Object) (string, error)
-	held       map[string]heldObject
-	bytes      int64
+	of    *definitionCaches
+	key   func(runtime.Object) (string, error)
+	held  map[string]heldObject
+	bytes int64
 	// complete is whether it has all that there is.
 	complete bool
 }
@@ -104,18 +116,20 @@ type heldObject struct {
 }
 
 // newCache returns the contents of the watch cache of one version of a definition, or of a built-in resource, nil without a bound.
-func (m *CacheMemory) newCache(definition counted, key func(runtime.Object) (string, error)) *contents {
+func (m *CacheMemory) newCache(id cacheID, key func(runtime.Object) (string, error)) *contents {
 	if m == nil {
 		return nil
 	}
-	c := &contents{memory: m, definition: definition, key: key, held: map[string]heldObject{}}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.definitions[definition] == nil {
-		m.definitions[definition] = &definitionCaches{all: map[*contents]struct{}{}}
+	d := m.definitions[id]
+	if d == nil {
+		d = &definitionCaches{memory: m, id: id, all: map[*contents]struct{}{}}
+		m.definitions[id] = d
 	}
-	m.definitions[definition].all[c] = struct{}{}
-	m.recount(definition)
+	c := &contents{of: d, key: key, held: map[string]heldObject{}}
+	d.all[c] = struct{}{}
+	d.recount()
 	return c
 }
 
@@ -124,22 +138,24 @@ func (c *contents) listed(list runtime.Object, first bool) {
 	if c == nil {
 		return
 	}
+	m := c.of.memory
 	if first {
-		c.memory.mu.Lock()
+		m.mu.Lock()
 		c.empty() // counted anew when all is set, below
-		c.memory.mu.Unlock()
+		m.mu.Unlock()
 	}
 	_ = meta.EachListItem(list, func(obj runtime.Object) error {
 		c.set(obj, memory.Of(obj))
 		return nil
 	})
-	of, err := meta.ListAccessor(list)
-	c.memory.mu.Lock()
-	defer c.memory.mu.Unlock()
-	if d := c.memory.definitions[c.definition]; d != nil && err == nil && of.GetContinue() == "" {
+	page, err := meta.ListAccessor(list)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.isThere() && err == nil && page.GetContinue() == "" {
 		c.complete = true
-		version, _ := storage.APIObjectVersioner{}.ParseResourceVersion(of.GetResourceVersion())
-		c.memory.reach(c.definition, version)
+		version, _ := storage.APIObjectVersioner{}.ParseResourceVersion(page.GetResourceVersion())
+		c.of.pending.reach(version)
+		c.of.recount()
 	}
 }
 
@@ -153,13 +169,13 @@ func (c *contents) set(obj runtime.Object, taken int) {
 		return
 	}
 	bytes := int64(weightOf(obj, taken))
-	c.memory.mu.Lock()
-	defer c.memory.mu.Unlock()
+	c.of.memory.mu.Lock()
+	defer c.of.memory.mu.Unlock()
 	if bytes == 0 && len(c.held) == 0 {
 		return // as in most caches
 	}
-	if definition := c.memory.definitions[c.definition]; definition == nil || !definition.has(c) {
-		return // the cache has been stopped
+	if !c.isThere() {
+		return
 	}
 	key, err := c.key(obj)
 	if err != nil {
@@ -170,7 +186,7 @@ func (c *contents) set(obj runtime.Object, taken int) {
 	if c.held[key] = (heldObject{n, bytes}); bytes == 0 {
 		delete(c.held, key)
 	}
-	c.memory.recount(c.definition)
+	c.of.recount()
 }
 
 // known reports whether a cache has all that there is.
@@ -183,16 +199,17 @@ func (d *definitionCaches) known() bool {
 	return false
 }
 
-func (d *definitionCaches) has(c *contents) bool {
-	_, there := d.all[c]
+// isThere reports whether a cache has not been stopped. The lock is held.
+func (c *contents) isThere() bool {
+	_, there := c.of.all[c]
 	return there
 }
 
 // add adds what a cache has of a space. The lock is held.
 func (c *contents) add(n tenant.Name, bytes int64) {
 	c.bytes += bytes
-	if c.definition.only == "" {
-		c.memory.add(n, bytes)
+	if c.of.id.only == "" {
+		c.of.memory.add(n, bytes)
 	}
 }
 
@@ -203,88 +220,78 @@ func (m *CacheMemory) add(n tenant.Name, bytes int64) {
 }
 
 // recount counts the caches of a definition of one tenant. The lock is held.
-func (m *CacheMemory) recount(definition counted) {
-	d := m.definitions[definition]
-	d.fullest, d.objects = 0, 0
+func (d *definitionCaches) recount() {
+	d.fullest = cacheFill{}
 	for c := range d.all {
-		if c.bytes > d.fullest {
-			d.fullest, d.objects = c.bytes, len(c.held)
+		if c.bytes > d.fullest.bytes {
+			d.fullest = cacheFill{c.bytes, len(c.held)}
 		}
 	}
 	if d.known() {
-		d.before, d.objectsBefore = 0, 0
+		d.before = cacheFill{}
 	}
-	d.fullest, d.objects = max(d.fullest, d.before), max(d.objects, d.objectsBefore)
-	if definition.only == "" {
+	d.fullest = cacheFill{max(d.fullest.bytes, d.before.bytes), max(d.fullest.objects, d.before.objects)}
+	if d.id.only == "" {
 		return
 	}
-	now := (d.fullest + d.reserved) * int64(len(d.all))
-	m.add(definition.only, now-d.counted)
-	d.counted = now
+	total := (d.fullest.bytes + d.pending.reserved) * int64(len(d.all))
+	d.memory.add(d.id.only, total-d.total)
+	d.total = total
 }
 
-// reserve notes that a write takes so much more, or less, in each of some caches, and returns these: nil stands for those that the definition, which is one tenant's, has now.
-func (m *CacheMemory) reserve(definition counted, in *definitionCaches, bytes int64) *definitionCaches {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if in == nil {
-		in = m.definitions[definition]
-	}
-	if in != nil {
-		in.reserved += bytes
-		m.recountIf(definition, in)
-	}
-	return in
+// reserve notes that a write takes so much more, or less, in each of the caches.
+func (d *definitionCaches) reserve(bytes int64) {
+	d.memory.mu.Lock()
+	defer d.memory.mu.Unlock()
+	d.pending.reserved += bytes
+	d.recount()
+}
+
+// wrote notes the version of such a write.
+func (d *definitionCaches) wrote(version uint64, bytes int64) {
+	d.memory.mu.Lock()
+	defer d.memory.mu.Unlock()
+	d.pending.wrote(version, bytes)
+	d.recount()
 }
 
 // maxPending is how many writes of a definition are told apart that no cache has: later ones are one.
 const maxPending = 256
 
-// wrote notes the version of a write for which something is reserved.
-func (m *CacheMemory) wrote(definition counted, in *definitionCaches, version uint64, bytes int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch last := len(in.pending) - 1; {
-	case version <= in.reached:
-		in.reserved -= bytes
-		m.recountIf(definition, in)
+// wrote notes a write for which something is reserved.
+func (p *pendingWrites) wrote(version uint64, bytes int64) {
+	switch last := len(p.written) - 1; {
+	case version <= p.reached:
+		p.reserved -= bytes
 	case last+1 == maxPending:
-		in.pending[last] = pendingWrite{max(in.pending[last].version, version), in.pending[last].bytes + bytes}
+		p.written[last] = pendingWrite{max(p.written[last].version, version), p.written[last].bytes + bytes}
 	default:
-		in.pending = append(in.pending, pendingWrite{version, bytes})
+		p.written = append(p.written, pendingWrite{version, bytes})
 	}
 }
 
-// recountIf counts caches unless they have all been stopped, and others were made. The lock is held.
-func (m *CacheMemory) recountIf(definition counted, caches *definitionCaches) {
-	if m.definitions[definition] == caches {
-		m.recount(definition)
-	}
-}
-
-// reach notes that a cache of a definition has got all up to a version. The lock is held.
-func (m *CacheMemory) reach(definition counted, version uint64) {
-	d := m.definitions[definition]
-	d.reached = max(d.reached, version)
-	d.pending = slices.DeleteFunc(d.pending, func(w pendingWrite) bool {
-		if w.version > d.reached {
+// reach notes that a cache has got all up to a version.
+func (p *pendingWrites) reach(version uint64) {
+	p.reached = max(p.reached, version)
+	p.written = slices.DeleteFunc(p.written, func(w pendingWrite) bool {
+		if w.version > p.reached {
 			return false
 		}
-		d.reserved -= w.bytes
+		p.reserved -= w.bytes
 		return true
 	})
-	m.recount(definition)
 }
 
 // passed notes that a cache has got an event.
 func (c *contents) passed(version uint64) {
-	if c == nil || c.definition.only == "" {
+	if c == nil || c.of.id.only == "" {
 		return
 	}
-	c.memory.mu.Lock()
-	defer c.memory.mu.Unlock()
-	if d := c.memory.definitions[c.definition]; d != nil && version > d.reached {
-		c.memory.reach(c.definition, version)
+	c.of.memory.mu.Lock()
+	defer c.of.memory.mu.Unlock()
+	if c.isThere() && version > c.of.pending.reached {
+		c.of.pending.reach(version)
+		c.of.recount()
 	}
 }
 
@@ -301,27 +308,35 @@ func (c *contents) forget() {
 	if c == nil {
 		return
 	}
-	c.memory.mu.Lock()
-	defer c.memory.mu.Unlock()
-	d := c.memory.definitions[c.definition]
-	if d == nil || !d.has(c) {
+	d := c.of
+	d.memory.mu.Lock()
+	defer d.memory.mu.Unlock()
+	if !c.isThere() {
 		return // storages are shared with subresources, and stopped by each
 	}
 	delete(d.all, c)
 	if !d.known() {
-		d.before, d.objectsBefore = d.fullest, d.objects
+		d.before = d.fullest
 	}
 	c.empty()
-	if c.memory.recount(c.definition); len(d.all) == 0 && d.before == 0 {
-		delete(c.memory.definitions, c.definition)
+	if d.recount(); len(d.all) == 0 && d.before.bytes == 0 {
+		delete(d.memory.definitions, d.id)
 	}
 }
 
-func (d *definitionCaches) count() int64 {
-	if d == nil {
-		return 0
+// ofDefinition returns the caches that a definition has now, nil if it has none.
+func (m *CacheMemory) ofDefinition(id cacheID) *definitionCaches {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.definitions[id]
+}
+
+// cachesOf returns how many caches a definition has. The lock is held.
+func (m *CacheMemory) cachesOf(id cacheID) int64 {
+	if d := m.definitions[id]; d != nil {
+		return int64(len(d.all))
 	}
-	return int64(len(d.all))
+	return 0
 }
 
 // Exceeded reports whether the objects of a space take more than they may: a quarter more, because of what webhooks have made of them since they were written.

@@ -51,7 +51,7 @@ func TestCacheMemory(t *testing.T) {
 	inCaches := func() (n int) {
 		b.cacheMemory.mu.Lock()
 		defer b.cacheMemory.mu.Unlock()
-		for c := range b.cacheMemory.definitions[widgets.definition].all {
+		for c := range b.cacheMemory.definitions[widgets.cacheID].all {
 			n += len(c.held)
 		}
 		return n
@@ -169,7 +169,7 @@ func TestCacheMemory(t *testing.T) {
 	until.True(t, "nothing is held of what is gone", func() bool { return inCaches() == 3*2 && held("a") < 300*maps })
 	taken("one instead", create(widgets, "a", "z", 1))
 
-	for c := range b.cacheMemory.definitions[widgets.definition].all {
+	for c := range b.cacheMemory.definitions[widgets.cacheID].all {
 		c.forget()
 	}
 	if left := held("a"); left != 0 {
@@ -250,7 +250,7 @@ func TestDenseObjects(t *testing.T) {
 // to fill later.
 func TestCachesThatAreEmpty(t *testing.T) {
 	m := NewCacheMemory(1 << 20)
-	definition := counted{"widgets.example.com", "a"}
+	definition := cacheID{"widgets.example.com", "a"}
 	key := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
 	full, empty := m.newCache(definition, key), m.newCache(definition, key)
 	object := dense("x", 1)
@@ -285,9 +285,9 @@ func TestCachesThatAreEmpty(t *testing.T) {
 // TestWritesThatNoCacheHas checks that what is written counts from then on, and once, whatever caches have or wait for.
 func TestWritesThatNoCacheHas(t *testing.T) {
 	m := NewCacheMemory(80_000)
-	definition := counted{"widgets.example.com", "a"}
+	definition := cacheID{"widgets.example.com", "a"}
 	first, second := m.newCache(definition, nil), m.newCache(definition, nil)
-	s := &Space{cacheMemory: m, definition: definition, resource: schema.GroupResource{Resource: "widgets"}}
+	s := &Space{cacheMemory: m, cacheID: definition, resource: schema.GroupResource{Resource: "widgets"}}
 	expect := func(what string, bytes int64) {
 		t.Helper()
 		if m.bytes["a"] != bytes {
@@ -343,6 +343,18 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 	late.settle(context.Canceled, at("0"))
 	expect("one that is not written when other caches are there", 0)
 	m.newCache(definition, nil)
+
+	first, second = m.newCache(cacheID{"gadgets.example.com", "a"}, nil), nil
+	gadgets := &Space{cacheMemory: m, cacheID: first.of.id}
+	first.forget()
+	late = gadgets.newWrite("a")
+	late.take(300)
+	m.newCache(gadgets.cacheID, nil)
+	late.take(0)
+	late.take(200)
+	expect("another attempt of one that began without caches", 200)
+	late.settle(context.Canceled, at("0"))
+	expect("one that began without caches and is not written", 0)
 
 	fits := func() error {
 		w := s.newWrite("a")
@@ -439,7 +451,7 @@ func memoryOfStored(t *testing.T, s *store, name string) int {
 // while earlier ones are there.
 func TestCachesMadeAnew(t *testing.T) {
 	m := NewCacheMemory(10_000)
-	definition := counted{"widgets.example.com", "a"}
+	definition := cacheID{"widgets.example.com", "a"}
 	key := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
 	object := dense("x", 1)
 	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})

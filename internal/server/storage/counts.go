@@ -28,12 +28,12 @@ const (
 // are not forgotten by the next sample.
 type Counts struct {
 	mu     sync.RWMutex
-	counts map[counted]map[tenant.Name]storage.Stats
+	counts map[cacheID]map[tenant.Name]storage.Stats
 }
 
-// counted identifies a watch cache: that of a resource of all spaces or, if a
+// cacheID identifies a watch cache: that of a resource of all spaces or, if a
 // tenant has defined the resource, of one.
-type counted struct {
+type cacheID struct {
 	resource string // as schema.GroupResource prints it
 	only     tenant.Name
 }
@@ -43,32 +43,32 @@ type counted struct {
 func (c *Counts) In(n tenant.Name, resource string) (storage.Stats, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	counts, ok := c.counts[counted{resource, n}]
+	counts, ok := c.counts[cacheID{resource, n}]
 	if !ok {
-		counts, ok = c.counts[counted{resource: resource}]
+		counts, ok = c.counts[cacheID{resource: resource}]
 	}
 	return counts[n], ok
 }
 
 // set replaces what is known of a watch cache.
-func (c *Counts) set(what counted, counts map[tenant.Name]storage.Stats) {
+func (c *Counts) set(id cacheID, counts map[tenant.Name]storage.Stats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts == nil {
-		c.counts = make(map[counted]map[tenant.Name]storage.Stats)
+		c.counts = make(map[cacheID]map[tenant.Name]storage.Stats)
 	}
-	before := c.counts[what]
+	before := c.counts[id]
 	for n, now := range counts {
 		now.EstimatedAverageObjectSizeBytes = max(now.EstimatedAverageObjectSizeBytes, before[n].EstimatedAverageObjectSizeBytes*3/4)
 		counts[n] = now
 	}
-	c.counts[what] = counts
+	c.counts[id] = counts
 }
 
-func (c *Counts) forget(what counted) {
+func (c *Counts) forget(id cacheID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.counts, what)
+	delete(c.counts, id)
 }
 
 // EnableResourceSizeEstimation implements storage.Interface. Upstream reads the keys to
@@ -87,7 +87,7 @@ func (s *etcdKeys) EnableResourceSizeEstimation(cacheKeys storage.KeysFunc) erro
 			n, _ := of.Space()
 			spaces.add(n, keys[i])
 		}
-		s.counts.set(s.counted, spaces.finish())
+		s.counts.set(s.cacheID, spaces.finish())
 		return mapped, nil
 	})
 }
@@ -140,10 +140,10 @@ func (c *spaceCounter) finish() map[tenant.Name]storage.Stats {
 		c.counts = make(map[tenant.Name]storage.Stats)
 	}
 	if len(c.run) > fewObjects {
-		counted := c.counts[c.space]
-		counted.ObjectCount += int64(len(c.run))
-		counted.EstimatedAverageObjectSizeBytes = max(counted.EstimatedAverageObjectSizeBytes, c.sizeOf(c.run))
-		c.counts[c.space] = counted
+		stats := c.counts[c.space]
+		stats.ObjectCount += int64(len(c.run))
+		stats.EstimatedAverageObjectSizeBytes = max(stats.EstimatedAverageObjectSizeBytes, c.sizeOf(c.run))
+		c.counts[c.space] = stats
 	}
 	c.run = c.run[:0]
 	return c.counts

@@ -40,7 +40,7 @@ func TestCounts(t *testing.T) {
 
 	counts := &Counts{}
 	store := &sizing{}
-	keys := &etcdKeys{Interface: store, resourcePrefix: "/pods/", counts: counts, counted: counted{resource: "pods"}, cached: &atomic.Pointer[cacher.Cacher]{}}
+	keys := &etcdKeys{Interface: store, resourcePrefix: "/pods/", counts: counts, cacheID: cacheID{resource: "pods"}, cached: &atomic.Pointer[cacher.Cacher]{}}
 	if err := keys.EnableResourceSizeEstimation(func(context.Context) ([]string, error) { return cached, nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +54,9 @@ func TestCounts(t *testing.T) {
 	if got, want := mapped[20], "/pods/a-b/default/object-00000"; len(mapped) != len(cached) || got != want {
 		t.Errorf("%d keys, the first of a tenant %q, want %d and %q", len(mapped), got, len(cached), want)
 	}
-	counts.set(counted{resource: "widgets.example.com", only: "z"}, map[tenant.Name]storage.Stats{"z": {ObjectCount: 40}})
-	counts.set(counted{resource: "gadgets.example.com", only: "z"}, map[tenant.Name]storage.Stats{"z": {ObjectCount: 50}})
-	counts.forget(counted{resource: "gadgets.example.com", only: "z"})
+	counts.set(cacheID{resource: "widgets.example.com", only: "z"}, map[tenant.Name]storage.Stats{"z": {ObjectCount: 40}})
+	counts.set(cacheID{resource: "gadgets.example.com", only: "z"}, map[tenant.Name]storage.Stats{"z": {ObjectCount: 50}})
+	counts.forget(cacheID{resource: "gadgets.example.com", only: "z"})
 
 	tests := map[string]struct {
 		space    tenant.Name
@@ -119,7 +119,7 @@ func TestSizesBySpace(t *testing.T) {
 
 // TestSizesFall checks that a few large objects are not forgotten as soon as none is measured.
 func TestSizesFall(t *testing.T) {
-	counts, what := &Counts{}, counted{resource: "pods"}
+	counts, what := &Counts{}, cacheID{resource: "pods"}
 	for _, step := range []struct{ measured, want int64 }{{1000, 1000}, {9000, 9000}, {0, 6750}, {6000, 6000}} {
 		counts.set(what, map[tenant.Name]storage.Stats{"a": {ObjectCount: 20, EstimatedAverageObjectSizeBytes: step.measured}})
 		if got, _ := counts.In("a", "pods"); got.EstimatedAverageObjectSizeBytes != step.want {

@@ -182,7 +182,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 		return space, func() {
 			stop()
 			destroy()
-			g.Counts.forget(etcd.counted)
+			g.Counts.forget(etcd.cacheID)
 		}, nil
 	}
 }
@@ -192,7 +192,7 @@ func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (stor
 	var h *history
 	if g.Histories != nil {
 		h = g.Histories.newHistory(etcd, config.NewFunc(), config.EventsHistoryWindow)
-		h.contents = g.CacheMemory.newCache(etcd.counted, etcd.cacheKey)
+		h.contents = g.CacheMemory.newCache(etcd.cacheID, etcd.cacheKey)
 		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
 	}
 	cached, err := cacher.NewCacherFromConfig(config)
@@ -260,7 +260,7 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 		attributes:     attributes,
 		cacheKey:       func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) },
 		counts:         g.Counts,
-		counted:        counted{resource: resource.String(), only: g.Only},
+		cacheID:        cacheID{resource: resource.String(), only: g.Only},
 		cached:         &atomic.Pointer[cacher.Cacher]{},
 		newFunc:        newFunc,
 	}, destroy, nil
@@ -274,7 +274,7 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		resumes:        newResumes(),
 		histories:      g.Histories,
 		cacheMemory:    g.CacheMemory,
-		definition:     etcd.counted,
+		cacheID:        etcd.cacheID,
 		resourcePrefix: etcd.resourcePrefix,
 		attributes:     etcd.attributes,
 		newFunc:        newFunc,

@@ -28,9 +28,9 @@ type etcdKeys struct {
 	custom     bool
 	attributes storage.AttrFunc
 	cacheKey   func(runtime.Object) (string, error)
-	// counts gets the number of keys of each space in the watch cache counted.
+	// counts gets the number of keys of each space in the watch cache of cacheID.
 	counts  *Counts
-	counted counted
+	cacheID cacheID
 	// cached is the watch cache, from which objects are measured, nil until there is one. newFunc makes an object.
 	cached  *atomic.Pointer[cacher.Cacher]
 	newFunc func() runtime.Object

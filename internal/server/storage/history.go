@@ -205,7 +205,7 @@ const maxBackOff = 10 * time.Second
 // second, and log it. It reports false if the cache is stopped.
 func (h *history) backOff(ctx context.Context, failed *atomic.Int32) bool {
 	failures := failed.Load()
-	if failures == 0 || h.counted.only == "" {
+	if failures == 0 || h.cacheID.only == "" {
 		return true
 	}
 	select {

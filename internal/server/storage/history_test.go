@@ -278,7 +278,7 @@ func TestDroppedHistory(t *testing.T) {
 
 // checkedPrefix is what the cache lists.
 func (h *history) checkedPrefix() string {
-	if n := h.counted.only; n != "" {
+	if n := h.cacheID.only; n != "" {
 		return strings.TrimSuffix(tenant.CachePrefix(h.resourcePrefix, n.Scope()), "/")
 	}
 	return strings.TrimSuffix(h.resourcePrefix, "/")
@@ -529,9 +529,9 @@ func (s slowList) GetList(ctx context.Context, _ string, _ storage.ListOptions, 
 func TestListsOfStoppedCaches(t *testing.T) {
 	slow := slowList{events{}, make(chan struct{}), make(chan struct{})}
 	m := NewCacheMemory(1 << 20)
-	etcd := &etcdKeys{Interface: slow, resourcePrefix: "/slow/", counted: counted{"slow", "a"}}
+	etcd := &etcdKeys{Interface: slow, resourcePrefix: "/slow/", cacheID: cacheID{"slow", "a"}}
 	h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
-	h.contents = m.newCache(etcd.counted, nil)
+	h.contents = m.newCache(etcd.cacheID, nil)
 	listed := make(chan error)
 	go func() {
 		listed <- h.GetList(t.Context(), "/slow/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, &corev1.ConfigMapList{})
@@ -559,7 +559,7 @@ func TestFailingLists(t *testing.T) {
 	for only, waits := range map[tenant.Name][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, "": {0, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			failure := errors.New("it cannot be converted")
-			etcd := &etcdKeys{Interface: failingLists{err: &failure}, resourcePrefix: "/failing/", counted: counted{"failing", only}}
+			etcd := &etcdKeys{Interface: failingLists{err: &failure}, resourcePrefix: "/failing/", cacheID: cacheID{"failing", only}}
 			h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
 			list := func() (time.Duration, error) {
 				began := time.Now()
@@ -605,7 +605,7 @@ func TestFailingWatches(t *testing.T) {
 	for only, waits := range map[tenant.Name][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, "": {0, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			sent := make(chan watch.Event)
-			etcd := &etcdKeys{Interface: events{sent: sent, version: &atomic.Int64{}}, resourcePrefix: "/failing/", counted: counted{"failing", only}}
+			etcd := &etcdKeys{Interface: events{sent: sent, version: &atomic.Int64{}}, resourcePrefix: "/failing/", cacheID: cacheID{"failing", only}}
 			h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
 			begin := func() (watch.Interface, time.Duration) {
 				began := time.Now()

@@ -31,7 +31,7 @@ type Space struct {
 	resumes        *resumes
 	histories      *Histories
 	cacheMemory    *CacheMemory // nil without a bound
-	definition     counted
+	cacheID        cacheID
 	attributes     storage.AttrFunc
 	newFunc        func() runtime.Object
 	newListFunc    func() runtime.Object
