@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,18 +27,17 @@ import (
 // take such addresses out of slices, whatever their Services, and what else is to be written.
 
 const (
-	// stalePeriod is how long after a pod has left its address that is taken out of slices. Most have been written without it by then.
-	stalePeriod = time.Second
+	// stalePeriod is how long an address that its pod has no more stays in slices at least, and twice that at most. Most have been
+	// written without it by then.
+	stalePeriod = 750 * time.Millisecond
 	// staleWorkers are how many tenants' slices are looked at beside each other, and staleRequests how many requests are made
 	// for one of them at once.
 	staleWorkers  = 4
 	staleRequests = 8
-	// staleWrites is how many slices are written before other tenants have their turn.
-	staleWrites = 64
-	// staleBytes and staleAtOnce are slicedBytes and slicedAtOnce for slices that are written without what is stale. Beyond them,
-	// slices are deleted, and made again in the turn of their tenant.
+	// staleBytes and staleAtOnce are slicedBytes and slicedAtOnce for slices that are written without what is stale: at once as many as when
+	// 300 pods of 15 Services are replaced. Beyond them, slices are deleted, and made again in the turn of their tenant.
 	staleBytes  = 64 << 10
-	staleAtOnce = 1 << 20
+	staleAtOnce = 16 << 20
 )
 
 // endpointID is what is remembered of an endpoint: a hash of whose address it is.
@@ -81,6 +81,23 @@ func (h *hostCaches) addressesIn(namespace string) addresses {
 
 func (a addresses) lack(id endpointID) bool { return !a[id] }
 
+// staleEndpoints knows what was stale when the slices of a namespace were last looked at: what is so again has been for stalePeriod.
+type staleEndpoints struct {
+	mu sync.Mutex
+	in map[item]addresses
+}
+
+// replace notes what is stale now, and returns what was.
+func (s *staleEndpoints) replace(i item, now addresses) (before addresses) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before = s.in[i]
+	if s.in[i] = now; len(now) == 0 {
+		delete(s.in, i)
+	}
+	return before
+}
+
 // enqueueStale has the slices in a namespace of the host looked at for addresses that no pod of theirs has any more.
 func (s *syncer) enqueueStale(namespace string) {
 	if of, err := s.hostCaches.namespace(namespace); err == nil && of != nil {
@@ -112,17 +129,23 @@ func (s *syncer) workStale(ctx context.Context) bool {
 // removeStale takes addresses that no pod of theirs has any more out of the slices of a namespace of the host.
 func (s *syncer) removeStale(ctx context.Context, i item) error {
 	all, _ := objects.Indexed[*hostSlice](s.hostCaches.slices.GetIndexer(), cache.NamespaceIndex, i.name) // there is this index
-	if len(all) == 0 {
-		return nil
+	has, now := s.hostCaches.addressesIn(i.name), addresses{}
+	for _, slice := range all {
+		if slice.Labels[discoveryv1.LabelManagedBy] == sliceManager && slice.DeletionTimestamp == nil {
+			for _, id := range slice.endpoints {
+				if has.lack(id) {
+					now[id] = true
+				}
+			}
+		}
 	}
-	has := s.hostCaches.addressesIn(i.name)
+	if len(now) > 0 {
+		s.stale.AddAfter(i, stalePeriod)
+	}
+	before := s.staleEndpoints.replace(i, now)
 	all = slices.DeleteFunc(all, func(slice *hostSlice) bool {
-		return slice.Labels[discoveryv1.LabelManagedBy] != sliceManager || slice.DeletionTimestamp != nil || !slices.ContainsFunc(slice.endpoints, has.lack)
+		return !slices.ContainsFunc(slice.endpoints, func(id endpointID) bool { return now[id] && before[id] })
 	})
-	if len(all) > staleWrites {
-		all = all[:staleWrites]
-		s.stale.Add(i)
-	}
 	failures := make([]error, len(all))
 	workqueue.ParallelizeUntil(ctx, staleRequests, len(all), func(n int) { failures[n] = s.removeStaleOf(ctx, i.tenant, all[n], has) })
 	return errors.Join(append(failures, ctx.Err())...)

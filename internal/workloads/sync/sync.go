@@ -150,8 +150,9 @@ type pacing struct {
 	batches                                                                 *batches
 	// stale are namespaces of the host whose slices may have addresses that no pod of theirs has any more, and staleBytes what is
 	// written of such slices.
-	stale      *queue
-	staleBytes *ratelimit.Limits[tenant.Name]
+	stale          *queue
+	staleBytes     *ratelimit.Limits[tenant.Name]
+	staleEndpoints *staleEndpoints
 }
 
 func newPacing(c clock.Clock, workers int) pacing {
@@ -163,6 +164,7 @@ func newPacing(c clock.Clock, workers int) pacing {
 		slicing: newWriteBudget(c, slicedBytes, slicedAtOnce), comparing: newWriteBudget(c, comparedPerSecond, comparedAtOnce),
 		statuses: newStatuses(c), batches: newBatches(c),
 		stale: newQueue(staleWorkers), staleBytes: &ratelimit.Limits[tenant.Name]{PerSecond: staleBytes, AtOnce: staleAtOnce},
+		staleEndpoints: &staleEndpoints{in: map[item]addresses{}},
 	}
 }
 
