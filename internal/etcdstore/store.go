@@ -30,9 +30,8 @@ func New(client *clientv3.Client, compactor etcd3.Compactor, c storagebackend.Co
 		transformer = identity.NewEncryptCheckTransformer()
 	}
 	versioner := storage.APIObjectVersioner{}
-	decoder := etcd3.NewDefaultDecoder(c.Codec, versioner)
 	store, err := etcd3.New(stored, compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix,
-		c.GroupResource, transformer, c.LeaseManagerConfig, decoder, versioner)
+		c.GroupResource, transformer, c.LeaseManagerConfig, decoder{etcd3.NewDefaultDecoder(c.Codec, versioner)}, versioner)
 	if err != nil {
 		closed()
 		return nil, func() {}, err

@@ -175,8 +175,8 @@ func (o *Options) AddCacheFlags(fs *pflag.FlagSet) {
 		"Bytes of memory that all watch caches may keep of what objects were, for clients that resume watches. "+
 			"Beyond it, the cache that keeps the most drops it: watches that are open go on, and those who resume one list again. 0 is no limit.")
 	fs.Int64Var(&o.TenantCacheBytes, "tenant-cache-bytes", o.TenantCacheBytes,
-		"Bytes of memory that the custom resources of a tenant may take in watch caches, in all versions of their definitions, together with other objects "+
-			"that take more than eight times their bytes. Beyond it, none of these is created or becomes larger. 0 is no limit.")
+		"Bytes of memory that the custom resources of a tenant may take in watch caches, in all versions of their definitions, together with what other "+
+			"objects take beyond three times their bytes. Beyond it, none of these is created or becomes larger. 0 is no limit.")
 }
 
 // CompletedOptions can be validated and run.

@@ -221,9 +221,23 @@ var storageTable = []mutant{
 	}
 	w.bytes = int64(bytes)`},
 	{"objects of empty entries have a bound of memory", by("internal/server/storage", "TestDenseObjects"),
-		"internal/server/storage/cachememory.go", `return builtInCopies * bytes`, `return 0`},
+		"internal/server/storage/cachememory.go", `return builtInCopies * max(0, bytes-smallObject-ordinary*memory.Encoded(obj))`, `return 0*memory.Encoded(obj)`},
 	{"objects of text have no bound of memory", by("internal/server/storage", "TestDenseObjects"),
-		"internal/server/storage/cachememory.go", ` || bytes <= ordinary*memory.Encoded(obj):`, `:`},
+		"internal/server/storage/cachememory.go", `bytes-smallObject-ordinary*memory.Encoded(obj)`, `bytes-0*memory.Encoded(obj)`},
+	{"text does not hide what is dense", by("internal/server/storage", "TestDenseObjects"),
+		"internal/server/storage/cachememory.go", `	ordinary = 3
+`, `	ordinary = 8
+`},
+	{"caches are not filled beyond the bound", by("internal/server/storage", "TestListsBeyondTheBound"),
+		"internal/server/storage/cachememory.go", `c.of.lasting() > m.mostByFar() {`, `false {`},
+	{"what a failed list has decoded does not count", by("internal/server/storage", "TestListsBeyondTheBound"),
+		"internal/server/storage/history.go", `h.contents.notListed()`, ``},
+	{"pages of a list count together", by("internal/server/storage", "TestListsBeyondTheBound"),
+		"internal/server/storage/cachememory.go", `	if first {
+		c.notListed()`, `	if c.notListed(); first {
+		c.notListed()`},
+	{"caches of a definition that changes are filled", by("internal/server/storage", "TestCacheMemory"),
+		"internal/server/storage/cachememory.go", `versions[c.version] = true`, `versions[fmt.Sprintf("%p", c)] = true`},
 	{"what objects take is known without caches", by("internal/server/storage", "TestCachesMadeAnew"),
 		"internal/server/storage/cachememory.go", `d.before = d.fullest`, ``},
 	{"caches of a definition do not pile up", by("internal/server/storage", "TestCachesMadeAnew"),

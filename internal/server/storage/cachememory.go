@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/tenantry/tenantry/internal/etcdstore"
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // CacheMemory bounds what memory the objects of a space take in watch caches, where stored bytes do not bound it. A map of 7 bytes in a custom
-// resource takes 350 there, each version of a definition has a cache of its own, and conversion webhooks make objects larger: custom resources all count. Others
-// do if they are dense, as an empty rule of a NetworkPolicy is: 2 bytes that take 48.
+// resource takes 350 there, each version of a definition has a cache of its own, and conversion webhooks make objects larger: custom resources all count. Of others,
+// what is dense does, as an empty rule of a NetworkPolicy is: 2 bytes that take 48.
 type CacheMemory struct {
 	most int64
 
@@ -80,10 +82,11 @@ func (m *CacheMemory) errCacheMemory(now, more int64) error {
 }
 
 const (
-	// ordinary is how many times its bytes in etcd an object takes in memory that is not dense. Stored bytes bound the others.
-	ordinary = 8
-	// smallObject is not looked at. What all objects have in their metadata is a tenth of it, and what a cache keeps beside each object a third.
-	smallObject = 4 << 10
+	// ordinary is how many times its bytes in etcd an object takes in memory: a pod takes 2.5, an EndpointSlice 2.9. Stored bytes bound that, and
+	// what is beyond it counts: text beside what is dense does not hide that.
+	ordinary = 3
+	// smallObject is how many bytes more do not count: what small objects have in their metadata.
+	smallObject = 1 << 10
 	// builtInCopies are those of a built-in object: one in its watch cache, and one in an informer of the server.
 	builtInCopies = 2
 )
@@ -93,21 +96,25 @@ func weightOf(obj runtime.Object, bytes int) int {
 	switch _, custom := obj.(*unstructured.Unstructured); {
 	case custom:
 		return bytes
-	case bytes <= smallObject || bytes <= ordinary*memory.Encoded(obj):
+	case bytes <= smallObject:
 		return 0
 	default:
-		return builtInCopies * bytes
+		return builtInCopies * max(0, bytes-smallObject-ordinary*memory.Encoded(obj))
 	}
 }
 
 // contents are the objects in one watch cache that count. The lock of memory guards all.
 type contents struct {
-	of    *definitionCaches
-	key   func(runtime.Object) (string, error)
-	held  map[string]heldObject
-	bytes int64
+	of *definitionCaches
+	// version is that of the definition: there are two caches of one while a definition changes.
+	version string
+	key     func(runtime.Object) (string, error)
+	held    map[string]heldObject
+	bytes   int64
 	// complete is whether it has all that there is.
 	complete bool
+	// decoded is what has been decoded of a list that is under way.
+	decoded int64
 }
 
 type heldObject struct {
@@ -116,7 +123,7 @@ type heldObject struct {
 }
 
 // newCache returns the contents of the watch cache of one version of a definition, or of a built-in resource, nil without a bound.
-func (m *CacheMemory) newCache(id cacheID, key func(runtime.Object) (string, error)) *contents {
+func (m *CacheMemory) newCache(id cacheID, version string, key func(runtime.Object) (string, error)) *contents {
 	if m == nil {
 		return nil
 	}
@@ -127,10 +134,60 @@ func (m *CacheMemory) newCache(id cacheID, key func(runtime.Object) (string, err
 		d = &definitionCaches{memory: m, id: id, all: map[*contents]struct{}{}}
 		m.definitions[id] = d
 	}
-	c := &contents{of: d, key: key, held: map[string]heldObject{}}
+	c := &contents{of: d, version: version, key: key, held: map[string]heldObject{}}
 	d.all[c] = struct{}{}
 	d.recount()
 	return c
+}
+
+// filling returns the context of a list with which a cache of one tenant is filled. The list ends when the objects of the space take more
+// than they may, and the cache stays without them: whatever has let so many be written, or made so much of them since, does not take
+// the server's memory.
+func (c *contents) filling(ctx context.Context, first bool) context.Context {
+	if c == nil || c.of.id.only == "" {
+		return ctx
+	}
+	m := c.of.memory
+	if first {
+		c.notListed()
+	}
+	return etcdstore.WithDecoded(ctx, func(obj runtime.Object) error {
+		bytes := int64(memory.Of(obj))
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !c.isThere() {
+			return nil
+		}
+		c.decoded += bytes
+		c.of.recount()
+		if n := c.of.id.only; c.of.lasting() > m.mostByFar() {
+			return fmt.Errorf("the custom resources of tenant %q take more than %d bytes of the server's memory, and a quarter more, in all versions of their definitions: "+
+				"these are not in the watch cache until some have been deleted", n, m.most)
+		}
+		return nil
+	})
+}
+
+// lasting returns what the space takes in all caches, of this definition when it has one cache of each version again. The lock is held.
+func (d *definitionCaches) lasting() int64 {
+	versions := map[string]bool{}
+	for c := range d.all {
+		versions[c.version] = true
+	}
+	return d.memory.bytes[d.id.only] - d.total + (d.fullest.bytes+d.pending.reserved)*int64(len(versions))
+}
+
+// notListed notes that a list has failed.
+func (c *contents) notListed() {
+	if c == nil {
+		return
+	}
+	c.of.memory.mu.Lock()
+	defer c.of.memory.mu.Unlock()
+	if c.decoded > 0 && c.isThere() {
+		c.decoded = 0
+		c.of.recount()
+	}
 }
 
 // listed notes a page of what the cache has now, the first in place of what it had.
@@ -152,7 +209,7 @@ func (c *contents) listed(list runtime.Object, first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c.isThere() && err == nil && page.GetContinue() == "" {
-		c.complete = true
+		c.complete, c.decoded = true, 0
 		version, _ := storage.APIObjectVersioner{}.ParseResourceVersion(page.GetResourceVersion())
 		c.of.pending.reach(version)
 		c.of.recount()
@@ -223,8 +280,8 @@ func (m *CacheMemory) add(n tenant.Name, bytes int64) {
 func (d *definitionCaches) recount() {
 	d.fullest = cacheFill{}
 	for c := range d.all {
-		if c.bytes > d.fullest.bytes {
-			d.fullest = cacheFill{c.bytes, len(c.held)}
+		if bytes := max(c.bytes, c.decoded); bytes > d.fullest.bytes {
+			d.fullest = cacheFill{bytes, len(c.held)}
 		}
 	}
 	if d.known() {
@@ -346,5 +403,8 @@ func (m *CacheMemory) Exceeded(n tenant.Name) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.bytes[n] > m.most+m.most/4
+	return m.bytes[n] > m.mostByFar()
 }
+
+// mostByFar is what a space may take, and a quarter more.
+func (m *CacheMemory) mostByFar() int64 { return m.most + m.most/4 }

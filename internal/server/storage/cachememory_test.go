@@ -5,16 +5,21 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -177,10 +182,65 @@ func TestCacheMemory(t *testing.T) {
 	}
 }
 
+// TestListsBeyondTheBound checks that a cache is not filled with more than a space may have, however that was written.
+func TestListsBeyondTheBound(t *testing.T) {
+	const maps, objects, most = 100, 20, 300_000 // some eight of such objects
+	b := newBackend(t)
+	decoded := 0
+	b.raw = func(config storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
+		return b.server.Storage(config, func() runtime.Object { decoded++; return newFunc() }, newListFunc, resourcePrefix)
+	}
+	widgets := b.customs(t, "a", true, false)
+	for i := range objects {
+		name := strconv.Itoa(i)
+		if err := widgets.Create(widgets.in(t, "a", "ns"), widgets.key("ns", name), dense(name, maps), widgets.newFunc(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := NewCacheMemory(most)
+	etcd := widgets.uncached.(*etcdKeys)
+	h := b.histories.newHistory(etcd, widgets.newFunc(), time.Minute)
+	h.contents = m.newCache(etcd.cacheID, "", etcd.cacheKey)
+	t.Cleanup(h.close)
+	list := func(limit int64, token string) (runtime.Object, error) {
+		found := widgets.newListFunc()
+		return found, h.GetList(t.Context(), tenant.CachePrefix(widgets.resourcePrefix, "a"),
+			storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(), Limit: limit, Continue: token}}, found)
+	}
+	full := func(what string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), `the custom resources of tenant "a" take more than`) || decoded >= objects || held(m, "a") != 0 {
+			t.Errorf("%s: %v; %d objects were decoded, and %d bytes count", what, err, decoded, held(m, "a"))
+		}
+		decoded = 0
+	}
+	decoded = 0
+	_, err := list(0, "")
+	full("all", err)
+	h.failedLists.Store(0)
+	page, err := list(objects/4, "")
+	if err != nil || h.contents.complete {
+		t.Fatalf("a page: %v; complete is %t", err, h.contents.complete)
+	}
+	_, err = list(objects, page.(metav1.ListInterface).GetContinue())
+	if h.failedLists.Store(0); err == nil {
+		t.Errorf("all after a page")
+	}
+	for i := range objects - 5 {
+		name := strconv.Itoa(i)
+		if err := widgets.Delete(widgets.in(t, "a", "ns"), widgets.key("ns", name), widgets.newFunc(), nil, nil, nil, storage.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := list(0, ""); err != nil || !h.contents.complete || held(m, "a") < 5*300*maps || held(m, "a") > most {
+		t.Errorf("few: %v; %d bytes count", err, held(m, "a"))
+	}
+}
+
 // TestDenseObjects checks that built-in objects count that take far more memory than bytes, and others do not.
 func TestDenseObjects(t *testing.T) {
 	const subsets, objects = 1000, 10
-	one := int64(builtInCopies * subsets * 72) // of the subsets alone
+	one := int64(builtInCopies * (subsets*(72-2*ordinary) - smallObject)) // of the subsets alone, each of which has two bytes
 	b := newBackend(t)
 	b.cacheMemory = NewCacheMemory(one*objects + one/2)
 	endpoints := func() *store {
@@ -222,11 +282,12 @@ func TestDenseObjects(t *testing.T) {
 	expect("one more", false, create("a", "z", subsets))
 	expect("a large one", false, create("b", "z", 10*subsets))
 	expect("another tenant's", true, create("b", "z", subsets))
+	expect("a dense one with a text", false, create("a", "diluted", 3*subsets, strings.Repeat("x", 20*subsets)))
 	expect("a text", true, create("a", "text", 1, strings.Repeat("x", 1000*subsets)))
 	expect("a text that becomes dense", false, change("text", subsetsOf(subsets)))
 	expect("the system's", true, create(tenant.System.Scope(), "z", 100*subsets))
 	expect("a small one that becomes dense", false, change("small", subsetsOf(subsets)))
-	finalizers := []string{"example.com/" + strings.Repeat("x", 9*subsets), "example.com/x"}
+	finalizers := []string{"example.com/" + strings.Repeat("x", 25*subsets), "example.com/x"}
 	expect("one whose finalizers are long", true, create("a", "ends", subsets, finalizers...))
 	expect("one whose finalizers are short", true, change("ends", func(e *corev1.Endpoints) { e.Finalizers = finalizers[1:] }))
 	expect("one that becomes larger", false, change("0", subsetsOf(2*subsets)))
@@ -252,7 +313,7 @@ func TestCachesThatAreEmpty(t *testing.T) {
 	m := NewCacheMemory(1 << 20)
 	definition := cacheID{"widgets.example.com", "a"}
 	key := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
-	full, empty := m.newCache(definition, key), m.newCache(definition, key)
+	full, empty := m.newCache(definition, "", key), m.newCache(definition, "", key)
 	object := dense("x", 1)
 	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
 	full.listed(&unstructured.UnstructuredList{}, true)
@@ -286,7 +347,7 @@ func TestCachesThatAreEmpty(t *testing.T) {
 func TestWritesThatNoCacheHas(t *testing.T) {
 	m := NewCacheMemory(80_000)
 	definition := cacheID{"widgets.example.com", "a"}
-	first, second := m.newCache(definition, nil), m.newCache(definition, nil)
+	first, second := m.newCache(definition, "", nil), m.newCache(definition, "", nil)
 	s := &Space{cacheMemory: m, cacheID: definition, resource: schema.GroupResource{Resource: "widgets"}}
 	expect := func(what string, bytes int64) {
 		t.Helper()
@@ -339,17 +400,17 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 	late.take(300)
 	first.forget()
 	second.forget()
-	m.newCache(definition, nil) // of the definition as it is now
+	m.newCache(definition, "", nil) // of the definition as it is now
 	late.settle(context.Canceled, at("0"))
 	expect("one that is not written when other caches are there", 0)
-	m.newCache(definition, nil)
+	m.newCache(definition, "", nil)
 
-	first, second = m.newCache(cacheID{"gadgets.example.com", "a"}, nil), nil
+	first, second = m.newCache(cacheID{"gadgets.example.com", "a"}, "", nil), nil
 	gadgets := &Space{cacheMemory: m, cacheID: first.of.id}
 	first.forget()
 	late = gadgets.newWrite("a")
 	late.take(300)
-	m.newCache(gadgets.cacheID, nil)
+	m.newCache(gadgets.cacheID, "", nil)
 	late.take(0)
 	late.take(200)
 	expect("another attempt of one that began without caches", 200)
@@ -455,7 +516,7 @@ func TestCachesMadeAnew(t *testing.T) {
 	key := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
 	object := dense("x", 1)
 	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
-	old := m.newCache(definition, key)
+	old := m.newCache(definition, "", key)
 	old.listed(&unstructured.UnstructuredList{}, true)
 	old.set(object, 4000)
 	fits := func(versions int) error {
@@ -472,13 +533,13 @@ func TestCachesMadeAnew(t *testing.T) {
 	tooMuch := func(err error) bool { return err != nil && !apierrors.IsTooManyRequests(err) }
 	expect("two versions", 2, ok)
 	expect("three versions", 3, tooMuch)
-	anew := m.newCache(definition, key)
+	anew := m.newCache(definition, "", key)
 	expect("beside an earlier cache", 1, apierrors.IsTooManyRequests)
 	old.forget()
 	expect("three versions before another cache is filled", 3, tooMuch)
 	anew.forget()
 	expect("three versions without a cache", 3, tooMuch)
-	anew = m.newCache(definition, key)
+	anew = m.newCache(definition, "", key)
 	expect("three versions before the cache is filled", 3, tooMuch)
 	anew.listed(&unstructured.UnstructuredList{}, true)
 	expect("three versions when nothing is there", 3, ok)

@@ -192,7 +192,7 @@ func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (stor
 	var h *history
 	if g.Histories != nil {
 		h = g.Histories.newHistory(etcd, config.NewFunc(), config.EventsHistoryWindow)
-		h.contents = g.CacheMemory.newCache(etcd.cacheID, etcd.cacheKey)
+		h.contents = g.CacheMemory.newCache(etcd.cacheID, config.NewFunc().GetObjectKind().GroupVersionKind().Version, etcd.cacheKey)
 		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
 	}
 	cached, err := cacher.NewCacherFromConfig(config)

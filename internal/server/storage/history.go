@@ -96,12 +96,14 @@ func (h *history) GetList(ctx context.Context, key string, opts storage.ListOpti
 		return err
 	}
 	defer end()
-	if err := h.etcdKeys.GetList(ctx, key, opts, list); err != nil {
+	first := opts.Predicate.Continue == ""
+	if err := h.etcdKeys.GetList(h.contents.filling(ctx, first), key, opts, list); err != nil {
+		h.contents.notListed()
 		h.failedLists.Add(1)
 		return err
 	}
 	h.failedLists.Store(0)
-	h.contents.listed(list, opts.Predicate.Continue == "")
+	h.contents.listed(list, first)
 	return nil
 }
 

@@ -531,7 +531,7 @@ func TestListsOfStoppedCaches(t *testing.T) {
 	m := NewCacheMemory(1 << 20)
 	etcd := &etcdKeys{Interface: slow, resourcePrefix: "/slow/", cacheID: cacheID{"slow", "a"}}
 	h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
-	h.contents = m.newCache(etcd.cacheID, nil)
+	h.contents = m.newCache(etcd.cacheID, "", nil)
 	listed := make(chan error)
 	go func() {
 		listed <- h.GetList(t.Context(), "/slow/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, &corev1.ConfigMapList{})
