@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/pflag"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/internal/text"
 )
 
 // logFlags are the flag -v. Without it only errors are logged, and only while
@@ -75,11 +77,11 @@ func boundError(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
-	if len(text) <= maxError {
+	whole := err.Error()
+	if len(whole) <= maxError {
 		return err
 	}
-	return fmt.Errorf("%s... (%d bytes)", strings.ToValidUTF8(text[:maxError], ""), len(text))
+	return fmt.Errorf("%s... (%d bytes)", text.Cut(whole, maxError), len(whole))
 }
 
 // Set implements pflag.Value.

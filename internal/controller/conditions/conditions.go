@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/internal/text"
 )
 
 const (
@@ -46,11 +47,7 @@ func shorten(message string, limit int) string {
 	if len(message) <= limit {
 		return message
 	}
-	end := limit
-	for end > 0 && !utf8.RuneStart(message[end]) {
-		end--
-	}
-	return message[:end] + more
+	return text.Cut(message, limit) + more
 }
 
 // New returns a condition. A message that is too long is shortened.

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +14,7 @@ import (
 	podsecurity "k8s.io/pod-security-admission/admission"
 
 	"github.com/tenantry/tenantry/internal/search/query"
+	"github.com/tenantry/tenantry/internal/text"
 )
 
 // The names of properties that objects of many kinds have.
@@ -97,7 +97,7 @@ type collection struct{ properties []query.Property }
 var nothing = []string{"", "<none>", "<unset>", "<unknown>", "<nil>", "<invalid>"}
 
 func (c *collection) add(name, value string, typ query.Type) {
-	value = query.Text(shortened(value))
+	value = query.Text(text.Cut(value, maxValue))
 	p := query.Property{Name: name, Value: value, Type: typ}
 	if len(c.properties) == maxProperties || name == "" || slices.Contains(nothing, value) || slices.Contains(c.properties, p) {
 		return
@@ -107,17 +107,6 @@ func (c *collection) add(name, value string, typ query.Type) {
 
 func (c *collection) has(name string) bool {
 	return slices.ContainsFunc(c.properties, func(p query.Property) bool { return p.Name == name })
-}
-
-func shortened(value string) string {
-	if len(value) <= maxValue {
-		return value
-	}
-	end := maxValue
-	for end > maxValue-utf8.UTFMax && !utf8.RuneStart(value[end]) {
-		end--
-	}
-	return value[:end]
 }
 
 // nameOf returns the name of the property of a column: "Port(s)" is "ports", and "Nominated Node" is

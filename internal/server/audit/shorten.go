@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/text"
 )
 
 // SetDefaults has a webhook that stands still take a bounded part of memory. Upstream sends ten batches of 400 events a second, each for as
@@ -104,22 +104,11 @@ func shorten(most int, texts ...*string) {
 }
 
 // cut returns a text as it is if it is short, and otherwise a copy of its beginning, so that the whole is not kept.
-func cut(text string, most int) string {
-	written := 0
-	for i, c := range text {
-		switch {
-		case c < ' ', c == '<', c == '>', c == '&', c == '\u2028', c == '\u2029', c == utf8.RuneError:
-			written += len(`\u003c`) // JSON has it so
-		case c == '"', c == '\\':
-			written += 2
-		default:
-			written += utf8.RuneLen(c)
-		}
-		if written > most {
-			return strings.ToValidUTF8(text[:i], "") + "..."
-		}
+func cut(of string, most int) string {
+	if short := text.CutJSON(of, most); len(short) < len(of) {
+		return short + "..."
 	}
-	return text
+	return of
 }
 
 // shortenList returns a list as it is if it is short.

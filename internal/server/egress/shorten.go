@@ -5,12 +5,14 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tenantry/tenantry/internal/text"
 )
 
 // shortened returns an answer without most of a long status. What a webhook refuses stays refused, whatever its failurePolicy.
 func shortened(review *admissionv1.AdmissionReview) ([]byte, error) {
 	s := review.Response.Result
-	short := &metav1.Status{Status: s.Status, Code: s.Code, Message: "(cut) " + s.Message[:min(len(s.Message), maxText/2)]}
+	short := &metav1.Status{Status: s.Status, Code: s.Code, Message: "(cut) " + text.Cut(s.Message, maxText/2)}
 	if len(s.Reason) <= maxText/4 {
 		short.Reason = s.Reason
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/text"
 )
 
 // Upstream writes lists one object at a time, but makes all of a table in memory, and then all of
@@ -236,22 +237,22 @@ func metadataBytes(obj runtime.Object) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("measuring an object of a table: %w", err)
 	}
-	size := textBytes(accessor.GetName()) + textBytes(accessor.GetGenerateName())
+	size := text.JSONLen(accessor.GetName()) + text.JSONLen(accessor.GetGenerateName())
 	for _, texts := range []map[string]string{accessor.GetLabels(), accessor.GetAnnotations()} {
-		for key, text := range texts {
-			size += textBytes(key) + textBytes(text)
+		for key, value := range texts {
+			size += text.JSONLen(key) + text.JSONLen(value)
 		}
 	}
 	for _, owner := range accessor.GetOwnerReferences() {
-		size += textBytes(owner.APIVersion) + textBytes(owner.Kind) + textBytes(owner.Name) + textBytes(owner.UID)
+		size += text.JSONLen(owner.APIVersion) + text.JSONLen(owner.Kind) + text.JSONLen(owner.Name) + text.JSONLen(owner.UID)
 	}
 	for _, finalizer := range accessor.GetFinalizers() {
-		size += textBytes(finalizer)
+		size += text.JSONLen(finalizer)
 	}
 	for _, entry := range accessor.GetManagedFields() {
-		size += textBytes(entry.Manager)
+		size += text.JSONLen(entry.Manager)
 		if entry.FieldsV1 != nil {
-			size += textBytes(entry.FieldsV1.GetRawBytes())
+			size += text.JSONLen(entry.FieldsV1.GetRawBytes())
 		}
 	}
 	return size, nil
@@ -263,7 +264,7 @@ func jsonBytes(v any) int {
 	const other = 8 // numbers, true, false and null
 	switch v := v.(type) {
 	case string:
-		return textBytes(v)
+		return text.JSONLen(v)
 	case []any:
 		size := 2
 		for _, item := range v {
@@ -273,27 +274,12 @@ func jsonBytes(v any) int {
 	case map[string]any:
 		size := 2
 		for key, item := range v {
-			size += textBytes(key) + jsonBytes(item) + 2
+			size += text.JSONLen(key) + jsonBytes(item) + 2
 		}
 		return size
 	default:
 		return other
 	}
-}
-
-// textBytes returns how many bytes a string has in JSON.
-func textBytes[T ~string | ~[]byte](s T) int {
-	const unicode = len(`\u0000`)
-	size := len(s) + 2
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"', c == '\\':
-			size++
-		case c < ' ', c == '<', c == '>', c == '&':
-			size += unicode - 1
-		}
-	}
-	return size
 }
 
 // tableExceeded returns the error of a table without pages that is too large.

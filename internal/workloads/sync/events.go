@@ -3,7 +3,6 @@ package sync
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/text"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
@@ -110,8 +110,5 @@ func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, me
 
 // shortened returns as much of a message as an event may have.
 func shortened(message string) string {
-	if len(message) > messageLen {
-		return strings.ToValidUTF8(message[:messageLen], "")
-	}
-	return message
+	return text.Cut(message, messageLen)
 }
