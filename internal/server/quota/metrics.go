@@ -64,20 +64,18 @@ func (c collector) Collect(shown chan<- prometheus.Metric) {
 	for i, q := range quotas {
 		byRoom[i] = ranked{q, fullnessOf(q)}
 	}
-	slices.SortFunc(byRoom, func(a, b ranked) int {
+	own, others := metrics.Top(byRoom, c.limit, func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(b.fullness, a.fullness), cmp.Compare(a.Namespace, b.Namespace))
 	})
 	names := namesOf(quotas)
+	for _, q := range own {
+		alone := sums{}
+		alone.add(q.Status)
+		alone.collect(shown, string(tenant.Flat(q.Namespace).Space()), names)
+	}
 	together := sums{}
-	for i, q := range byRoom {
-		if i >= c.limit {
-			together.add(q.Status)
-			continue
-		}
-		own := sums{}
-		own.add(q.Status)
-		n := tenant.Flat(q.Namespace).Space()
-		own.collect(shown, string(n), names)
+	for _, q := range others {
+		together.add(q.Status)
 	}
 	together.collect(shown, metrics.Others, names)
 }

@@ -36,13 +36,13 @@ func (cacheCollector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c cacheCollector) Collect(shown chan<- prometheus.Metric) {
-	var shares []metrics.Share
+	var amounts []metrics.Amount
 	c.of.mu.Lock()
 	for n, bytes := range c.of.bytes {
-		shares = append(shares, metrics.Share{Tenant: string(n), Bytes: bytes})
+		amounts = append(amounts, metrics.Amount{Tenant: string(n), Bytes: bytes})
 	}
 	c.of.mu.Unlock()
-	for _, one := range metrics.Largest(shares, c.limit) {
+	for _, one := range metrics.Largest(amounts, c.limit) {
 		shown <- prometheus.MustNewConstMetric(cacheBytesDesc, prometheus.GaugeValue, float64(one.Bytes), one.Tenant)
 	}
 	shown <- prometheus.MustNewConstMetric(cacheLimitDesc, prometheus.GaugeValue, float64(c.of.most))

@@ -40,11 +40,11 @@ func (Stored) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (s Stored) Collect(shown chan<- prometheus.Metric) {
-	var shares []metrics.Share
+	var amounts []metrics.Amount
 	s.Each(func(n tenant.Name, u *v1alpha1.TenantUsage) {
-		shares = append(shares, metrics.Share{Tenant: string(n), Objects: u.Objects, Bytes: u.StoredBytes})
+		amounts = append(amounts, metrics.Amount{Tenant: string(n), Objects: u.Objects, Bytes: u.StoredBytes})
 	})
-	for _, one := range metrics.Largest(shares, s.Limit) {
+	for _, one := range metrics.Largest(amounts, s.Limit) {
 		shown <- prometheus.MustNewConstMetric(objectsDesc, prometheus.GaugeValue, float64(one.Objects), one.Tenant)
 		shown <- prometheus.MustNewConstMetric(bytesDesc, prometheus.GaugeValue, float64(one.Bytes), one.Tenant)
 	}
