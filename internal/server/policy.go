@@ -58,8 +58,8 @@ type policy struct {
 
 // newPolicy makes authentication, authorization and admission of spaces, of the base's configuration.
 func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (*policy, error) {
-	p := &policy{egress: opts.reach(b.generic.EgressSelector != nil), quotas: &quota.Store{}, definitions: crd.NewDefinitions()}
-	p.egress.Exceeded = s.spaces.CacheMemory.Exceeded
+	reach := opts.reach(b.generic.EgressSelector != nil, s.spaces.CacheMemory.Exceeded)
+	p := &policy{egress: reach, quotas: &quota.Store{}, definitions: crd.NewDefinitions()}
 	if opts.tokenKeys != nil {
 		go opts.tokenKeys.Run(ctx)
 	}

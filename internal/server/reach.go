@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"github.com/tenantry/tenantry/internal/server/egress"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // reach returns how webhooks of tenants are reached: not where the platform is, as far
-// as that is known.
-func (o CompletedOptions) reach(selected bool) egress.Options {
+// as that is known. Selected and exceeded are those of egress.Options.
+func (o CompletedOptions) reach(selected bool, exceeded func(tenant.Name) bool) egress.Options {
 	reach := o.egress
-	reach.Selected = selected
+	reach.Selected, reach.Exceeded = selected, exceeded
 	var etcd []string
 	if o.rawStorage == nil { // otherwise etcd is in this process
 		etcd = etcdServers(o.kube.Etcd.StorageConfig.Transport.ServerList, o.kube.Etcd.EtcdServersOverrides)
