@@ -38,10 +38,15 @@ func TestShortened(t *testing.T) {
 		&auditapi.Event{RequestURI: "/api", UserAgent: "x"},
 	)
 	first := backend.events[0]
-	for name, text := range map[string]string{"URI": first.RequestURI, "user agent": first.UserAgent, "resource": first.ObjectRef.Resource, "namespace": first.ObjectRef.Namespace,
-		"name": first.ObjectRef.Name, "group": first.ObjectRef.APIGroup, "version": first.ObjectRef.APIVersion, "subresource": first.ObjectRef.Subresource, "message": first.ResponseStatus.Message} {
-		if len(text) > maxText+3 || !strings.HasPrefix(long, strings.TrimSuffix(text, "...")) || !strings.HasSuffix(text, "...") {
-			t.Errorf("%s has %d bytes", name, len(text))
+	of := first.ObjectRef
+	for most, texts := range map[int][]string{
+		maxText: {first.RequestURI, first.UserAgent, first.ResponseStatus.Message},
+		maxName: {of.Resource, of.Namespace, of.Name, of.APIGroup, of.APIVersion, of.Subresource},
+	} {
+		for i, text := range texts {
+			if text != long[:most]+"..." {
+				t.Errorf("text %d of %d bytes has %d", i, most, len(text))
+			}
 		}
 	}
 	if second := backend.events[1]; second.RequestURI != "/api" || second.UserAgent != "x" {

@@ -326,6 +326,7 @@ func TestSmallerRequestsBehindOneThatGivesUp(t *testing.T) {
 	small := begin(t.Context(), l, acme, 2)
 	<-small.waits
 	cancel()
+	until.True(t, "the smaller one has begun", func() bool { return len(small.leave) == 1 })
 	(<-small.leave)(0, 0)
 	running(0, 0)
 }
