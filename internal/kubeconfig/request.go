@@ -37,7 +37,7 @@ const MinValidity = 10 * time.Minute
 // Find returns an error unless config is that of a system administrator, whose server
 // knows tenant t.
 func Find(ctx context.Context, config *rest.Config, t tenant.Name) error {
-	if inSpace(config.Host) {
+	if namesSpace(config.Host) {
 		return notOfSystem(config.Host)
 	}
 	if t == tenant.System {
@@ -60,9 +60,9 @@ func Find(ctx context.Context, config *rest.Config, t tenant.Name) error {
 	}
 }
 
-// inSpace reports whether a server's URL is that of the root of a space, which may be
+// namesSpace reports whether a server's URL is that of the root of a space, which may be
 // behind a path of a proxy.
-func inSpace(server string) bool {
+func namesSpace(server string) bool {
 	u, err := url.Parse(server)
 	if err != nil {
 		return false

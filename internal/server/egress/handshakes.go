@@ -49,9 +49,9 @@ func refused(err error) roundtrip.Func {
 	return func(*http.Request) (*http.Response, error) { return nil, err }
 }
 
-// turns are those of the tenants whose webhooks' certificates are being verified. They are the process's, because what
+// handshakeTurns are those of the tenants whose webhooks' certificates are being verified. They are the process's, because what
 // makes connections for a tenant comes and goes.
-var turns = keyed.Turns[tenant.Name]{Each: 1}
+var handshakeTurns = keyed.Turns[tenant.Name]{Each: 1}
 
 // handshakes is a transport by which a tenant has one certificate verified at a time.
 type handshakes struct {
@@ -97,7 +97,7 @@ func (h *handshake) answered(ctx context.Context) error {
 	if !waits {
 		return nil
 	}
-	release, err := turns.Take(ctx, h.of)
+	release, err := handshakeTurns.Take(ctx, h.of)
 	if err != nil {
 		return err
 	}

@@ -195,7 +195,7 @@ func TestHandshakesTakeTurns(t *testing.T) {
 func TestGivingUpATurn(t *testing.T) {
 	h := newHook(t)
 	synctest.Test(t, func(t *testing.T) {
-		release, err := turns.Take(t.Context(), "acme")
+		release, err := handshakeTurns.Take(t.Context(), "acme")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +238,7 @@ func isIdle(t *testing.T, n tenant.Name) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	release, err := turns.Take(ctx, n)
+	release, err := handshakeTurns.Take(ctx, n)
 	if err != nil {
 		t.Fatal("the turn is not given back")
 	}

@@ -11,7 +11,7 @@ import (
 // of a tenant only watches have none; streams of pods have one until they go on, see Lasting.
 func LongRunning(upstream request.LongRunningRequestCheck) request.LongRunningRequestCheck {
 	return func(req *http.Request, info *request.RequestInfo) bool {
-		if inSpace(req.Context()) {
+		if isForTenant(req.Context()) {
 			return info.Verb == "watch"
 		}
 		return upstream(req, info)

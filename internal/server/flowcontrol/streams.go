@@ -31,12 +31,12 @@ func withStream(req *http.Request) *http.Request {
 // pods in spaces, which have a seat until they go on.
 func Lasting(longRunning request.LongRunningRequestCheck) request.LongRunningRequestCheck {
 	return func(req *http.Request, info *request.RequestInfo) bool {
-		return longRunning(req, info) || inSpace(req.Context()) && isStream(info)
+		return longRunning(req, info) || isForTenant(req.Context()) && isStream(info)
 	}
 }
 
-// inSpace reports whether a request is known to be in others than the system space.
-func inSpace(ctx context.Context) bool {
+// isForTenant reports whether a request is known to be in others than the system space.
+func isForTenant(ctx context.Context) bool {
 	in, err := tenant.ScopeFrom(ctx)
 	return err == nil && in != tenant.System.Scope()
 }

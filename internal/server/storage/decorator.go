@@ -215,7 +215,7 @@ func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (stor
 // withCodec returns a copy of config whose codec is that of spaces.
 func (g *RESTOptionsGetter) withCodec(config *storagebackend.ConfigForResource, resource schema.GroupResource, example runtime.Object) *storagebackend.ConfigForResource {
 	changed := *config
-	changed.Codec = sharingCodec{Codec: keysCodec{Codec: config.Codec}}
+	changed.Codec = interningCodec{Codec: keysCodec{Codec: config.Codec}}
 	if g.isCustom() {
 		foreign := g.foreign(resource)
 		if foreign == nil {

@@ -214,7 +214,7 @@ func (m *Metrics) of(ctx context.Context, home names.Namespace, pods map[string]
 		if !ours || by.Timestamp.Before(&since) { // of a pod that had the name before
 			continue
 		}
-		if shown := inSpace(by, pods[by.Name], home); len(shown.Containers) > 0 {
+		if shown := asInSpace(by, pods[by.Name], home); len(shown.Containers) > 0 {
 			found = append(found, shown)
 		}
 	}
@@ -233,9 +233,9 @@ func unavailable(err error) error {
 	}
 }
 
-// inSpace returns what the host says that a pod uses, by the names of the space. The host's pod may have further containers,
+// asInSpace returns what the host says that a pod uses, by the names of the space. The host's pod may have further containers,
 // which its administrators and webhooks have put into it: those are not the tenant's.
-func inSpace(used *metricsv1beta1.PodMetrics, pod *core.Pod, home names.Namespace) metrics.PodMetrics {
+func asInSpace(used *metricsv1beta1.PodMetrics, pod *core.Pod, home names.Namespace) metrics.PodMetrics {
 	called := map[string]string{}
 	for c, kind := range podutil.ContainerIter(&pod.Spec, podutil.AllContainers) {
 		called[hostContainerName(c.Name, kind)] = c.Name

@@ -13,27 +13,27 @@ import (
 // about one kilobyte, that every namespace of every space has.
 const rootCAConfigMap = "kube-root-ca.crt"
 
-// sharingCodec makes the objects that enter the watch cache share equal strings. An idle
+// interningCodec makes the objects that enter the watch cache share equal strings. An idle
 // tenant has some 15 objects, nearly all of them equal to those of every other tenant
 // except for the tenant.
 //
 // Only strings are shared, because they are immutable. With a shared map, a write to one
 // tenant's object would change another's.
-type sharingCodec struct {
+type interningCodec struct {
 	runtime.Codec
 }
 
 // Decode implements runtime.Decoder. Watches decode without an object to decode into, and
 // their objects stay in the cache; others last for one request.
-func (c sharingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (c interningCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	obj, kind, err := c.Codec.Decode(data, defaults, into)
 	if err == nil && into == nil {
-		share(obj)
+		internStrings(obj)
 	}
 	return obj, kind, err
 }
 
-func share(obj runtime.Object) {
+func internStrings(obj runtime.Object) {
 	accessor, ok := obj.(metav1.ObjectMetaAccessor)
 	if !ok {
 		return
