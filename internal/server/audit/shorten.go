@@ -1,10 +1,8 @@
 package audit
 
 import (
-	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -163,9 +161,8 @@ func shortenAnnotations(all map[string]string) map[string]string {
 		return all
 	}
 	short := make(map[string]string, maxTexts)
-	keys := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
-		return cmp.Or(compareBools(serversAnnotations.Has(b), serversAnnotations.Has(a)), strings.Compare(a, b))
-	})
+	has := sets.KeySet(all)
+	keys := append(sets.List(has.Intersection(serversAnnotations)), sets.List(has.Difference(serversAnnotations))...)
 	for _, key := range keys[:min(len(keys), maxTexts)] {
 		short[cut(key, maxListText)] = cut(all[key], maxAnnotated)
 	}
@@ -181,14 +178,3 @@ var serversAnnotations = sets.New(
 	"authentication.k8s.io/legacy-token-manual-secret", "authentication.k8s.io/stale-token", "authentication.k8s.io/token-request-uid-mismatch",
 	"authentication.kubernetes.io/issued-credential-id", "k8s.io/deprecated", "k8s.io/removed-release",
 )
-
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	default:
-		return -1
-	}
-}
