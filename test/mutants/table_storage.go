@@ -57,7 +57,7 @@ var storageTable = []mutant{
 	{"a namespace itself is asked for, too", bySpec("test/integration/users", "earlier namespace of the name"),
 		"internal/server/storage/oldest.go", `return info.Name`, `return ""`},
 	{"an update creates nothing in a space that takes no new objects", by("internal/server/storage", "TestClosedSpace"),
-		"internal/server/storage/space.go", `		if before == nil {`, `		if false {`},
+		"internal/server/storage/space.go", `if before != nil {`, `if true {`},
 	{"an object whose name is longer than a URL is not created", by("internal/server/storage", "TestLongNames"),
 		"internal/server/storage/space.go", `len(name) > maxName {`, `false {`},
 	{"the server says since when a name is a tenant's", bySpec("test/integration/storage", "earlier tenant of the name"),
@@ -103,7 +103,7 @@ var storageTable = []mutant{
 	{"deletions that outlive their tenant", by("internal/server/storage", "TestEndedRequests"),
 		"internal/server/storage/space.go", `return ctx.Err() // the tenant`, `return nil // the tenant`},
 	{"updates that outlive their tenant", by("internal/server/storage", "TestEndedRequests"),
-		"internal/server/storage/space.go", `if err := ctx.Err(); err != nil { // the tenant`, `if err := ctx.Err(); false && err != nil { // the tenant`},
+		"internal/server/storage/space.go", `{ return ctx.Err() }, // the tenant`, `{ return nil }, // the tenant`},
 	{"a count stops where the space is not empty", by("internal/server/storage", "TestCountsReadLittle"),
 		"internal/server/storage/occupied.go", `return found == 0`, `return true`},
 	{"a count reads values only where keys do not tell", by("internal/server/storage", "TestCountsReadLittle"),
@@ -117,7 +117,8 @@ var storageTable = []mutant{
 	{"nor those that were learned meanwhile", by("internal/server/storage", "TestRangesForget"),
 		"internal/server/storage/tidy.go", `return unused.Has(stored.prefix) && !r.touched.Has(stored.prefix)`, `return unused.Has(stored.prefix)`},
 	{"changes that outlive the life of their space", by("internal/server/storage", "TestChangesOfEndingSpaces"),
-		"internal/server/storage/space.go", `if err := mayStill(after); err != nil {`, `if err := mayStill(after); false && err != nil {`},
+		"internal/server/storage/space.go", `		s.mayStillChange(ctx, n, before),
+`, ``},
 	{"what only lets an object go", by("internal/server/storage", "TestChangesOfEndingSpaces"),
 		"internal/server/storage/ending.go", `return len(is.GetFinalizers()) < len(finalizers) &&`, `return len(is.GetFinalizers()) <= len(finalizers) ||`},
 	{"changes in an ending space beside its finalizers", by("internal/server/storage", "TestChangesOfEndingSpaces"),
@@ -197,7 +198,8 @@ var storageTable = []mutant{
 	{"what is learned while a space is counted", by("internal/server/storage", "TestRangesLearnMeanwhile"),
 		"internal/server/storage/ranges.go", `without(append(slices.Clip(now), stored...), known)`, `without(stored, known)`},
 	{"custom resources of a space have a bound of memory", by("internal/server/storage", "TestCacheMemory"),
-		"internal/server/storage/space.go", `fits(after); err != nil`, `fits(after); false && err != nil`},
+		"internal/server/storage/space.go", `		w.fits(ctx, before),
+`, ``},
 	{"custom resources take memory in each version", by("internal/server/storage", "TestCacheMemory"),
 		"internal/server/storage/cachefits.go", `more, object := int64(after-before)*caches,`, `more, object := int64(after-before),`},
 	{"a custom resource has a bound of memory", by("internal/server/storage", "TestCacheMemory"),
@@ -213,13 +215,7 @@ var storageTable = []mutant{
 	{"what is written counts before a cache has it", by("internal/server/storage", "TestWritesThatNoCacheHas"),
 		"internal/server/storage/cachefits.go", `w.take(has - had)`, ``},
 	{"what is given back was reserved", by("internal/server/storage", "TestWritesThatNoCacheHas"),
-		"internal/server/storage/cachefits.go", `	if w.in != nil {
-		w.in.reserve(more)
-		w.bytes = int64(bytes)
-	}`, `	if w.in != nil {
-		w.in.reserve(more)
-	}
-	w.bytes = int64(bytes)`},
+		"internal/server/storage/cachefits.go", `w.in, more); w.in != nil {`, `w.in, more); true {`},
 	{"objects of empty entries have a bound of memory", by("internal/server/storage", "TestDenseObjects"),
 		"internal/server/storage/cachememory.go", `return builtInCopies * max(0, bytes-smallObject-ordinary*memory.Encoded(obj))`, `return 0*memory.Encoded(obj)`},
 	{"objects of text have no bound of memory", by("internal/server/storage", "TestDenseObjects"),
@@ -253,7 +249,7 @@ var storageTable = []mutant{
 	{"a cache counts as long as it lists", by("internal/server/storage", "TestListsOfStoppedCaches"),
 		"internal/server/storage/history.go", `h.closed() && h.lists == 0 {`, `h.closed() {`},
 	{"definitions that change while an object is written", by("internal/server/storage", "TestCacheMemory"),
-		"internal/server/storage/space.go", `if err := StillDefined(ctx); err != nil {`, `if err := StillDefined(ctx); false && err != nil {`},
+		"internal/server/storage/space.go", `return StillDefined(ctx)`, `return nil`},
 	{"definitions that change while a request waits are noticed", by("internal/server/crd", "TestWithContent"),
 		"internal/server/crd/values.go", `is.Generation != was.Generation`, `false`},
 	{"versions of what nobody has asked for", by("internal/server/storage", "TestCacheMemory"),

@@ -23,7 +23,7 @@ const objectShare = 8
 func (m *CacheMemory) fits(n tenant.Name, definition cacheID, before, after int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, caches := m.bytes[n], m.cachesOf(definition)
+	now, caches := m.bytes[n], m.definitions[definition].count()
 	more, object := int64(after-before)*caches, int64(after)*caches
 	switch {
 	case more <= 0:
@@ -129,16 +129,10 @@ func (s *Space) newWrite(n tenant.Name) *cacheWrite { return &cacheWrite{space: 
 
 // take notes what an attempt takes, in place of one before. Nothing keeps the caches of resources that are no tenant's own.
 func (w *cacheWrite) take(bytes int) {
-	more := int64(bytes) - w.bytes
-	if more == 0 || w.space.cacheID.only == "" {
-		return
-	}
-	if w.in == nil {
-		w.in = w.space.cacheMemory.ofDefinition(w.space.cacheID)
-	}
-	if w.in != nil {
-		w.in.reserve(more)
-		w.bytes = int64(bytes)
+	if more := int64(bytes) - w.bytes; more != 0 && w.space.cacheID.only != "" {
+		if w.in = w.space.cacheMemory.reserve(w.space.cacheID, w.in, more); w.in != nil {
+			w.bytes = int64(bytes)
+		}
 	}
 }
 
@@ -152,7 +146,10 @@ func (w *cacheWrite) settle(err error, result runtime.Object) {
 		w.take(0)
 		return
 	}
-	w.in.wrote(version, w.bytes)
+	w.in.memory.mu.Lock()
+	defer w.in.memory.mu.Unlock()
+	w.in.pending.wrote(version, w.bytes)
+	w.in.recount()
 }
 
 // fits returns what refuses an object as it becomes if the space may not have so much. What was is read at once, because updates may
@@ -214,5 +211,5 @@ func (s *Space) onlyReleases(ctx context.Context, n tenant.Name, before runtime.
 func (m *CacheMemory) isNearLimit(n tenant.Name, definition cacheID, object int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.bytes[n] > m.most/2 || int64(object)*m.cachesOf(definition) > m.most/objectShare/2
+	return m.bytes[n] > m.most/2 || int64(object)*m.definitions[definition].count() > m.most/objectShare/2
 }

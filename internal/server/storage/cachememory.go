@@ -296,26 +296,25 @@ func (d *definitionCaches) recount() {
 	d.total = total
 }
 
-// reserve notes that a write takes so much more, or less, in each of the caches.
-func (d *definitionCaches) reserve(bytes int64) {
-	d.memory.mu.Lock()
-	defer d.memory.mu.Unlock()
-	d.pending.reserved += bytes
-	d.recount()
-}
-
-// wrote notes the version of such a write.
-func (d *definitionCaches) wrote(version uint64, bytes int64) {
-	d.memory.mu.Lock()
-	defer d.memory.mu.Unlock()
-	d.pending.wrote(version, bytes)
-	d.recount()
+// reserve notes that a write takes so much more, or less, in each of some caches, and returns these. Nil stands
+// for those that the definition has now, and is returned if it has none.
+func (m *CacheMemory) reserve(id cacheID, in *definitionCaches, bytes int64) *definitionCaches {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if in == nil {
+		in = m.definitions[id]
+	}
+	if in != nil {
+		in.pending.reserved += bytes
+		in.recount()
+	}
+	return in
 }
 
 // maxPending is how many writes of a definition are told apart that no cache has: later ones are one.
 const maxPending = 256
 
-// wrote notes a write for which something is reserved.
+// wrote notes the version of a write for which something is reserved.
 func (p *pendingWrites) wrote(version uint64, bytes int64) {
 	switch last := len(p.written) - 1; {
 	case version <= p.reached:
@@ -381,19 +380,12 @@ func (c *contents) forget() {
 	}
 }
 
-// ofDefinition returns the caches that a definition has now, nil if it has none.
-func (m *CacheMemory) ofDefinition(id cacheID) *definitionCaches {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.definitions[id]
-}
-
-// cachesOf returns how many caches a definition has. The lock is held.
-func (m *CacheMemory) cachesOf(id cacheID) int64 {
-	if d := m.definitions[id]; d != nil {
-		return int64(len(d.all))
+// count returns how many there are. The lock is held.
+func (d *definitionCaches) count() int64 {
+	if d == nil {
+		return 0
 	}
-	return 0
+	return int64(len(d.all))
 }
 
 // Exceeded reports whether the objects of a space take more than they may: a quarter more, because of what webhooks have made of them since they were written.

@@ -158,8 +158,7 @@ func cleansUp(ctx context.Context) bool {
 	return tenant.ByPlatform(ctx)
 }
 
-// mayChange returns the function that decides about a change of an object; see
-// RESTOptionsGetter.Protect.
+// mayChange returns the function that decides about a change of an object; see RESTOptionsGetter.Protect.
 func (s *Space) mayChange(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
 	if s.protect == nil {
 		return func(runtime.Object) error { return nil }
@@ -179,41 +178,35 @@ func (s *Space) completes(ctx context.Context, n tenant.Name, before runtime.Obj
 // have it, by all rules of a write. What is there, nil if there is nothing yet, is read at
 // once, because updates may change it. What is decided about is what would be stored.
 func (s *Space) admit(ctx context.Context, n tenant.Name, w *cacheWrite, before runtime.Object) func(after runtime.Object) error {
-	complete, mayBecome, mayStill := s.completes(ctx, n, before), s.mayChange(ctx, n, before), s.mayStillChange(ctx, n, before)
-	fits, already := w.fits(ctx, before), hasItems(before)
+	already := hasItems(before)
+	rules := []func(after runtime.Object) error{
+		func(after runtime.Object) error {
+			if before != nil {
+				return nil
+			}
+			return s.mayCreate(ctx, n, after)
+		},
+		s.completes(ctx, n, before),
+		s.mayChange(ctx, n, before),
+		w.fits(ctx, before),
+		func(runtime.Object) error { return StillDefined(ctx) },
+		func(after runtime.Object) error { return checkItems(after, already) },
+		s.mayStillChange(ctx, n, before),
+		func(runtime.Object) error { return ctx.Err() }, // the tenant may have ended during admission
+		func(after runtime.Object) error { return setTenant(after, n) },
+	}
 	return func(after runtime.Object) error {
-		if before == nil {
-			if err := s.mayCreate(ctx, n, after); err != nil {
+		for _, rule := range rules {
+			if err := rule(after); err != nil {
 				return err
 			}
 		}
-		if err := complete(after); err != nil {
-			return err
-		}
-		if err := mayBecome(after); err != nil {
-			return err
-		}
-		if err := fits(after); err != nil {
-			return err
-		}
-		if err := StillDefined(ctx); err != nil {
-			return err
-		}
-		if err := checkItems(after, already); err != nil {
-			return err
-		}
-		if err := mayStill(after); err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil { // the tenant may have ended during admission
-			return err
-		}
-		return setTenant(after, n)
+		return nil
 	}
 }
 
 // Create implements storage.Interface.
-func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) (err error) {
 	n, cacheKey, err := s.single(ctx, key)
 	if err != nil {
 		return err
@@ -222,13 +215,7 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 		return storage.NewKeyExistsError(key, 0)
 	}
 	w := s.newWrite(n)
-	err = s.create(ctx, n, key, cacheKey, w, obj, out, ttl)
-	w.settle(err, out)
-	return err
-}
-
-// create creates an object by the rules of its space.
-func (s *Space) create(ctx context.Context, n tenant.Name, key, cacheKey string, w *cacheWrite, obj, out runtime.Object, ttl uint64) error {
+	defer func() { w.settle(err, out) }()
 	if err := s.admit(ctx, n, w, nil)(obj); err != nil {
 		return err
 	}
@@ -239,7 +226,7 @@ func (s *Space) create(ctx context.Context, n tenant.Name, key, cacheKey string,
 	if err := account.charge(ctx, nil, obj); err != nil {
 		return err
 	}
-	err := s.Interface.Create(s.fenced(ctx, n), cacheKey, obj, out, ttl)
+	err = s.Interface.Create(s.fenced(ctx, n), cacheKey, obj, out, ttl)
 	account.settle(outcomeOf(err))
 	return err
 }
@@ -299,27 +286,29 @@ func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, prec
 
 // GuaranteedUpdate implements storage.Interface.
 func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
-	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) error {
+	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) (err error) {
 	n, cacheKey, err := s.single(ctx, key)
 	if err != nil {
 		return err
 	}
 	ctx = s.fenced(ctx, n)
 	w := s.newWrite(n)
+	defer func() { w.settle(err, destination) }()
 	if s.isDefault(n, key) {
-		err = s.updateDefault(ctx, n, key, cacheKey, w, destination, ignoreNotFound, preconditions, tryUpdate)
-	} else {
-		err = s.update(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, s.guarded(ctx, n, w, tryUpdate), cached)
+		return s.updateDefault(ctx, n, key, cacheKey, w, destination, ignoreNotFound, preconditions, tryUpdate)
 	}
-	w.settle(err, destination)
-	return err
+	return s.update(ctx, n, key, cacheKey, destination, ignoreNotFound, preconditions, s.guarded(ctx, n, w, tryUpdate), cached)
 }
 
 // guarded returns an update of an object of a space that enforces the rules of the space
 // and completes the object.
 func (s *Space) guarded(ctx context.Context, n tenant.Name, w *cacheWrite, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
 	return func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		admit := s.admit(ctx, n, w, existing(input, res))
+		var before runtime.Object
+		if res.ResourceVersion != 0 {
+			before = input
+		}
+		admit := s.admit(ctx, n, w, before)
 		output, ttl, err := tryUpdate(input, res)
 		if err != nil { // a patch of what is not there says so, also in a space that takes no new objects
 			return nil, nil, err
@@ -332,12 +321,4 @@ func (s *Space) guarded(ctx context.Context, n tenant.Name, w *cacheWrite, tryUp
 		}
 		return output, ttl, s.expires(ctx, n, output, *ttl)
 	}
-}
-
-// existing returns the object of an update, nil if there is none yet.
-func existing(input runtime.Object, res storage.ResponseMeta) runtime.Object {
-	if res.ResourceVersion == 0 {
-		return nil
-	}
-	return input
 }
