@@ -50,7 +50,9 @@ func withContent(handler http.Handler, definitions listers.CustomResourceDefinit
 			return
 		}
 		if missing == nil {
-			req = req.WithContext(storage.WithDefinition(req.Context(), changedSince(definition, definitions)))
+			req = req.WithContext(storage.WithDefinition(req.Context(), storage.Definition{
+				ResourceVersion: definition.ResourceVersion, Changed: changedSince(definition, definitions),
+			}))
 		}
 		req.Body = &restoredBody{Reader: io.MultiReader(bytes.NewReader(body), req.Body), Closer: req.Body}
 		handler.ServeHTTP(w, req)

@@ -153,7 +153,7 @@ func TestCacheMemory(t *testing.T) {
 	}
 	b.cacheMemory = started
 
-	changed := WithDefinition(widgets.in(t, "a", "ns"), func() bool { return true })
+	changed := WithDefinition(widgets.in(t, "a", "ns"), Definition{Changed: func() bool { return true }})
 	if err := widgets.Create(changed, widgets.key("ns", "late"), dense("late", 1), widgets.newFunc(), 0); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("one whose definition has changed: %v", err)
 	}

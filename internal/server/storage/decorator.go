@@ -289,6 +289,7 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		oldestRevision: g.oldestRevisionIn(config.Transport),
 		protect:        g.Protect,
 		only:           g.Only,
+		definedBy:      g.definedBy(resource, config.Transport),
 		foreign:        g.foreign(resource),
 		expiring:       g.Events,
 		ledger:         g.Ledger,

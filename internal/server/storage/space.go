@@ -52,8 +52,9 @@ type Space struct {
 	oldestRevision func(ctx context.Context, n tenant.Name, namespace string) (int64, error)
 	// protect, if set, decides about changes.
 	protect Protection
-	// only, if set, is the one space that this storage is for.
-	only tenant.Name
+	// only, if set, is the one space that this storage is for, and definedBy the key of its definition of the resource.
+	only      tenant.Name
+	definedBy string
 	// foreign, if set, reports the spaces that define the resource themselves.
 	foreign func(tenant.Name) bool
 	// expiring, if set, accounts for objects that expire.
@@ -147,7 +148,7 @@ func (s *Space) fenced(ctx context.Context, n tenant.Name) context.Context {
 	if isBound(ctx, n) && !cleansUp(ctx) {
 		fence = strict{fence}
 	}
-	return etcdstore.WithFence(ctx, fence)
+	return etcdstore.WithFence(s.whileDefined(ctx), fence)
 }
 
 // cleansUp reports whether a request is a deletion, which may only mark an object, or one of the platform.
