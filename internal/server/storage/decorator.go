@@ -86,6 +86,9 @@ type RESTOptionsGetter struct {
 	// Ending, if set, reports whether the definition of a resource is being deleted, so
 	// that no objects of it can be created.
 	Ending func(resource schema.GroupResource) bool
+
+	// sharedVersions, if set, are the versions of what spaces share.
+	sharedVersions *sharedVersions
 }
 
 // isCustom reports whether this is the storage of custom resources.
@@ -104,6 +107,7 @@ func (g *RESTOptionsGetter) Shared(foreign func(resource schema.GroupResource, n
 	ending func(resource schema.GroupResource) bool) *RESTOptionsGetter {
 	shared := *g
 	shared.Only, shared.Foreign, shared.Ending = "", foreign, ending
+	shared.sharedVersions = &sharedVersions{of: map[schema.GroupResource][]*runtime.Codec{}}
 	return &shared
 }
 
@@ -154,6 +158,8 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			return nil, destroy, err
 		}
 		space := g.newSpace(etcd, resource, config, newFunc, newListFunc)
+		remove, destroyEtcd := g.sharedVersions.add(resource, config.Codec), destroy
+		destroy = func() { remove(); destroyEtcd() }
 		if g.Uncaching || g.Uncached[resource] {
 			return space, destroy, nil
 		}
@@ -294,6 +300,7 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		expiring:       g.Events,
 		ledger:         g.Ledger,
 		codec:          config.Codec,
+		sharedVersions: g.sharedVersions,
 	}
 }
 

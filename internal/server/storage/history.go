@@ -202,12 +202,12 @@ func (h *history) Watch(ctx context.Context, key string, opts storage.ListOption
 // maxBackOff is how long a cache waits at most before it lists or watches again.
 const maxBackOff = 10 * time.Second
 
-// backOff waits, longer each time, before a list or a watch of a tenant's own resource begins again that has failed. It is for objects that a conversion webhook
+// backOff waits, longer each time, before a list or a watch of custom resources begins again that has failed. It is for objects that a conversion webhook
 // does not convert. Reflectors watch again at once, at the version before, and etcd reads what was written since under the lock of all writes; caches list again each
 // second, and log it. It reports false if the cache is stopped.
 func (h *history) backOff(ctx context.Context, failed *atomic.Int32) bool {
 	failures := failed.Load()
-	if failures == 0 || h.cacheID.only == "" {
+	if failures == 0 || !h.custom {
 		return true
 	}
 	select {

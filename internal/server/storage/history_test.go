@@ -554,12 +554,12 @@ func TestListsOfStoppedCaches(t *testing.T) {
 	}
 }
 
-// TestFailingLists checks that lists of a tenant's own resource which fail begin again later each time, and at once after one that did not.
+// TestFailingLists checks that lists of custom resources which fail begin again later each time, and at once after one that did not.
 func TestFailingLists(t *testing.T) {
 	for only, waits := range map[tenant.Name][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, "": {0, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			failure := errors.New("it cannot be converted")
-			etcd := &etcdKeys{Interface: failingLists{err: &failure}, resourcePrefix: "/failing/", cacheID: cacheID{"failing", only}}
+			etcd := &etcdKeys{Interface: failingLists{err: &failure}, resourcePrefix: "/failing/", custom: only != "", cacheID: cacheID{"failing", only}}
 			h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
 			list := func() (time.Duration, error) {
 				began := time.Now()
@@ -599,13 +599,13 @@ func (l failingLists) GetList(context.Context, string, storage.ListOptions, apir
 	return *l.err
 }
 
-// TestFailingWatches checks that watches of a tenant's own resource which fail begin again later each time.
+// TestFailingWatches checks that watches of custom resources which fail begin again later each time.
 func TestFailingWatches(t *testing.T) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "5"}}
 	for only, waits := range map[tenant.Name][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, "": {0, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			sent := make(chan watch.Event)
-			etcd := &etcdKeys{Interface: events{sent: sent, version: &atomic.Int64{}}, resourcePrefix: "/failing/", cacheID: cacheID{"failing", only}}
+			etcd := &etcdKeys{Interface: events{sent: sent, version: &atomic.Int64{}}, resourcePrefix: "/failing/", custom: only != "", cacheID: cacheID{"failing", only}}
 			h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
 			begin := func() (watch.Interface, time.Duration) {
 				began := time.Now()

@@ -63,6 +63,8 @@ type Space struct {
 	// codec.
 	ledger Ledger
 	codec  runtime.Codec
+	// sharedVersions, if set, are the versions of what spaces share.
+	sharedVersions *sharedVersions
 }
 
 var _ storage.Interface = &Space{}
@@ -195,6 +197,7 @@ func (s *Space) admit(ctx context.Context, n tenant.Name, w *cacheWrite, before 
 		s.mayStillChange(ctx, n, before),
 		func(runtime.Object) error { return ctx.Err() }, // the tenant may have ended during admission
 		func(after runtime.Object) error { return setTenant(after, n) },
+		s.converts(n, before),
 	}
 	return func(after runtime.Object) error {
 		for _, rule := range rules {
