@@ -5,6 +5,8 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -35,12 +37,26 @@ const (
 // garbage. Requests that arrive during a collection wait for a core: a tenth of
 // them otherwise, on two cores (test/bench/RESULTS.md, "The noisy neighbour").
 //
-// GOGC, if it is set, and GOMEMLIMIT have precedence.
+// In a container with a limit of memory, Go collects garbage before seven eighths of that are in use.
+//
+// GOGC and GOMEMLIMIT, if they are set, have precedence.
 func Keep(ctx context.Context, most uint64) {
 	if os.Getenv("GOGC") != "" {
 		most = 0
 	}
+	if limit := containerLimit(os.ReadFile("/sys/fs/cgroup/memory.max")); limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit / 8 * 7)
+	}
 	go watch(ctx, most)
+}
+
+// containerLimit returns the limit of memory that a file of a cgroup has, in bytes, 0 if there is none.
+func containerLimit(content []byte, err error) int64 {
+	limit, notANumber := strconv.ParseInt(strings.TrimSpace(string(content)), 10, 64)
+	if err != nil || notANumber != nil { // "max" is none
+		return 0
+	}
+	return limit
 }
 
 func watch(ctx context.Context, most uint64) {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"os"
 	"runtime"
 	"testing"
 )
@@ -57,4 +58,16 @@ func TestRead(t *testing.T) {
 		t.Errorf("before: %+v, with %d bytes more, and alive: %+v", before, size, now)
 	}
 	runtime.KeepAlive(alive)
+}
+
+// TestContainerLimit checks what a cgroup says of its memory.
+func TestContainerLimit(t *testing.T) {
+	for content, want := range map[string]int64{"4294967296\n": 4 << 30, "max\n": 0, "": 0} {
+		if got := containerLimit([]byte(content), nil); got != want {
+			t.Errorf("%q: %d, want %d", content, got, want)
+		}
+	}
+	if got := containerLimit([]byte("1"), os.ErrNotExist); got != 0 {
+		t.Errorf("without a cgroup: %d", got)
+	}
 }

@@ -26,6 +26,8 @@ type CacheMemory struct {
 	mu sync.Mutex
 	// bytes are what the objects of spaces take in all caches.
 	bytes map[tenant.Name]int64
+	// lists are what lists have decoded whose requests have not ended.
+	lists map[tenant.Name]int64
 	// definitions have the caches of each.
 	definitions map[cacheID]*definitionCaches
 }
@@ -72,7 +74,7 @@ func NewCacheMemory(most int64) *CacheMemory {
 	if most == 0 {
 		return nil
 	}
-	return &CacheMemory{most: most, bytes: map[tenant.Name]int64{}, definitions: map[cacheID]*definitionCaches{}}
+	return &CacheMemory{most: most, bytes: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[cacheID]*definitionCaches{}}
 }
 
 // errCacheMemory names the rule and the way out.

@@ -91,7 +91,7 @@ func (s *Space) listedBy(ctx context.Context) storage.Interface {
 }
 
 func (s *Space) list(ctx context.Context, c collection, list runtime.Object) error {
-	if err := s.listedBy(ctx).GetList(ctx, c.key, c.opts, list); err != nil {
+	if err := s.listedBy(ctx).GetList(s.boundDecoded(ctx, c.space), c.key, c.opts, list); err != nil {
 		return bindContinueError(c.scope, err)
 	}
 	if err := ended(ctx); err != nil {

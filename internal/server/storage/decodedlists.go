@@ -1,0 +1,59 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tenantry/tenantry/internal/etcdstore"
+	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// listShare is which part of what a space may have in caches its lists may decode at once that caches do not answer, if there are several.
+const listShare = 2
+
+// decodedList is a list of custom resources that is decoded for one request, such as one at an exact resource version. Its seats are those of
+// the bytes that are sent, of which some take fifty times as much memory.
+type decodedList struct {
+	memory *CacheMemory
+	of     tenant.Name
+	bytes  int64
+}
+
+// boundDecoded returns the context of a list of n, which ends if the lists of n take too much memory at once.
+func (s *Space) boundDecoded(ctx context.Context, n tenant.Name) context.Context {
+	if s.cacheMemory == nil || s.only == "" || !n.IsSpace() || tenant.RequestFrom(ctx) == nil || tenant.ByPlatform(ctx) {
+		return ctx
+	}
+	list := &decodedList{memory: s.cacheMemory, of: n}
+	context.AfterFunc(ctx, list.end)
+	return etcdstore.WithDecoded(ctx, list.add)
+}
+
+// add notes an object. What is decoded lasts as long as the request.
+func (l *decodedList) add(obj runtime.Object) error {
+	bytes := int64(memory.Of(obj))
+	m := l.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if all := m.lists[l.of]; all > l.bytes && all+bytes > m.most/listShare {
+		return apierrors.NewTooManyRequests(fmt.Sprintf("lists of custom resources of tenant %q that are read from etcd take more than %d bytes of the server's memory at once; "+
+			"read them one after the other, or without a resourceVersion", l.of, m.most/listShare), 1)
+	}
+	l.bytes += bytes
+	m.lists[l.of] += bytes
+	return nil
+}
+
+// end forgets a list whose request has ended.
+func (l *decodedList) end() {
+	l.memory.mu.Lock()
+	defer l.memory.mu.Unlock()
+	if l.memory.lists[l.of] -= l.bytes; l.memory.lists[l.of] == 0 {
+		delete(l.memory.lists, l.of)
+	}
+	l.bytes = 0
+}
