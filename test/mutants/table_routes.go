@@ -97,7 +97,7 @@ var routesTable = []mutant{
 	{"a full status stays", by("internal/workloads/sync", "TestRoutes$"),
 		"internal/workloads/sync/routes.go", `range ours[:max(0, min(len(ours), translate.MaxParents-len(parents)))] {`, `range ours {`},
 	{"statuses of routes wait", by("internal/workloads/sync", "TestRouteStatusesWait"),
-		"internal/workloads/sync/routes.go", `	if s.queue.after(i, s.statuses.more.wait(itemWrite{i, writeStatus}, 1)) {`, `	if false {`},
+		"internal/workloads/sync/routes.go", `	if s.postpone(statusBudget, i, 1) {`, `	if false {`},
 	{"workers do not list the routes of all spaces", by("internal/workloads/sync", "TestClientsOfRoutes"),
 		"internal/workloads/sync/routekind.go", `	return r, r.setInformers(reading, lw)`, `	_ = reading
 	return r, r.setInformers(r.spaces, lw)`},
@@ -109,7 +109,7 @@ var routesTable = []mutant{
 		"internal/workloads/sync/routes.go", `			others = append(others, one)
 `, ``},
 	{"changes of routes wait", by("internal/workloads/sync", "TestManyRoutes"),
-		"internal/workloads/sync/routes.go", `	if s.queue.after(i, s.routing.wait(itemWrite{i, writeUpdate}, 1)) {`, `	if false {`},
+		"internal/workloads/sync/routes.go", `	if s.postpone(routeBudget, i, 1) {`, `	if false {`},
 	{"a host's Tenants have Gateways of its limits", by("api/v1alpha1", "TestTenantLimits"),
 		"api/v1alpha1/tenant_workloads.go", ` {"Gateways that HTTPRoutes", wanted.Gateways, most.Gateways},`, ``},
 }

@@ -5,12 +5,12 @@ var servicesTable = []mutant{
 	{"the addresses of a predecessor are not shown", by("internal/workloads/sync", "TestIngresses$"),
 		"internal/workloads/sync/ingresses.go", `	if there != nil && uidOf(there) == ingress.UID {`, `	if there != nil {`},
 	{"Services that are made wait", by("internal/workloads/sync", "TestPacedSmall"),
-		"internal/workloads/sync/services.go", `	if s.postponeBytes(i, translate.ServiceBytes(wanted)) {
+		"internal/workloads/sync/services.go", `	if s.postpone(smallBudget, i, translate.ServiceBytes(wanted)) {
 		return nil
 	}
 	client`, `	client`},
 	{"Services that change wait", by("internal/workloads/sync", "TestPacedSmall"),
-		"internal/workloads/sync/services.go", `	if !forgets && s.postponeBytes(`, `	if false && s.postponeBytes(`},
+		"internal/workloads/sync/services.go", `	if !forgets && s.postpone(`, `	if false && s.postpone(`},
 	{"what a host notes of each port of a Service counts", by("internal/workloads/sync", "TestServicesCount"),
 		"internal/workloads/translate/service.go", `entries := len(host.Spec.Ports) + len(`, `entries := 0*len(host.Spec.Ports) + len(`},
 	{"a load balancer does not ask for the address of one before it", by("internal/workloads/translate", "TestBalancerEnds"),
@@ -25,7 +25,7 @@ var servicesTable = []mutant{
 	{"the address goes when the load balancer has been taken away", by("internal/workloads/sync", "TestForgetsBalancer"),
 		"internal/workloads/sync/services.go", `	return marked || left <= 0, left <= 0`, `	return marked && left <= 0 || left <= 0, left <= 0`},
 	{"the address that others wait for goes at once", by("internal/workloads/sync", "TestForgetsBalancer"),
-		"internal/workloads/sync/services.go", `	if !forgets && s.postponeBytes(`, `	if s.postponeBytes(`},
+		"internal/workloads/sync/services.go", `	if !forgets && s.postpone(`, `	if s.postpone(`},
 	{"an address that is written late goes as well", by("internal/workloads/sync", "TestForgetsBalancer"),
 		"internal/workloads/sync/services.go", `	left := s.making.left(key)
 	if left > 0 {
@@ -207,7 +207,7 @@ var servicesTable = []mutant{
 	}
 	if wanted`},
 	{"load balancers change one after the other", by("internal/workloads/sync", "TestLoadBalancers$"),
-		"internal/workloads/sync/services.go", `ServiceTypeLoadBalancer && s.queue.after(i, s.routing`, `ServiceTypeLoadBalancer && false && s.queue.after(i, s.routing`},
+		"internal/workloads/sync/services.go", `ServiceTypeLoadBalancer && s.postpone(`, `ServiceTypeLoadBalancer && false && s.postpone(`},
 	{"a space has so many addresses of a load balancer", by("internal/workloads/sync", "TestLoadBalancers$"),
 		"internal/workloads/sync/services.go", `Ingress[:min(len(host.Status.LoadBalancer.Ingress), maxAddresses)]`, `Ingress`},
 	{"a space has so many addresses of an Ingress", by("internal/workloads/sync", "TestIngresses$"),
@@ -258,11 +258,11 @@ var servicesTable = []mutant{
 	{"slices of a tenant have a bound of bytes", by("internal/workloads/sync", "TestSliceBytes"),
 		"internal/workloads/sync/slices.go", `s.hostCaches.sliceBytes(n)+more > maxSliceBytes`, `false`},
 	{"slices are written within the rate of their tenant", by("internal/workloads/sync", "TestServicesOfOnePod"),
-		"internal/workloads/sync/slices.go", `	case s.queue.after(i, s.slicing.wait(itemWrite{i, writeUpdate}, bytesOf(wanted[:next]))):`, `	case false:`},
+		"internal/workloads/sync/slices.go", `	case s.postpone(sliceBudget, i, bytesOf(wanted[:next])):`, `	case false:`},
 	{"slices count whole", by("internal/workloads/sync", "TestSlicesCountWhole"),
 		"internal/workloads/sync/slices.go", `bytes = max(bytes, storedBytes(w.slice, 0))`, `bytes = max(bytes, 0*storedBytes(w.slice, 0))`},
 	{"endpoints are compared within a rate", by("internal/workloads/sync", "TestComparisonsWait"),
-		"internal/workloads/sync/slices.go", `	if s.queue.after(i, s.comparing.wait(itemWrite{i, writeUpdate}, comparisons(len(pods), len(service.Spec.Ports)))) {`, `	if false {`},
+		"internal/workloads/sync/slices.go", `	if s.postpone(comparisonBudget, i, comparisons(len(pods), len(service.Spec.Ports))) {`, `	if false {`},
 	{"ports count where endpoints are compared", by("internal/workloads/sync", "TestComparisonsWait"),
 		"internal/workloads/sync/slices.go", `return 1 + pods*(1+ports*bits.Len(uint(ports)))`, `return 1 + pods*(2+0*bits.Len(uint(ports)))`},
 	{"a Service has so many ports whose slices are made", by("internal/workloads/sync", "TestSlicesThatAHostRefuses"),

@@ -87,8 +87,8 @@ var syncerTable = []mutant{
 	{"an Ingress that does not change is read once", by("internal/workloads/sync", "TestCheckedOnce"),
 		"internal/workloads/sync/checked.go", `		return known.why`, `		_ = known.why`},
 	{"who has no room on the host has no certificates there", by("internal/workloads/sync", "TestCertificatesWithoutRoom"),
-		"internal/workloads/sync/ingresses.go", `	s.routing.drop(i)
-	s.refer(i, nil)`, `	s.routing.drop(i)
+		"internal/workloads/sync/ingresses.go", `	s.writeBudgets[routeBudget].drop(i)
+	s.refer(i, nil)`, `	s.writeBudgets[routeBudget].drop(i)
 	s.refer(i, certificatesOf(ingress))`},
 	{"certificates on the host are named before workers take away what is not", by("internal/workloads/sync", "TestCertificatesOnHostStay"),
 		"internal/workloads/sync/ingresses.go", `			s.refer(itemOf(ingressItem, ingress), certificatesOf(ingress))`, `			s.refer(itemOf(ingressItem, ingress), nil)`},
@@ -129,7 +129,7 @@ var syncerTable = []mutant{
 	{"what has grown while it waited counts as what it is", by("internal/workloads/sync", "TestWriteBudgetOfGrown"),
 		"internal/workloads/sync/writebudget.go", `	more := size - before.size //`, `	more := (size - before.size) * min(1, 1-before.size) //`},
 	{"pods that are made wait", by("internal/workloads/sync", "TestPacedCreations"),
-		"internal/workloads/sync/pods.go", `s.queue.after(i, s.creating.wait(itemWrite{i, writeCreation}, bytes)) {`, `s.queue.after(i, 0*s.creating.wait(itemWrite{i, writeCreation}, bytes)) {`},
+		"internal/workloads/sync/pods.go", `if s.postpone(creationBudget, i, bytes) {`, `if s.postpone(creationBudget, i, bytes) && false {`},
 	{"a pod counts as often as it is stored", by("internal/workloads/sync", "TestPacedCreations"),
 		"internal/workloads/sync/pods.go", `writesOfPod*s.storedSize(pod, wanted)`, `s.storedSize(pod, wanted)`},
 	{"namespaces of others are not deleted", by("internal/workloads/sync", "TestHostNamespaces"),

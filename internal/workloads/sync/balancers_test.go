@@ -97,8 +97,8 @@ func TestLoadBalancers(t *testing.T) {
 		"one whose annotation is not granted any more": {may: &noAnnotations, service: balanced(nil), before: withHost(nil), inSpace: status, refused: true},
 		"one of many changes": {service: other, before: func(w *world) {
 			withHost(nil)(w)
-			for n := range ingressesAtOnce {
-				w.routing.wait(itemWrite{item{ingressItem, "acme", "acme|shop", fmt.Sprint(n)}, writeUpdate}, 1)
+			for n := range routesAtOnce {
+				w.writeBudgets[routeBudget].wait(itemWrite{item{ingressItem, "acme", "acme|shop", fmt.Sprint(n)}, writeUpdate}, 1)
 			}
 		}},
 	} {
@@ -228,7 +228,7 @@ func TestForgetsBalancer(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceService(nil))
 	w.may(mayBalance)
 	for n := range 1000 { // others wait for the address
-		w.small.wait(itemWrite{item{serviceItem, "acme", "acme|shop", fmt.Sprint(n)}, writeUpdate}, smallBytes)
+		w.writeBudgets[smallBudget].wait(itemWrite{item{serviceItem, "acme", "acme|shop", fmt.Sprint(n)}, writeUpdate}, smallBytes)
 	}
 	onHostBalanced(w, spaceService(nil), func(s *corev1.Service) {
 		s.Spec.LoadBalancerClass, s.Labels["implementation"], s.Annotations[names.BalancerAnnotation] = nil, "kube-vip", "true"

@@ -32,7 +32,7 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 		return err
 	}
 	if budget == nil {
-		s.small.drop(i)
+		s.writeBudgets.drop(i)
 		return remove(ctx, client, "budget", there, home, i.name)
 	}
 	if budget.Status.ObservedGeneration != budget.Generation {

@@ -41,8 +41,7 @@ func (s *syncer) syncClaim(ctx context.Context, i item) error {
 	}
 	switch {
 	case claim == nil:
-		s.small.drop(i)
-		s.resizes.drop(i)
+		s.writeBudgets.drop(i)
 	case claim.DeletionTimestamp != nil:
 		err = s.endClaim(ctx, claim, host)
 	case host != nil:

@@ -200,9 +200,7 @@ func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, in *copie
 		in.absent[ref] = s.clock.Now()
 	} else {
 		delete(in.absent, ref)
-		for _, of := range []*writeBudget{s.copying, s.routing} {
-			of.drop(ref.item())
-		}
+		s.writeBudgets.drop(ref.item())
 	}
 	return 0, s.removeCopy(ctx, home, in, ref, has)
 }
@@ -328,11 +326,11 @@ func (s *syncer) writeCopy(ctx context.Context, home names.Namespace, in *copies
 		return 0, nil
 	}
 	write := itemWrite{ref.item(), writeUpdate}
-	if wait := s.copying.wait(write, max(size, leastCopy)); wait > 0 {
+	if wait := s.writeBudgets[copyBudget].wait(write, max(size, leastCopy)); wait > 0 {
 		return wait, nil
 	}
 	if ref.kind == certificateItem {
-		if wait := s.routing.wait(write, 1); wait > 0 {
+		if wait := s.writeBudgets[routeBudget].wait(write, 1); wait > 0 {
 			return wait, nil
 		}
 	}

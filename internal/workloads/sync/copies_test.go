@@ -164,7 +164,7 @@ func TestCopyOfTheSame(t *testing.T) {
 	if has := in.have[ref].version; has != "su/2" {
 		t.Errorf("it is known to be as %s", has)
 	}
-	w.copying.wait(itemWrite{item{secretItem, "acme", "acme|shop", "other"}, writeCreation}, copiedAtOnce)
+	w.writeBudgets[copyBudget].wait(itemWrite{item{secretItem, "acme", "acme|shop", "other"}, writeCreation}, copiedAtOnce)
 	change("3", map[string][]byte{"k": make([]byte, copiedBytes-1)})
 	w.expect(nil, nil)
 	w.clock.Step(3 * time.Second)

@@ -20,16 +20,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-const (
-	// maxIngresses is how many Ingresses of a tenant are on the host at most, and how many HTTPRoutes: all tenants share what serves
-	// them.
-	maxIngresses = 100
-	// ingressesPerSecond is how many of both, of certificates, and of Services with load balancers, are changed for a
-	// tenant in a second, and ingressesAtOnce how many before that holds: some controllers read all they serve anew at each
-	// change.
-	ingressesPerSecond = 1
-	ingressesAtOnce    = 40
-)
+// maxIngresses is how many Ingresses of a tenant are on the host at most, and how many HTTPRoutes: all tenants share what serves them.
+const maxIngresses = 100
 
 // syncIngress makes the host's Ingress for one of a space what that asks for, if its Tenant has host names, and tells the
 // space at which addresses it is served. What the Tenant may not have, or not any more, is not on the host.
@@ -114,10 +106,10 @@ func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace,
 		}
 	}
 	if there != nil && isAsPut(there, wanted, slimIngress) {
-		s.routing.drop(i)
+		s.writeBudgets[routeBudget].drop(i)
 		return nil
 	}
-	if s.queue.after(i, s.routing.wait(itemWrite{i, writeUpdate}, 1)) {
+	if s.postpone(routeBudget, i, 1) {
 		return nil
 	}
 	err := put(ctx, s.host.NetworkingV1().Ingresses(home.Host()), "Ingress", there, wanted, slimIngress)
@@ -147,7 +139,7 @@ func isOfFields(err error) bool {
 
 // withdrawIngress takes an Ingress that a space still has from the host, and says why.
 func (s *syncer) withdrawIngress(ctx context.Context, i item, home names.Namespace, ingress, there *networkingv1.Ingress, why string) error {
-	s.routing.drop(i)
+	s.writeBudgets[routeBudget].drop(i)
 	s.refer(i, nil)
 	told := s.recordRefusal(ctx, ingress, why)
 	if there == nil {
@@ -159,7 +151,7 @@ func (s *syncer) withdrawIngress(ctx context.Context, i item, home names.Namespa
 
 // removeIngress deletes an Ingress of the host whose own is gone, once the space says so, too.
 func (s *syncer) removeIngress(ctx context.Context, i item, home names.Namespace, there *networkingv1.Ingress) error {
-	s.routing.drop(i)
+	s.writeBudgets[routeBudget].drop(i)
 	if there == nil {
 		return nil
 	}

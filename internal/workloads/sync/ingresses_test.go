@@ -327,8 +327,8 @@ func TestCertificateOfBefore(t *testing.T) {
 func TestManyIngresses(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceIngress(nil))
 	w.may(hasNames)
-	for n := range ingressesAtOnce {
-		w.routing.wait(itemWrite{item{ingressItem, "acme", "acme|shop", fmt.Sprint(n)}, writeUpdate}, 1)
+	for n := range routesAtOnce {
+		w.writeBudgets[routeBudget].wait(itemWrite{item{ingressItem, "acme", "acme|shop", fmt.Sprint(n)}, writeUpdate}, 1)
 	}
 	if err := w.syncIngress(t.Context(), theIngress); err != nil {
 		t.Fatal(err)

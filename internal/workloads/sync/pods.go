@@ -44,10 +44,8 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	switch {
 	case pod == nil:
 		s.backoffs.forget(i)
-		s.statuses.forget(i)
-		s.updates.drop(i)
-		s.creating.drop(i)
-		s.resizes.drop(i)
+		s.statuses.Forget(i)
+		s.writeBudgets.drop(i)
 	case host != nil && podv1.IsPodTerminal(pod) && !podv1.IsPodTerminal(host):
 		err = s.endHost(ctx, host, 1) // no quota counts it any more
 	case pod.DeletionTimestamp != nil:
@@ -122,7 +120,7 @@ func (s *syncer) createOnHost(ctx context.Context, pod *corev1.Pod, home names.N
 		return err
 	}
 	i := itemOf(podItem, pod)
-	if s.queue.after(i, s.creating.wait(itemWrite{i, writeCreation}, bytes)) {
+	if s.postpone(creationBudget, i, bytes) {
 		return nil
 	}
 	tokens, err := s.mint(ctx, pod)

@@ -706,11 +706,11 @@ func TestEndsSooner(t *testing.T) {
 		w.expect(nil, onHost)
 	}
 	look("delete pods host-p 20s")
-	if wait := w.updates.wait(itemWrite{item{podItem, "acme", "acme|shop", "counted"}, writeUpdate}, changedAtOnce); wait < time.Second*large/changedBytes {
+	if wait := w.writeBudgets[changeBudget].wait(itemWrite{item{podItem, "acme", "acme|shop", "counted"}, writeUpdate}, changedAtOnce); wait < time.Second*large/changedBytes {
 		t.Errorf("one more waits for %v, as if the host had not stored the pod whole", wait)
 	}
 	for _, other := range []string{"a", "b"} {
-		w.updates.wait(itemWrite{item{podItem, "acme", "acme|shop", other}, writeUpdate}, changedAtOnce)
+		w.writeBudgets[changeBudget].wait(itemWrite{item{podItem, "acme", "acme|shop", other}, writeUpdate}, changedAtOnce)
 	}
 	look()
 	w.clock.Step(19 * time.Second)

@@ -61,7 +61,7 @@ func isReady(namespace *corev1.Namespace) bool {
 // nothing, and is an event in the space. If it is to wait, because of many bytes of policies, it is looked at when its turn comes.
 func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item, policy *networkingv1.NetworkPolicy) (waits bool, err error) {
 	if policy == nil {
-		s.small.drop(i)
+		s.writeBudgets.drop(i)
 		return false, s.removePolicy(ctx, home, i)
 	}
 	wanted, err := network.Policy(policy, home, s.currentRanges(), s.through(home.Tenant)...)

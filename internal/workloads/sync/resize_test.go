@@ -147,11 +147,11 @@ func TestResizeRefusedByHost(t *testing.T) {
 func TestResizesArePaced(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(both(bound, sized("2"))), hostPod(spacePod(both(bound, sized("1"))), onNode))
 	for i := range resizesAtOnce {
-		if wait := w.resizes.wait(itemWrite{item{podItem, "acme", "acme|shop", fmt.Sprint(i)}, writeResources}, 1); wait != 0 {
+		if wait := w.writeBudgets[resizeBudget].wait(itemWrite{item{podItem, "acme", "acme|shop", fmt.Sprint(i)}, writeResources}, 1); wait != 0 {
 			t.Fatalf("%d waits for %v", i, wait)
 		}
 	}
-	if wait := w.resizes.wait(itemWrite{item{podItem, "globex", "globex|shop", "web-0"}, writeResources}, 1); wait != 0 {
+	if wait := w.writeBudgets[resizeBudget].wait(itemWrite{item{podItem, "globex", "globex|shop", "web-0"}, writeResources}, 1); wait != 0 {
 		t.Errorf("another tenant waits for %v", wait)
 	}
 	if err := w.look(); err != nil {
@@ -177,7 +177,7 @@ func TestLargeResizes(t *testing.T) {
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
-	if counted := resizesAtOnce - int(w.resizes.of["acme"].limiter.TokensAt(w.clock.Now())); counted != 1+writesOfResize {
+	if counted := resizesAtOnce - int(w.writeBudgets[resizeBudget].of["acme"].limiter.TokensAt(w.clock.Now())); counted != 1+writesOfResize {
 		t.Errorf("it counts as %d", counted)
 	}
 }

@@ -144,10 +144,10 @@ func (s *syncer) placeRoute(ctx context.Context, i item, home names.Namespace, r
 	}
 	wanted := rules.Route(read, home)
 	if there != nil && isSame(there, wanted) && isAsPut(there, wanted, slimRoute) {
-		s.routing.drop(i)
+		s.writeBudgets[routeBudget].drop(i)
 		return s.showRoute(ctx, route, s.saidOf(rules, refs, route, there))
 	}
-	if s.queue.after(i, s.routing.wait(itemWrite{i, writeUpdate}, 1)) {
+	if s.postpone(routeBudget, i, 1) {
 		return nil
 	}
 	err = put(ctx, s.routes.host(home.Host()), "HTTPRoute", there, wanted, slimRoute)
@@ -159,7 +159,7 @@ func (s *syncer) placeRoute(ctx context.Context, i item, home names.Namespace, r
 
 // withdrawRoute takes an HTTPRoute that a space still has from the host, and says why.
 func (s *syncer) withdrawRoute(ctx context.Context, i item, home names.Namespace, rules translate.Rules, refs parentRefs, route *unstructured.Unstructured, there *gatewayv1.HTTPRoute, why string) error {
-	s.routing.drop(i)
+	s.writeBudgets[routeBudget].drop(i)
 	var told error
 	if why != "" {
 		told = s.recordRefusal(ctx, route, why)
@@ -172,7 +172,7 @@ func (s *syncer) withdrawRoute(ctx context.Context, i item, home names.Namespace
 // definition of its own. While no space shows any, what there is stays, but for what its tenant may not have any more: spaces show them
 // again when the definition is published again.
 func (s *syncer) removeRoute(ctx context.Context, i item, home names.Namespace, rules translate.Rules, there *gatewayv1.HTTPRoute) error {
-	s.routing.drop(i)
+	s.writeBudgets[routeBudget].drop(i)
 	if there == nil {
 		return nil
 	}
@@ -247,10 +247,10 @@ func (s *syncer) showRoute(ctx context.Context, route *unstructured.Unstructured
 	before, _, _ := unstructured.NestedFieldNoCopy(route.Object, "status", "parents")
 	i := itemOf(routeItem, route)
 	if list, _ := before.([]any); len(list) == len(parents) && (len(list) == 0 || reflect.DeepEqual(list, parents)) {
-		s.statuses.more.drop(i)
+		s.writeBudgets[statusBudget].drop(i)
 		return nil
 	}
-	if s.queue.after(i, s.statuses.more.wait(itemWrite{i, writeStatus}, 1)) {
+	if s.postpone(statusBudget, i, 1) {
 		return nil
 	}
 	return s.patchParents(ctx, route, parents)
@@ -309,7 +309,7 @@ func (s *syncer) routeGone(obj any, seen bool) {
 // forgetRoute forgets what is known of an HTTPRoute of a space that is gone.
 func (s *syncer) forgetRoute(i item) {
 	s.checked.forget(i)
-	s.statuses.more.drop(i)
+	s.writeBudgets[statusBudget].drop(i)
 }
 
 func (s *syncer) hostRouteChanged(obj any) { s.enqueueSource(routeItem, obj) }

@@ -407,8 +407,8 @@ func TestRouteStatusesWait(t *testing.T) {
 func TestManyRoutes(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceRoute())
 	w.may(hasGateways)
-	for n := range ingressesAtOnce { // Ingresses have the same rate
-		w.routing.wait(itemWrite{item{ingressItem, "acme", "acme|shop", fmt.Sprint(n)}, writeUpdate}, 1)
+	for n := range routesAtOnce { // Ingresses have the same rate
+		w.writeBudgets[routeBudget].wait(itemWrite{item{ingressItem, "acme", "acme|shop", fmt.Sprint(n)}, writeUpdate}, 1)
 	}
 	if err := w.syncRoute(t.Context(), theRoute); err != nil || len(w.routesOnHost.did) > 0 {
 		t.Fatalf("did %v: %v", w.routesOnHost.did, err)

@@ -50,8 +50,7 @@ func (s *syncer) syncService(ctx context.Context, i item) error {
 	}
 	switch {
 	case service == nil:
-		s.routing.drop(i)
-		s.small.drop(i)
+		s.writeBudgets.drop(i)
 		s.forgetSlices(itemFor(slicesItem, i.namespace, i.name))
 	case host == nil && service.DeletionTimestamp == nil:
 		err = errors.Join(s.showService(ctx, service, &corev1.Service{}), s.placeService(ctx, i, service))
@@ -79,7 +78,7 @@ func (s *syncer) placeService(ctx context.Context, i item, service *corev1.Servi
 		return err
 	}
 	wanted := rules.Service(service, home)
-	if s.postponeBytes(i, translate.ServiceBytes(wanted)) {
+	if s.postpone(smallBudget, i, translate.ServiceBytes(wanted)) {
 		return nil
 	}
 	client := s.host.CoreV1().Services(wanted.Namespace)
@@ -114,7 +113,7 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 	forgets, ends := s.forgetsBalancer(i, host)
 	if same && change == "" && !forgets {
 		s.making.forget(string(host.UID))
-		s.routing.drop(i)
+		s.writeBudgets[routeBudget].drop(i)
 		return s.acceptService(ctx, service)
 	}
 	if !same && change != "" {
@@ -125,7 +124,7 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 			return nil
 		}
 	}
-	if !forgets && s.postponeBytes(i, translate.ServiceBytes(wanted)) { // others wait for the address
+	if !forgets && s.postpone(smallBudget, i, translate.ServiceBytes(wanted)) { // others wait for the address
 		return nil
 	}
 	s.making.forget(string(host.UID))
@@ -135,7 +134,7 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 	if errs := rules.CheckService(service); len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
 	}
-	if wanted.Spec.Type == corev1.ServiceTypeLoadBalancer && s.queue.after(i, s.routing.wait(itemWrite{i, writeUpdate}, 1)) {
+	if wanted.Spec.Type == corev1.ServiceTypeLoadBalancer && s.postpone(routeBudget, i, 1) {
 		return nil
 	}
 	wanted.UID, wanted.ResourceVersion = host.UID, host.ResourceVersion

@@ -33,18 +33,10 @@ const (
 	endpointsPerSlice = 100
 	// maxSlicedPorts is how many ports a Service may have whose slices are made: as in its space.
 	maxSlicedPorts = 100
-	// slicedBytes and slicedAtOnce are changedBytes and changedAtOnce for slices, which are written whole when one pod of theirs changes.
-	// They are not of the budget of small objects: readiness that changes all the time keeps no policy waiting.
-	slicedBytes  = 128 << 10
-	slicedAtOnce = 4 << 20
 	// writtenSlices is how many slices of a Service are written before its pods are looked at again.
 	writtenSlices = 100
 	// maxSliceBytes is what all slices of a tenant take on the host: those of 500 Services of 300 pods.
 	maxSliceBytes = 32 << 20
-	// comparedPerSecond and comparedAtOnce are the same for what is compared with slices, see comparisons, some 10 µs each: chosen, a tenth
-	// of a processor for each tenant.
-	comparedPerSecond = 10_000
-	comparedAtOnce    = 100_000
 )
 
 // leftBy are those of the host's controllers that make slices of a Service with a selector, or of its Endpoints when it has none any more.
@@ -74,7 +66,7 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 	if err != nil {
 		return err
 	}
-	if s.queue.after(i, s.comparing.wait(itemWrite{i, writeUpdate}, comparisons(len(pods), len(service.Spec.Ports)))) {
+	if s.postpone(comparisonBudget, i, comparisons(len(pods), len(service.Spec.Ports))) {
 		return nil
 	}
 	s.batches.note(i)
@@ -84,8 +76,8 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 	case err != nil:
 		return err
 	case len(wanted) == 0:
-		s.slicing.drop(i)
-	case s.queue.after(i, s.slicing.wait(itemWrite{i, writeUpdate}, bytesOf(wanted[:next]))):
+		s.writeBudgets[sliceBudget].drop(i)
+	case s.postpone(sliceBudget, i, bytesOf(wanted[:next])):
 	case s.tooManyBytes(i.tenant, host, wanted[:next]):
 		err = s.recordRefusal(ctx, service, fmt.Sprintf("the EndpointSlices of the tenant's Services take more than %d bytes on the host cluster; "+
 			"have fewer Services of the same pods, or fewer ports", maxSliceBytes))
@@ -114,8 +106,7 @@ func (s *syncer) tooManyBytes(n tenant.Name, host *corev1.Service, wanted []slic
 
 // forgetSlices forgets what is counted for the slices of a Service that is gone.
 func (s *syncer) forgetSlices(i item) {
-	s.slicing.drop(i)
-	s.comparing.drop(i)
+	s.writeBudgets.drop(i)
 	s.batches.forget(i)
 }
 

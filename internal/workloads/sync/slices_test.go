@@ -350,12 +350,12 @@ func TestSlicesOfWhatIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := slicedWorld(t, append(objects, hostSpace(), pod, running)...)
-			w.slicing.wait(itemWrite{webSlices, writeUpdate}, slicedAtOnce)
-			w.slicing.wait(itemWrite{webSlices, writeUpdate}, slicedAtOnce)
+			w.writeBudgets[sliceBudget].wait(itemWrite{webSlices, writeUpdate}, slicedAtOnce)
+			w.writeBudgets[sliceBudget].wait(itemWrite{webSlices, writeUpdate}, slicedAtOnce)
 			w.batches.note(webSlices)
 			w.slice(webSlices)
 			w.expect(nil, nil)
-			if len(w.slicing.of["acme"].due) > 0 || len(w.batches.of) > 0 {
+			if len(w.writeBudgets[sliceBudget].of["acme"].due) > 0 || len(w.batches.of) > 0 {
 				t.Error("something is known of it")
 			}
 		})
@@ -456,7 +456,7 @@ func TestServicesOfOnePod(t *testing.T) {
 // TestComparisonsWait checks that Services of many pods, of which none changes, are compared within a bound.
 func TestComparisonsWait(t *testing.T) {
 	w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil))
-	w.comparing.wait(itemWrite{item{slicesItem, "acme", "acme|shop", "other"}, writeUpdate}, comparedAtOnce)
+	w.writeBudgets[comparisonBudget].wait(itemWrite{item{slicesItem, "acme", "acme|shop", "other"}, writeUpdate}, comparedAtOnce)
 	w.slice(webSlices)
 	w.expect(nil, nil)
 	w.clock.Step(time.Second)
@@ -640,7 +640,7 @@ func TestSlicesCountWhole(t *testing.T) {
 	w := slicedWorld(t, objects...)
 	w.slice(webSlices)
 	made := w.onHostSlices(home.Host())[0]
-	counted := slicedAtOnce - int(w.slicing.of["acme"].limiter.TokensAt(w.clock.Now()))
+	counted := slicedAtOnce - int(w.writeBudgets[sliceBudget].of["acme"].limiter.TokensAt(w.clock.Now()))
 	if stored := made.Size(); len(made.Endpoints) != 90 || counted < stored || counted > stored+1024 {
 		t.Errorf("%d bytes are counted for %d", counted, stored)
 	}

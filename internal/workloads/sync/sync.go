@@ -137,17 +137,14 @@ func newCaches(views informers.SharedInformerFactory) (caches, error) {
 
 // pacing is what has tenants, and what is written for them, wait.
 type pacing struct {
-	queue      *queue
-	backoffs   *backoffs
-	surplus    *surplus
-	room       *room
-	scheduling *scheduling
-	// updates is that of changed pods, creating that of pods that are made, copying that of copies, small that of what is small,
-	// resizes that of resizes, routing that of Ingresses, HTTPRoutes, their certificates and load balancers, slicing that of slices, and
-	// comparing that of the endpoints which are compared with these.
-	updates, creating, copying, small, resizes, routing, slicing, comparing *writeBudget
-	statuses                                                                *statuses
-	batches                                                                 *batches
+	queue        *queue
+	backoffs     *backoffs
+	surplus      *surplus
+	room         *room
+	scheduling   *scheduling
+	writeBudgets writeBudgets
+	statuses     *ratelimit.Limits[item]
+	batches      *batches
 	// stale are namespaces of the host whose slices may have addresses that no pod of theirs has any more, and staleBytes what is
 	// written of such slices.
 	stale          *queue
@@ -158,11 +155,7 @@ type pacing struct {
 func newPacing(c clock.Clock, workers int) pacing {
 	return pacing{
 		queue: newQueue(workers), backoffs: newBackoffs(c), surplus: newSurplus(), room: newRoom(), scheduling: newScheduling(c),
-		updates: newWriteBudget(c, changedBytes, changedAtOnce), creating: newWriteBudget(c, createdBytes, createdAtOnce),
-		copying: newWriteBudget(c, copiedBytes, copiedAtOnce), small: newWriteBudget(c, smallBytes, smallAtOnce),
-		resizes: newWriteBudget(c, resizesPerSecond, resizesAtOnce), routing: newWriteBudget(c, ingressesPerSecond, ingressesAtOnce),
-		slicing: newWriteBudget(c, slicedBytes, slicedAtOnce), comparing: newWriteBudget(c, comparedPerSecond, comparedAtOnce),
-		statuses: newStatuses(c), batches: newBatches(c),
+		writeBudgets: newWriteBudgets(c), statuses: newStatuses(), batches: newBatches(c),
 		stale: newQueue(staleWorkers), staleBytes: &ratelimit.Limits[tenant.Name]{PerSecond: staleBytes, AtOnce: staleAtOnce},
 		staleEndpoints: &staleEndpoints{in: map[item]addresses{}},
 	}

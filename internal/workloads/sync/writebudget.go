@@ -19,35 +19,83 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
+// budgetKind says what is counted together: for each kind a tenant has a rate of its own.
+type budgetKind uint8
+
 const (
-	// maxPodBytes is how large a pod may be on the host, in bytes as a host stores it, without its status and the variables of Services:
-	// each of its changes, and of its status by a kubelet, is stored whole there. It is how large a change of it may be, too.
-	maxPodBytes = 128 << 10
+	changeBudget     budgetKind = iota // pods of the host that are changed
+	creationBudget                     // pods that are made there
+	copyBudget                         // copies of ConfigMaps and Secrets
+	smallBudget                        // what is small, see smallBytes
+	resizeBudget                       // resizes of pods and claims
+	routeBudget                        // what is read by those that serve Ingresses and HTTPRoutes, see routesPerSecond
+	sliceBudget                        // slices of Services
+	comparisonBudget                   // endpoints that are compared with slices
+	statusBudget                       // statuses that are written into spaces
+	budgetKinds
+)
+
+var budgetRates = [budgetKinds]struct{ perSecond, atOnce int }{
+	changeBudget:     {changedBytes, changedAtOnce},
+	creationBudget:   {createdBytes, createdAtOnce},
+	copyBudget:       {copiedBytes, copiedAtOnce},
+	smallBudget:      {smallBytes, smallAtOnce},
+	resizeBudget:     {resizesPerSecond, resizesAtOnce},
+	routeBudget:      {routesPerSecond, routesAtOnce},
+	sliceBudget:      {slicedBytes, slicedAtOnce},
+	comparisonBudget: {comparedPerSecond, comparedAtOnce},
+	statusBudget:     {moreStatuses, moreAtOnce},
+}
+
+const (
 	// changedBytes is how many bytes of pods are changed on the host for a tenant in a second, and changedAtOnce how many
 	// there may be before that holds. They are some 40 MB in the five minutes after which a host's etcd forgets them.
 	changedBytes  = 128 << 10
 	changedAtOnce = 4 << 20
-	// resizesPerSecond and resizesAtOnce are the same for resizes of pods and claims, each of which is work for a kubelet or a provisioner.
-	resizesPerSecond = 2
-	resizesAtOnce    = 64
-	// maxDebt is for how long a write waits at most before it is counted anew, if its namespace has its part of the rate. Each other one
-	// has less than that before it, so that with 200 of them a write waits for half an hour at most.
-	maxDebt = 5 * time.Minute
-	// copiedBytes and copiedAtOnce are the same for copies of ConfigMaps and Secrets.
-	copiedBytes  = 128 << 10
-	copiedAtOnce = 16 << 20
-	// leastCopy is as how many bytes a copy, or a small object, counts at least.
-	leastCopy = translate.LeastBytes
 	// createdBytes and createdAtOnce are the same for pods that are made: at once a thousand pods of 10 kB, with all that is written of them,
 	// and nine of these in a second after that, which are some 220 MB in the five minutes.
 	createdBytes  = 512 << 10
 	createdAtOnce = 64 << 20
-	// writesOfPod is how often a host stores a pod that is made: itself, its node, some statuses, its end.
-	writesOfPod = 6
+	// copiedBytes and copiedAtOnce are the same for copies of ConfigMaps and Secrets.
+	copiedBytes  = 128 << 10
+	copiedAtOnce = 16 << 20
 	// smallBytes and smallAtOnce are the same for policies, claims, Services, budgets, and namespaces with their labels, which go to all
 	// nodes, too. The burst is all policies that a namespace may have, at 4 KiB each, five times.
 	smallBytes  = 128 << 10
 	smallAtOnce = 4 << 20
+	// resizesPerSecond and resizesAtOnce are the same for resizes of pods and claims, each of which is work for a kubelet or a provisioner.
+	resizesPerSecond = 2
+	resizesAtOnce    = 64
+	// routesPerSecond is how many Ingresses, HTTPRoutes, certificates, and Services with load balancers, are changed for a
+	// tenant in a second, and routesAtOnce how many before that holds: some controllers read all they serve anew at each
+	// change.
+	routesPerSecond = 1
+	routesAtOnce    = 40
+	// slicedBytes and slicedAtOnce are changedBytes and changedAtOnce for slices, which are written whole when one pod of theirs changes.
+	// They are not of the budget of small objects: readiness that changes all the time keeps no policy waiting.
+	slicedBytes  = 128 << 10
+	slicedAtOnce = 4 << 20
+	// comparedPerSecond and comparedAtOnce are the same for what is compared with slices, see comparisons, some 10 µs each: chosen, a tenth
+	// of a processor for each tenant.
+	comparedPerSecond = 10_000
+	comparedAtOnce    = 100_000
+	// moreStatuses is how many statuses of pods beyond statusesAtOnce, and of HTTPRoutes, are written into the space of a tenant in a second, and
+	// moreAtOnce before that holds.
+	moreStatuses = 10
+	moreAtOnce   = 50
+)
+
+const (
+	// maxPodBytes is how large a pod may be on the host, in bytes as a host stores it, without its status and the variables of Services:
+	// each of its changes, and of its status by a kubelet, is stored whole there. It is how large a change of it may be, too.
+	maxPodBytes = 128 << 10
+	// maxDebt is for how long a write waits at most before it is counted anew, if its namespace has its part of the rate. Each other one
+	// has less than that before it, so that with 200 of them a write waits for half an hour at most.
+	maxDebt = 5 * time.Minute
+	// leastCopy is as how many bytes a copy, or a small object, counts at least.
+	leastCopy = translate.LeastBytes
+	// writesOfPod is how often a host stores a pod that is made: itself, its node, some statuses, its end.
+	writesOfPod = 6
 	// writesOfClaim is how often a host stores a claim that is made: itself, what its provisioner notes, its volume, two statuses.
 	writesOfClaim = 5
 	// writesOfNamespace is how often a host stores a namespace that is made: itself, that it is bound, its deletion, its end.
@@ -141,11 +189,33 @@ func newWriteBudget(c clock.PassiveClock, perSecond, atOnce int) *writeBudget {
 	return &writeBudget{clock: c, perSecond: perSecond, atOnce: atOnce, of: map[tenant.Name]*spent{}}
 }
 
+// writeBudgets are those of all kinds.
+type writeBudgets [budgetKinds]*writeBudget
+
+func newWriteBudgets(c clock.PassiveClock) (all writeBudgets) {
+	for k, rate := range budgetRates {
+		all[k] = newWriteBudget(c, rate.perSecond, rate.atOnce)
+	}
+	return all
+}
+
+// drop gives back what has been counted for an item that is gone.
+func (all *writeBudgets) drop(i item) {
+	for _, of := range all {
+		of.drop(i)
+	}
+}
+
+// postpone reports whether a write for an item, which counts as so much, is to wait. If so, the item is looked at when its turn comes.
+func (s *syncer) postpone(k budgetKind, i item, size int) bool {
+	return s.queue.after(i, s.writeBudgets[k].wait(itemWrite{i, writeUpdate}, size))
+}
+
 // postponePod reports whether a write about a pod of the host, which is to be as wanted and is stored so many times for it, is to wait. If
 // so, the pod is looked at when its turn comes. wanted is not the host's in the cache, which has not all of it.
 func (s *syncer) postponePod(pod *corev1.Pod, w write, wanted *corev1.Pod, times int) bool {
 	i := itemOf(podItem, pod)
-	return s.queue.after(i, s.updates.wait(itemWrite{i, w}, times*s.storedSize(pod, wanted)))
+	return s.queue.after(i, s.writeBudgets[changeBudget].wait(itemWrite{i, w}, times*s.storedSize(pod, wanted)))
 }
 
 // storable is an object of a known size, in bytes as a host stores it.
@@ -157,7 +227,7 @@ type storable interface {
 // postponeSmall reports whether a small object of the host, which is to be as wanted and is stored so many times for it, is to wait. If so, the
 // item is looked at when its turn comes. entries is how many there are in its lists and maps beside its metadata.
 func (s *syncer) postponeSmall(i item, wanted storable, entries, times int) bool {
-	return s.postponeBytes(i, max(times*storedBytes(wanted, entries), leastCopy))
+	return s.postpone(smallBudget, i, max(times*storedBytes(wanted, entries), leastCopy))
 }
 
 // storedBytes returns how many bytes a host stores for a small object.
@@ -165,14 +235,9 @@ func storedBytes(wanted storable, entries int) int {
 	return wanted.Size() + translate.EntryBytes*(entries+len(wanted.GetLabels())+len(wanted.GetAnnotations()))
 }
 
-// postponeBytes is postponeSmall where so many bytes are stored on the host.
-func (s *syncer) postponeBytes(i item, bytes int) bool {
-	return s.queue.after(i, s.small.wait(itemWrite{i, writeUpdate}, bytes))
-}
-
 // postponeResize reports whether a resize for which so many bytes are written is to wait. If so, the item is looked at when its turn comes.
 func (s *syncer) postponeResize(i item, bytes int) bool {
-	return s.queue.after(i, s.resizes.wait(itemWrite{i, writeResources}, 1+bytes/resizeBytes))
+	return s.postpone(resizeBudget, i, 1+bytes/resizeBytes)
 }
 
 // wait counts a write of some size, and returns for how long it is to wait until it is asked for again. Those of a

@@ -82,7 +82,7 @@ func TestWriteBudgetGivesBack(t *testing.T) {
 func TestPacedChanges(t *testing.T) {
 	changed := func(p *corev1.Pod) { bound(p); p.Labels = map[string]string{"a": "b"} }
 	w := newWorld(t, hostSpace(), spacePod(changed), hostPod(spacePod(bound), onNode))
-	w.updates.wait(itemWrite{item{podItem, "acme", "acme|shop", "other"}, writeUpdate}, changedAtOnce)
+	w.writeBudgets[changeBudget].wait(itemWrite{item{podItem, "acme", "acme|shop", "other"}, writeUpdate}, changedAtOnce)
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
@@ -165,13 +165,13 @@ func TestWriteBudgetOfGrown(t *testing.T) {
 // TestPacedCreations checks that pods of many bytes wait, and count as often as a host stores them.
 func TestPacedCreations(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(nil))
-	w.creating.wait(itemWrite{item{podItem, "acme", "acme|shop", "other"}, writeCreation}, createdAtOnce)
+	w.writeBudgets[creationBudget].wait(itemWrite{item{podItem, "acme", "acme|shop", "other"}, writeCreation}, createdAtOnce)
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
 	w.expect(nil, nil)
 	i := itemOf(podItem, spacePod(nil))
-	if n := w.creating.of["acme"].due[itemWrite{i, writeCreation}].size; n < writesOfPod*1000 {
+	if n := w.writeBudgets[creationBudget].of["acme"].due[itemWrite{i, writeUpdate}].size; n < writesOfPod*1000 {
 		t.Errorf("it counts as %d bytes", n)
 	}
 	w.clock.Step(time.Second)
@@ -199,7 +199,7 @@ func TestVariablesCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counted := createdAtOnce - int(w.creating.of["acme"].limiter.TokensAt(w.clock.Now()))
+	counted := createdAtOnce - int(w.writeBudgets[creationBudget].of["acme"].limiter.TokensAt(w.clock.Now()))
 	if len(made.ManagedFields) == 0 || len(made.Spec.Containers[0].Env) < 100 || counted < writesOfPod*len(stored) {
 		t.Errorf("%d variables, %d bytes are counted for %d times %d", len(made.Spec.Containers[0].Env), counted, writesOfPod, len(stored))
 	}
@@ -221,7 +221,7 @@ func TestPacedPolicies(t *testing.T) {
 	policy := denyAll(nil)
 	w := newWorld(t, hostSpace(), spacePod(bound), policy)
 	i := item{policyItem, "acme", "acme|shop", policy.Name}
-	w.small.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
+	w.writeBudgets[smallBudget].wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
 	if err := w.syncPolicy(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
@@ -235,11 +235,11 @@ func TestPacedPolicies(t *testing.T) {
 	}
 	w.expect(nil, []string{"create networkpolicies"})
 	w.see(hostPolicy(policy, nil))
-	w.small.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
+	w.writeBudgets[smallBudget].wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
 	if err := w.syncPolicy(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
-	if due := w.small.of["acme"].due[itemWrite{i, writeUpdate}]; due.size > 0 {
+	if due := w.writeBudgets[smallBudget].of["acme"].due[itemWrite{i, writeUpdate}]; due.size > 0 {
 		t.Errorf("what is as it is to be counts as %d bytes", due.size)
 	}
 }
@@ -248,7 +248,7 @@ func TestPacedPolicies(t *testing.T) {
 func TestPacedClaims(t *testing.T) {
 	i, other := itemOf(claimItem, spaceClaim()), item{claimItem, "acme", "acme|shop", "other"}
 	w := newWorld(t, hostSpace(), atOnce, spaceClaim(held))
-	w.small.wait(itemWrite{other, writeUpdate}, smallAtOnce)
+	w.writeBudgets[smallBudget].wait(itemWrite{other, writeUpdate}, smallAtOnce)
 	look := func(onHost ...string) {
 		t.Helper()
 		if err := w.lookAtClaim(); err != nil {
@@ -258,7 +258,7 @@ func TestPacedClaims(t *testing.T) {
 		w.onHost.ClearActions()
 	}
 	look()
-	if n, size := w.small.of["acme"].due[itemWrite{i, writeUpdate}].size, hostClaim(spaceClaim()).Size(); n < writesOfClaim*size {
+	if n, size := w.writeBudgets[smallBudget].of["acme"].due[itemWrite{i, writeUpdate}].size, hostClaim(spaceClaim()).Size(); n < writesOfClaim*size {
 		t.Errorf("it counts as %d bytes, and is stored %d times with %d", n, writesOfClaim, size)
 	}
 	w.clock.Step(time.Second)
@@ -267,15 +267,15 @@ func TestPacedClaims(t *testing.T) {
 	larger := spaceClaim(held, func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = storage("2Gi") })
 	w.see(larger)
 	w.see(hostClaim(spaceClaim()))
-	w.resizes.wait(itemWrite{other, writeResources}, resizesAtOnce)
+	w.writeBudgets[resizeBudget].wait(itemWrite{other, writeResources}, resizesAtOnce)
 	look()
 	w.clock.Step(time.Second / resizesPerSecond)
 	look("patch persistentvolumeclaims")
 
 	w.see(hostClaim(spaceClaim(), func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new(strings.Repeat("x", resizeBytes)) }))
-	w.resizes.wait(itemWrite{other, writeResources}, resizesAtOnce)
+	w.writeBudgets[resizeBudget].wait(itemWrite{other, writeResources}, resizesAtOnce)
 	look()
-	if n := w.resizes.of["acme"].due[itemWrite{i, writeResources}].size; n != 1+writesOfClaim {
+	if n := w.writeBudgets[resizeBudget].of["acme"].due[itemWrite{i, writeUpdate}].size; n != 1+writesOfClaim {
 		t.Errorf("one of %d bytes counts as %d", resizeBytes, n)
 	}
 }
@@ -310,7 +310,7 @@ func TestPacedSmall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tc.objects...)
-			w.small.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
+			w.writeBudgets[smallBudget].wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
 			if err := tc.look(w); (err != nil) != (tc.waits != "") || err != nil && !strings.Contains(err.Error(), tc.waits) {
 				t.Fatalf("got %v, want %q", err, tc.waits)
 			}
@@ -342,7 +342,7 @@ func TestServicesCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counted := smallAtOnce - int(w.small.of["acme"].limiter.TokensAt(w.clock.Now()))
+	counted := smallAtOnce - int(w.writeBudgets[smallBudget].of["acme"].limiter.TokensAt(w.clock.Now()))
 	if stored := made.Size(); len(made.ManagedFields) == 0 || counted < stored {
 		t.Errorf("%d bytes are counted for %d", counted, stored)
 	}
@@ -353,7 +353,7 @@ func TestLevelDoesNotWait(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(nil))
 	w.see(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n", Labels: map[string]string{"a": "b"}}})
 	w.may(v1alpha1.Workloads{PodSecurity: "restricted"})
-	w.small.wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
+	w.writeBudgets[smallBudget].wait(itemWrite{item{policyItem, "acme", "acme|shop", "other"}, writeUpdate}, smallAtOnce)
 	if err := w.syncHostNamespace(t.Context(), item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()}); err != nil {
 		t.Fatal(err)
 	}

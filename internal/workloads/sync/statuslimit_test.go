@@ -55,7 +55,7 @@ func TestStatusesWait(t *testing.T) {
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
-	if w.statuses.each.Len() != 0 || !slices.Contains(did(w.onHost), "delete pods host-p") {
-		t.Errorf("what is gone is known of: %d, %v", w.statuses.each.Len(), did(w.onHost))
+	if w.statuses.Len() != 0 || !slices.Contains(did(w.onHost), "delete pods host-p") {
+		t.Errorf("what is gone is known of: %d, %v", w.statuses.Len(), did(w.onHost))
 	}
 }
