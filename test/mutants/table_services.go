@@ -129,10 +129,10 @@ var servicesTable = []mutant{
 		"internal/workloads/sync/services.go", `	if errs := rules.CheckService(service); len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
 	}
-	_, err = s.ensure`, `	if errs := rules.CheckService(service); false && len(errs) > 0 {
+	if _, err = s.ensure`, `	if errs := rules.CheckService(service); false && len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
 	}
-	_, err = s.ensure`},
+	if _, err = s.ensure`},
 	{"Ingresses name hosts", by("internal/workloads/translate", "TestCheckIngress"),
 		"internal/workloads/translate/ingress.go", `	case host == "":
 		return field.ErrorList{`, `	case host == "":

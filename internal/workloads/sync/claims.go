@@ -27,11 +27,7 @@ import (
 // syncClaim makes the host's PersistentVolumeClaim what the space's asks for, and the space's what the host's says. The
 // host's claim exists only while the space's has names.ClaimFinalizer.
 func (s *syncer) syncClaim(ctx context.Context, i item) error {
-	claim, err := orNil(s.claims.PersistentVolumeClaims(i.namespace.String()).Get(i.name))
-	if err != nil {
-		return err
-	}
-	all, err := s.hostCaches.claimsOf(i.namespace, i.name)
+	claim, all, err := sides(i, s.claims.PersistentVolumeClaims(i.namespace.String()).Get, s.hostCaches.claimsOf)
 	if err != nil {
 		return err
 	}
@@ -85,11 +81,7 @@ func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 	if err != nil {
 		return err
 	}
-	_, err = s.ensureNamespace(ctx, home, t)
-	if errors.As(err, new(errNamespace)) {
-		return errors.Join(s.recordRefusal(ctx, claim, err.Error()), err) // tried again, because no event of this claim says that one has gone, or come
-	}
-	if err != nil {
+	if _, err = s.ensureHome(ctx, home, t, func(why string) error { return s.recordRefusal(ctx, claim, why) }); err != nil {
 		return err
 	}
 	// First, so that nothing is on the host that the space's claim could leave behind.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
@@ -23,6 +24,14 @@ func orNil[T any](o *T, err error) (*T, error) {
 		return nil, nil
 	}
 	return o, err
+}
+
+// sides returns what a space has of an item, nil if nothing, and what the host has for that and for its predecessors of the name.
+func sides[T any](i item, inSpace func(name string) (*T, error), onHost func(namespace tenant.Flat, name string) ([]*T, error)) (own *T, all []*T, err error) {
+	if own, err = orNil(inSpace(i.name)); err == nil {
+		all, err = onHost(i.namespace, i.name)
+	}
+	return own, all, err
 }
 
 // uidOf returns the UID of the object that a host's is made of.

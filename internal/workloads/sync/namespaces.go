@@ -93,6 +93,16 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 	return found.UID, s.ensureGuards(ctx, home)
 }
 
+// ensureHome is ensureNamespace for an object of a space, which refuse tells why there is none. That is tried again: no event of the
+// object says that a namespace has gone, or come.
+func (s *syncer) ensureHome(ctx context.Context, home names.Namespace, t *v1alpha1.Tenant, refuse func(why string) error) (types.UID, error) {
+	uid, err := s.ensureNamespace(ctx, home, t)
+	if errors.As(err, new(errNamespace)) {
+		err = errors.Join(refuse(err.Error()), err)
+	}
+	return uid, err
+}
+
 // errNamespace says why the host has no namespace for one of a space. The space sees it.
 type errNamespace string
 

@@ -26,11 +26,7 @@ const fieldManager = "tenantry-syncer"
 
 // syncPod makes the host's pod what the space's asks for, and the space's what the host's says.
 func (s *syncer) syncPod(ctx context.Context, i item) error {
-	pod, err := orNil(s.pods.Pods(i.namespace.String()).Get(i.name))
-	if err != nil {
-		return err
-	}
-	all, err := s.hostCaches.podsOf(i.namespace, i.name)
+	pod, all, err := sides(i, s.pods.Pods(i.namespace.String()).Get, s.hostCaches.podsOf)
 	if err != nil {
 		return err
 	}
@@ -109,10 +105,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) (placed bool, _ err
 // createOnHost creates the host's pod and what it needs. A pod that waits for copies or for its bytes, which are what the host will
 // store, keeps its turn: no more pods ask again than may be created at once.
 func (s *syncer) createOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant, bytes int) error {
-	hostUID, err := s.ensureNamespace(ctx, home, t)
-	if errors.As(err, new(errNamespace)) {
-		return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because no event of this pod says that one has gone, or come
-	}
+	hostUID, err := s.ensureHome(ctx, home, t, func(why string) error { return s.refuse(ctx, pod, why) })
 	if err != nil {
 		return err
 	}

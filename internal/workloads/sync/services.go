@@ -36,11 +36,7 @@ const (
 // syncService makes the host's Service what the space's is. Most are made by the servers, before those of the space;
 // here are made those that there were before pods ran, and that the host has lost.
 func (s *syncer) syncService(ctx context.Context, i item) error {
-	service, err := orNil(s.services.Services(i.namespace.String()).Get(i.name))
-	if err != nil {
-		return err
-	}
-	all, err := s.hostCaches.servicesOf(i.namespace, i.name)
+	service, all, err := sides(i, s.services.Services(i.namespace.String()).Get, s.hostCaches.servicesOf)
 	if err != nil {
 		return err
 	}
@@ -70,11 +66,7 @@ func (s *syncer) placeService(ctx context.Context, i item, service *corev1.Servi
 	if errs := rules.CheckService(service); len(errs) > 0 {
 		return s.refuseService(ctx, service, errs.ToAggregate().Error())
 	}
-	_, err = s.ensureNamespace(ctx, home, t)
-	if errors.As(err, new(errNamespace)) {
-		return errors.Join(s.recordRefusal(ctx, service, err.Error()), err) // tried again, because no event of this Service says that one has gone, or come
-	}
-	if err != nil {
+	if _, err = s.ensureHome(ctx, home, t, func(why string) error { return s.recordRefusal(ctx, service, why) }); err != nil {
 		return err
 	}
 	wanted := rules.Service(service, home)

@@ -46,11 +46,7 @@ var leftBy = map[string]bool{"endpointslice-controller.k8s.io": true, "endpoints
 // own controllers would make those of all tenants at one rate, however many one of them asks for.
 func (s *syncer) syncSlices(ctx context.Context, i item) error {
 	s.batches.begin(i)
-	service, err := orNil(s.services.Services(i.namespace.String()).Get(i.name))
-	if err != nil {
-		return err
-	}
-	all, err := s.hostCaches.servicesOf(i.namespace, i.name)
+	service, all, err := sides(i, s.services.Services(i.namespace.String()).Get, s.hostCaches.servicesOf)
 	if err != nil {
 		return err
 	}
