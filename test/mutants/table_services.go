@@ -288,7 +288,7 @@ var servicesTable = []mutant{
 	{"slices of others stay", by("internal/workloads/sync", "TestLeftSlices"),
 		"internal/workloads/sync/hostslices.go", `		case leftBy[manager]:`, `		default:`},
 	{"a cache that is behind makes no slice twice", by("internal/workloads/sync", "TestSlicesAreAsTheyAreToBe"),
-		"internal/workloads/sync/slices.go", `	if s.written.StaleSlices(host, ours) {`, `	if false {`},
+		"internal/workloads/sync/slices.go", `	if s.sliceTracker.StaleSlices(host, ours) {`, `	if false {`},
 	{"changes of slices are batched", by("internal/workloads/sync", "TestBatches"),
 		"internal/workloads/sync/batches.go", `	return batchPeriod - b.clock.Since(of.at), of.waits`, `	return 0, of.waits`},
 	{"batches are forgotten", by("internal/workloads/sync", "TestBatches"),
@@ -298,7 +298,7 @@ var servicesTable = []mutant{
 	{"so many labels of a pod are known", by("internal/workloads/sync", "TestSelectors"),
 		"internal/workloads/sync/batches.go", `	if len(before) == maxLabelSets {`, `	if false {`},
 	{"slices that somebody deletes come back", by("internal/workloads/sync", "TestHostSlices"),
-		"internal/workloads/sync/hostslices.go", `	if !s.written.Has(of) || !s.written.HandleDeletion(of) {`, `	if !s.written.Has(of) {`},
+		"internal/workloads/sync/hostslices.go", `	if !s.sliceTracker.Has(of) || !s.sliceTracker.HandleDeletion(of) {`, `	if !s.sliceTracker.Has(of) {`},
 	{"slices that the syncer writes are not looked at again", by("internal/workloads/sync", "TestHostSlices"),
-		"internal/workloads/sync/hostslices.go", `s.written.ShouldSync(&discoveryv1.EndpointSlice{ObjectMeta: slice.ObjectMeta}) {`, `true {`},
+		"internal/workloads/sync/hostslices.go", `s.sliceTracker.ShouldSync(&discoveryv1.EndpointSlice{ObjectMeta: slice.ObjectMeta}) {`, `true {`},
 }

@@ -207,7 +207,7 @@ var syncerTable = []mutant{
 	{"a host does not store large pods anew as often as a tenant likes", by("internal/workloads/sync", "TestPacedChanges"),
 		"internal/workloads/sync/update.go", ` || s.postponePod(pod, writeUpdate, wanted, 1) {`, ` {`},
 	{"what a tenant has changed on a host is no other's", by("internal/workloads/sync", "TestWriteBudget"),
-		"internal/workloads/sync/writebudget.go", `		s.of[w.item.tenant] = of`, `		s.of[w.item.tenant], s.of["globex"] = of, of`},
+		"internal/workloads/sync/writebudget.go", `		s.byTenant[w.item.tenant] = of`, `		s.byTenant[w.item.tenant], s.byTenant["globex"] = of, of`},
 	{"the isolation of tenants is what there is without a flag", by("internal/workloads/sync", "TestValidate"),
 		"internal/workloads/sync/options.go", `cmp.Or(Isolation(o.NetworkIsolation), Enforced)`, `cmp.Or(Isolation(o.NetworkIsolation), Unenforced)`},
 	{"what is over runs nowhere", by("internal/workloads/sync", "TestPods"),

@@ -24,9 +24,9 @@ const (
 type batches struct {
 	clock clock.PassiveClock
 
-	mu    sync.Mutex
-	of    map[item]batch
-	swept time.Time
+	mu     sync.Mutex
+	byItem map[item]batch
+	swept  time.Time
 }
 
 // batch says when slices were last looked at, and whether they are to be again.
@@ -35,14 +35,14 @@ type batch struct {
 	waits bool
 }
 
-func newBatches(c clock.PassiveClock) *batches { return &batches{clock: c, of: map[item]batch{}} }
+func newBatches(c clock.PassiveClock) *batches { return &batches{clock: c, byItem: map[item]batch{}} }
 
 // next returns after which time slices are to be looked at, unless they wait for that already.
 func (b *batches) next(i item) (after time.Duration, waits bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	of := b.of[i]
-	b.of[i] = batch{of.at, true}
+	of := b.byItem[i]
+	b.byItem[i] = batch{of.at, true}
 	return batchPeriod - b.clock.Since(of.at), of.waits
 }
 
@@ -50,10 +50,10 @@ func (b *batches) next(i item) (after time.Duration, waits bool) {
 func (b *batches) begin(i item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if of := b.of[i]; b.isOver(of) {
-		delete(b.of, i)
+	if of := b.byItem[i]; b.isOver(of) {
+		delete(b.byItem, i)
 	} else {
-		b.of[i] = batch{at: of.at}
+		b.byItem[i] = batch{at: of.at}
 	}
 }
 
@@ -62,10 +62,10 @@ func (b *batches) note(i item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.clock.Now()
-	b.of[i] = batch{now, b.of[i].waits}
+	b.byItem[i] = batch{now, b.byItem[i].waits}
 	if now.Sub(b.swept) > time.Minute {
 		b.swept = now
-		maps.DeleteFunc(b.of, func(_ item, of batch) bool { return !of.waits && b.isOver(of) })
+		maps.DeleteFunc(b.byItem, func(_ item, of batch) bool { return !of.waits && b.isOver(of) })
 	}
 }
 
@@ -74,7 +74,7 @@ func (b *batches) isOver(of batch) bool { return b.clock.Since(of.at) >= batchPe
 func (b *batches) forget(i item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.of, i)
+	delete(b.byItem, i)
 }
 
 // enqueueSlices has the slices of a Service looked at: at once, or with the next changes if they have been of late.
@@ -89,32 +89,32 @@ func (s *syncer) enqueueSlices(i item) {
 
 // selected knows the labels that pods have had since it was last looked at which Services select them.
 type selected struct {
-	mu sync.Mutex
-	by map[item][]labels.Set
+	mu     sync.Mutex
+	byItem map[item][]labels.Set
 }
 
-func newSelected() *selected { return &selected{by: map[item][]labels.Set{}} }
+func newSelected() *selected { return &selected{byItem: map[item][]labels.Set{}} }
 
 // note notes labels that a pod had. Nil stands for all that there are.
 func (s *selected) note(i item, had labels.Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.by[i]
+	before := s.byItem[i]
 	if slices.ContainsFunc(before, func(set labels.Set) bool { return set == nil || maps.Equal(set, had) }) {
 		return
 	}
 	if len(before) == maxLabelSets {
 		before, had = nil, nil
 	}
-	s.by[i] = append(before, had)
+	s.byItem[i] = append(before, had)
 }
 
 // take returns the labels that a pod had, and forgets them.
 func (s *selected) take(i item) []labels.Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer delete(s.by, i)
-	return s.by[i]
+	defer delete(s.byItem, i)
+	return s.byItem[i]
 }
 
 // enqueueSelectors has the slices looked at of the Services that have selected a pod of a space by labels that it had, or that do now.

@@ -13,8 +13,8 @@ import (
 // checked keeps why Ingresses and HTTPRoutes of spaces must not be on the host, for as long as they are there, so that one is not read again each time
 // that others leave room, of which each tenant has as many as it stores.
 type checked struct {
-	mu sync.Mutex
-	by map[item]checkedVersion
+	mu     sync.Mutex
+	byItem map[item]checkedVersion
 }
 
 // checkedVersion is what is known of one version of an object, by some rules.
@@ -26,12 +26,12 @@ type checkedVersion struct {
 	why string
 }
 
-func newChecked() *checked { return &checked{by: map[item]checkedVersion{}} }
+func newChecked() *checked { return &checked{byItem: map[item]checkedVersion{}} }
 
 // why returns why an object must not be on the host, empty if it may be there. check says so.
 func (c *checked) why(i item, of metav1.Object, rules translate.Rules, check func() error) string {
 	c.mu.Lock()
-	known := c.by[i]
+	known := c.byItem[i]
 	c.mu.Unlock()
 	if known.uid == of.GetUID() && known.version == of.GetResourceVersion() && equality.Semantic.DeepEqual(known.rules, rules) {
 		return known.why
@@ -42,7 +42,7 @@ func (c *checked) why(i item, of metav1.Object, rules translate.Rules, check fun
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.by[i] = now
+	c.byItem[i] = now
 	return now.why
 }
 
@@ -50,5 +50,5 @@ func (c *checked) why(i item, of metav1.Object, rules translate.Rules, check fun
 func (c *checked) forget(i item) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.by, i)
+	delete(c.byItem, i)
 }

@@ -25,8 +25,8 @@ const versionAnnotation = names.Prefix + "version"
 // copies are what the host has of ConfigMaps and Secrets, by its namespaces. A namespace is read when a
 // copy in it is first asked for: there is no right to watch Secrets of the host, and no need to.
 type copies struct {
-	mu sync.Mutex
-	in map[string]*copiesIn
+	mu          sync.Mutex
+	byNamespace map[string]*copiesIn
 }
 
 // copiesIn are the copies in one namespace of the host. The lock is held while they are written.
@@ -61,10 +61,10 @@ const maxCopying = 200 * time.Millisecond
 func (c *copies) of(host string, uid types.UID) *copiesIn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if in := c.in[host]; in == nil || uid != "" && in.of != uid {
-		c.in[host] = &copiesIn{of: uid, have: map[reference]copied{}, absent: map[reference]time.Time{}, asked: map[item]bool{}}
+	if in := c.byNamespace[host]; in == nil || uid != "" && in.of != uid {
+		c.byNamespace[host] = &copiesIn{of: uid, have: map[reference]copied{}, absent: map[reference]time.Time{}, asked: map[item]bool{}}
 	}
-	return c.in[host]
+	return c.byNamespace[host]
 }
 
 // copiesOf returns the copies in a namespace of the host that the cache knows.
@@ -101,7 +101,7 @@ func (s *syncer) wakeAskers(in *copiesIn) {
 func (c *copies) forget(host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.in, host)
+	delete(c.byNamespace, host)
 }
 
 // syncCopy makes the copy of a ConfigMap or Secret that live pods or Ingresses name what its source is, and takes away

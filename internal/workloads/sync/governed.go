@@ -12,8 +12,8 @@ import (
 // governed keeps what policies of spaces govern, for as long as they are there, so that their selectors are not read again
 // for each pod.
 type governed struct {
-	mu sync.Mutex
-	by map[item]governedVersion
+	mu     sync.Mutex
+	byItem map[item]governedVersion
 }
 
 // governedVersion is what one version of a policy governs. It is not changed.
@@ -25,15 +25,15 @@ type governedVersion struct {
 	enqueued bool
 }
 
-func newGoverned() *governed { return &governed{by: map[item]governedVersion{}} }
+func newGoverned() *governed { return &governed{byItem: map[item]governedVersion{}} }
 
 // version returns what a policy governs. The lock is held.
 func (g *governed) version(policy *networkingv1.NetworkPolicy) governedVersion {
 	key := itemOf(policyItem, policy)
-	now := g.by[key]
+	now := g.byItem[key]
 	if now.governed == nil || now.uid != policy.UID || now.version != policy.ResourceVersion {
 		now = governedVersion{uid: policy.UID, version: policy.ResourceVersion, governed: network.GovernedBy(policy)}
-		g.by[key] = now
+		g.byItem[key] = now
 	}
 	return now
 }
@@ -53,7 +53,7 @@ func (g *governed) noteEnqueued(policy *networkingv1.NetworkPolicy) bool {
 	now := g.version(policy)
 	before := now.enqueued
 	now.enqueued = true
-	g.by[itemOf(policyItem, policy)] = now
+	g.byItem[itemOf(policyItem, policy)] = now
 	return before
 }
 
@@ -61,5 +61,5 @@ func (g *governed) noteEnqueued(policy *networkingv1.NetworkPolicy) bool {
 func (g *governed) forget(i item) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.by, i)
+	delete(g.byItem, i)
 }

@@ -40,8 +40,8 @@ func TestGoverned(t *testing.T) {
 	for i := range many {
 		g.forget(itemFor(policyItem, "acme|shop", fmt.Sprint(i)))
 	}
-	if len(g.by) != 0 {
-		t.Errorf("%d are known that are gone", len(g.by))
+	if len(g.byItem) != 0 {
+		t.Errorf("%d are known that are gone", len(g.byItem))
 	}
 }
 
@@ -51,7 +51,7 @@ func TestForgetsOffHost(t *testing.T) {
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "acme|shop", Name: "p", UID: "u", ResourceVersion: "1"}}
 	w.governed.of(policy) // as for a pod that waits
 	w.policyGone(policy, true)
-	if n := len(w.governed.by); n != 0 {
+	if n := len(w.governed.byItem); n != 0 {
 		t.Errorf("%d policies are known that are gone", n)
 	}
 	route := &unstructured.Unstructured{Object: map[string]any{}}
@@ -59,7 +59,7 @@ func TestForgetsOffHost(t *testing.T) {
 	route.SetName("r")
 	w.checked.why(itemOf(routeItem, route), route, translate.Rules{}, func() error { return nil })
 	w.routeGone(route, true)
-	if n := len(w.checked.by); n != 0 {
+	if n := len(w.checked.byItem); n != 0 {
 		t.Errorf("%d routes are known that are gone", n)
 	}
 }

@@ -49,7 +49,7 @@ func newGuards(c clock.PassiveClock, limit int, wayOut string) guards {
 	const because = "this is probably another etcd or host, or an old backup, so nothing more is deleted"
 	guardOf := func(what, ofOne string) *tenantsGuard {
 		whole := &guard{clock: c, limit: limit, share: orphanShare, what: what, because: because, wayOut: wayOut}
-		return &tenantsGuard{guard: whole, ofOne: ofOne, of: map[tenant.Name]*guard{}}
+		return &tenantsGuard{guard: whole, ofOne: ofOne, byTenant: map[tenant.Name]*guard{}}
 	}
 	return guards{
 		orphans: guardOf("objects on the host are made of what no space has",
@@ -64,8 +64,8 @@ type tenantsGuard struct {
 	// ofOne is why what goes of one tenant is too much.
 	ofOne string
 	ofMu  sync.Mutex
-	// of are those of tenants of which objects have gone within the window, or are not to go.
-	of map[tenant.Name]*guard
+	// byTenant are those of tenants of which objects have gone within the window, or are not to go.
+	byTenant map[tenant.Name]*guard
 }
 
 // begin looks, before any has gone, whether so many of all may go of tenants: of all that have objects on the host, also those of which
@@ -118,14 +118,14 @@ func (o *tenantsGuard) allow(n tenant.Name, all int) error {
 func (o *tenantsGuard) ofTenant(n tenant.Name) *guard {
 	o.ofMu.Lock()
 	defer o.ofMu.Unlock()
-	if o.of[n] == nil {
-		maps.DeleteFunc(o.of, func(_ tenant.Name, of *guard) bool { return of.isIdle() })
-		o.of[n] = &guard{
+	if o.byTenant[n] == nil {
+		maps.DeleteFunc(o.byTenant, func(_ tenant.Name, of *guard) bool { return of.isIdle() })
+		o.byTenant[n] = &guard{
 			clock: o.clock, limit: (o.limit + 1) / orphanTenants, share: orphanTenants * o.share, wayOut: o.wayOut,
 			what: fmt.Sprintf("%s, and are of the tenant %q", o.what, n), because: o.ofOne,
 		}
 	}
-	return o.of[n]
+	return o.byTenant[n]
 }
 
 // isIdle reports whether nothing has gone within the window, and more may go.

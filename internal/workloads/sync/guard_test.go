@@ -118,8 +118,8 @@ func TestGuardOfTenants(t *testing.T) {
 		t.Errorf("%d of initech go: those that were not to go count", initech)
 	}
 	c.Step(orphanWindow + time.Second)
-	if hooli := count("hooli"); hooli != 25 || len(g.of) != 1 {
-		t.Errorf("after a while %d go, and something is known of %d tenants", hooli, len(g.of))
+	if hooli := count("hooli"); hooli != 25 || len(g.byTenant) != 1 {
+		t.Errorf("after a while %d go, and something is known of %d tenants", hooli, len(g.byTenant))
 	}
 }
 

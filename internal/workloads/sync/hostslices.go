@@ -113,7 +113,7 @@ func (h *hostCaches) slicesOf(service *corev1.Service) (ours, left []*discoveryv
 func (s *syncer) hostSliceChanged(obj any) {
 	slice := obj.(*hostSlice)
 	s.enqueueStale(slice.Namespace)
-	if s.written.ShouldSync(&discoveryv1.EndpointSlice{ObjectMeta: slice.ObjectMeta}) {
+	if s.sliceTracker.ShouldSync(&discoveryv1.EndpointSlice{ObjectMeta: slice.ObjectMeta}) {
 		s.enqueueSlicesOf(slice)
 	}
 }
@@ -131,7 +131,7 @@ func (s *syncer) hostSliceUpdated(before, obj any) {
 func (s *syncer) hostSliceGone(obj any, _ bool) {
 	slice := obj.(*hostSlice)
 	of := &discoveryv1.EndpointSlice{ObjectMeta: slice.ObjectMeta}
-	if !s.written.Has(of) || !s.written.HandleDeletion(of) { // somebody else has deleted it, or a syncer before
+	if !s.sliceTracker.Has(of) || !s.sliceTracker.HandleDeletion(of) { // somebody else has deleted it, or a syncer before
 		s.enqueueSlicesOf(slice)
 	}
 }

@@ -421,7 +421,7 @@ func TestCheckedOnce(t *testing.T) {
 			t.Errorf("%s: %q", step.what, why)
 		}
 	}
-	if c.forget(theIngress); len(c.by) > 0 {
+	if c.forget(theIngress); len(c.byItem) > 0 {
 		t.Error("one that is gone is known")
 	}
 }
@@ -458,8 +458,8 @@ func TestCertificatesOnHostStay(t *testing.T) {
 	onHostIngress(w, secured, nil)
 	onHostIngress(w, spaceIngress(func(i *networkingv1.Ingress) { i.Name = "gone" }), nil)
 	w.nameCertificates()
-	if !w.references.has(reference{certificateItem, "acme|shop", "cert"}) || len(w.references.of) != 1 {
-		t.Errorf("named are %v", w.references.of)
+	if !w.references.has(reference{certificateItem, "acme|shop", "cert"}) || len(w.references.byItem) != 1 {
+		t.Errorf("named are %v", w.references.byItem)
 	}
 }
 

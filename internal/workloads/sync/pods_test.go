@@ -663,8 +663,8 @@ func TestSurplus(t *testing.T) {
 	for i := range fewSurplus {
 		w.surplus.note(item{podItem, "acme", "acme|shop", strconv.Itoa(i)}, nil, nil)
 	}
-	if len(w.surplus.of) != 1 {
-		t.Errorf("of a tenant without pods there is %v", w.surplus.of["acme"])
+	if len(w.surplus.byTenant) != 1 {
+		t.Errorf("of a tenant without pods there is %v", w.surplus.byTenant["acme"])
 	}
 }
 

@@ -24,32 +24,32 @@ func (r reference) item() item { return itemFor(r.kind, r.namespace, r.name) }
 // references say which ConfigMaps and Secrets live pods name, and Ingresses that are on the host.
 type references struct {
 	mu sync.Mutex
-	// by is how many name each, of is what each item of a pod or Ingress names.
-	by map[reference]int
-	of map[item][]reference
+	// counts is how many name each, byItem what each item of a pod or Ingress names.
+	counts map[reference]int
+	byItem map[item][]reference
 }
 
 func newReferences() *references {
-	return &references{by: map[reference]int{}, of: map[item][]reference{}}
+	return &references{counts: map[reference]int{}, byItem: map[item][]reference{}}
 }
 
 // set notes what a pod or Ingress names, nil if it is gone, and returns what was named before.
 func (r *references) set(i item, now []reference) []reference {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := r.of[i]
+	before := r.byItem[i]
 	for _, ref := range now {
-		r.by[ref]++
+		r.counts[ref]++
 	}
 	for _, ref := range before {
-		if r.by[ref]--; r.by[ref] == 0 {
-			delete(r.by, ref)
+		if r.counts[ref]--; r.counts[ref] == 0 {
+			delete(r.counts, ref)
 		}
 	}
 	if len(now) == 0 {
-		delete(r.of, i)
+		delete(r.byItem, i)
 	} else {
-		r.of[i] = now
+		r.byItem[i] = now
 	}
 	return before
 }
@@ -58,7 +58,7 @@ func (r *references) set(i item, now []reference) []reference {
 func (r *references) has(ref reference) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.by[ref] > 0
+	return r.counts[ref] > 0
 }
 
 // copyName returns the name of a copy on the host.

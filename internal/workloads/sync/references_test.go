@@ -16,7 +16,7 @@ func TestReferences(t *testing.T) {
 		t.Error("what no pod names is named")
 	}
 	r.set(one, nil)
-	if len(r.by) != 0 || len(r.of) != 0 {
-		t.Errorf("left are %v and %v", r.by, r.of)
+	if len(r.counts) != 0 || len(r.byItem) != 0 {
+		t.Errorf("left are %v and %v", r.counts, r.byItem)
 	}
 }

@@ -177,7 +177,7 @@ func TestLargeResizes(t *testing.T) {
 	if err := w.look(); err != nil {
 		t.Fatal(err)
 	}
-	if counted := resizesAtOnce - int(w.writeBudgets[resizeBudget].of["acme"].limiter.TokensAt(w.clock.Now())); counted != 1+writesOfResize {
+	if counted := resizesAtOnce - int(w.writeBudgets[resizeBudget].byTenant["acme"].limiter.TokensAt(w.clock.Now())); counted != 1+writesOfResize {
 		t.Errorf("it counts as %d", counted)
 	}
 }

@@ -28,8 +28,8 @@ const (
 type scheduling struct {
 	clock clock.PassiveClock
 
-	mu sync.Mutex
-	of map[tenant.Name]*tenantQueue
+	mu       sync.Mutex
+	byTenant map[tenant.Name]*tenantQueue
 	// lastLook is when the scheduler was last seen to have looked at a pod.
 	lastLook time.Time
 }
@@ -47,7 +47,7 @@ type tenantQueue struct {
 type released struct{ ready, retryLater []item }
 
 func newScheduling(c clock.PassiveClock) *scheduling {
-	return &scheduling{clock: c, of: map[tenant.Name]*tenantQueue{}}
+	return &scheduling{clock: c, byTenant: map[tenant.Name]*tenantQueue{}}
 }
 
 // enter reports whether a pod may be made on the host. If not, it is released when it may.
@@ -82,7 +82,7 @@ func (s *scheduling) note(i item, all []*corev1.Pod) released {
 			return released{}
 		}
 	}
-	q := s.of[i.tenant]
+	q := s.byTenant[i.tenant]
 	if q == nil {
 		return released{}
 	}
@@ -96,7 +96,7 @@ func (s *scheduling) note(i item, all []*corev1.Pod) released {
 func (s *scheduling) leave(i item) released {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q := s.of[i.tenant]; q != nil {
+	if q := s.byTenant[i.tenant]; q != nil {
 		return s.remove(i, q)
 	}
 	return released{}
@@ -114,16 +114,16 @@ func (s *scheduling) remove(i item, q *tenantQueue) released {
 		r.retryLater = q.queued[:1:1]
 	}
 	if len(q.onHost)+len(q.queued) == 0 {
-		delete(s.of, i.tenant)
+		delete(s.byTenant, i.tenant)
 	}
 	return r
 }
 
 func (s *scheduling) queueOf(n tenant.Name) *tenantQueue {
-	if s.of[n] == nil {
-		s.of[n] = &tenantQueue{onHost: map[item]time.Time{}, isQueued: map[item]bool{}}
+	if s.byTenant[n] == nil {
+		s.byTenant[n] = &tenantQueue{onHost: map[item]time.Time{}, isQueued: map[item]bool{}}
 	}
-	return s.of[n]
+	return s.byTenant[n]
 }
 
 // room returns how many more pods may be made.

@@ -70,8 +70,8 @@ func TestScheduling(t *testing.T) {
 	for i := range maxUnscheduled + 5 {
 		s.leave(pod(i))
 	}
-	if len(s.of) != 1 {
-		t.Errorf("%d tenants are known", len(s.of))
+	if len(s.byTenant) != 1 {
+		t.Errorf("%d tenants are known", len(s.byTenant))
 	}
 }
 

@@ -169,7 +169,7 @@ func (s *syncer) wantedSlices(ctx context.Context, service, host *corev1.Service
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.written.StaleSlices(host, ours) {
+	if s.sliceTracker.StaleSlices(host, ours) {
 		return nil, nil, fmt.Errorf("the cache is behind: it has other slices of the host's Service %s/%s than were written", host.Namespace, host.Name)
 	}
 	recorded := &recorder{there: ours}
@@ -213,7 +213,7 @@ func (s *syncer) writeSlices(ctx context.Context, service, host *corev1.Service,
 			return fmt.Errorf("writing slices of the host's Service %s/%s: %w", host.Namespace, host.Name, err)
 		}
 		if written != nil {
-			s.written.Update(written)
+			s.sliceTracker.Update(written)
 		}
 	}
 	return nil
@@ -235,7 +235,7 @@ func (s *syncer) deleteSlice(ctx context.Context, client deleter, slice *discove
 	if err := deleteOne(ctx, client, "a slice", slice, nil); err != nil {
 		return err
 	}
-	s.written.ExpectDeletion(slice)
+	s.sliceTracker.ExpectDeletion(slice)
 	return nil
 }
 

@@ -355,7 +355,7 @@ func TestSlicesOfWhatIsGone(t *testing.T) {
 			w.batches.note(webSlices)
 			w.slice(webSlices)
 			w.expect(nil, nil)
-			if len(w.writeBudgets[sliceBudget].of["acme"].due) > 0 || len(w.batches.of) > 0 {
+			if len(w.writeBudgets[sliceBudget].byTenant["acme"].due) > 0 || len(w.batches.byItem) > 0 {
 				t.Error("something is known of it")
 			}
 		})
@@ -504,7 +504,7 @@ func TestStaleSlices(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				left, again := w.onHostSlices(home.Host()), w.batches.of[webSlices].waits
+				left, again := w.onHostSlices(home.Host()), w.batches.byItem[webSlices].waits
 				switch {
 				case !tc.stale:
 					if n := len(w.onHost.Actions()); n != 3 || len(left) != 1 { // the lists of this test
@@ -601,7 +601,7 @@ func TestManySlices(t *testing.T) {
 		if n := len(w.onHostSlices(home.Host())); n != want {
 			t.Fatalf("there are %d slices, want %d", n, want)
 		}
-		if waits := w.batches.of[webSlices].waits; waits != (want < all) {
+		if waits := w.batches.byItem[webSlices].waits; waits != (want < all) {
 			t.Errorf("with %d slices, the Service is looked at again: %t", want, waits)
 		}
 		w.adopt()
@@ -640,7 +640,7 @@ func TestSlicesCountWhole(t *testing.T) {
 	w := slicedWorld(t, objects...)
 	w.slice(webSlices)
 	made := w.onHostSlices(home.Host())[0]
-	counted := slicedAtOnce - int(w.writeBudgets[sliceBudget].of["acme"].limiter.TokensAt(w.clock.Now()))
+	counted := slicedAtOnce - int(w.writeBudgets[sliceBudget].byTenant["acme"].limiter.TokensAt(w.clock.Now()))
 	if stored := made.Size(); len(made.Endpoints) != 90 || counted < stored || counted > stored+1024 {
 		t.Errorf("%d bytes are counted for %d", counted, stored)
 	}
@@ -672,7 +672,7 @@ func TestBatches(t *testing.T) {
 	}
 	w.clock.Step(2 * time.Minute)
 	w.batches.note(webSlices)
-	if n := len(w.batches.of); n != 1 {
+	if n := len(w.batches.byItem); n != 1 {
 		t.Errorf("%d are known", n)
 	}
 	w.enqueueSlices(item{kind: slicesItem, namespace: "shop", name: "web"})
@@ -736,8 +736,8 @@ func TestSelectors(t *testing.T) {
 			if diff := gocmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if len(w.selected.by) > 0 {
-				t.Errorf("known is %v", w.selected.by)
+			if len(w.selected.byItem) > 0 {
+				t.Errorf("known is %v", w.selected.byItem)
 			}
 		})
 	}
@@ -781,14 +781,14 @@ func TestHostSlices(t *testing.T) {
 	}, 2)
 	looks("what somebody else makes", func() { w.hostSliceChanged(slim(func(s *discoveryv1.EndpointSlice) { s.UID = "theirs" })) }, 1)
 	looks("what somebody deletes", func() { w.hostSliceGone(as, true) }, 1)
-	w.written.ExpectDeletion(&made)
+	w.sliceTracker.ExpectDeletion(&made)
 	looks("what was deleted", func() { w.hostSliceGone(as, true) }, 0)
 	looks("of a namespace that nobody knows", func() {
 		w.hostSliceChanged(slim(func(s *discoveryv1.EndpointSlice) { s.Namespace, s.UID = elsewhere.Host(), "theirs" }))
 	}, 0)
-	w.written.Update(&made)
+	w.sliceTracker.Update(&made)
 	w.hostServiceGone(hostService(webService(nil), nil), true)
-	if w.written.Has(&made) {
+	if w.sliceTracker.Has(&made) {
 		t.Error("it is known after its Service has gone")
 	}
 }

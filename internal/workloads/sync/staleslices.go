@@ -170,6 +170,6 @@ func (s *syncer) removeStaleOf(ctx context.Context, n tenant.Name, of *hostSlice
 	case err != nil:
 		return fmt.Errorf("writing the slice %s/%s without addresses that no pod has: %w", slice.Namespace, slice.Name, err)
 	}
-	s.written.Update(written)
+	s.sliceTracker.Update(written)
 	return nil
 }

@@ -19,20 +19,20 @@ var errSurplus = errors.New("the host still runs as many pods of the tenant as i
 // surplus bounds the pods on the host by what spaces count: no new one begins while more of a tenant's run there without
 // being counted than with it. Of a tenant without pods on the host it knows nothing.
 type surplus struct {
-	mu sync.Mutex
-	of map[tenant.Name]*balance
+	mu       sync.Mutex
+	byTenant map[tenant.Name]*balance
 }
 
 // balance has how many pods of a tenant run on the host.
 type balance struct {
-	by               map[item]running
+	byItem           map[item]running
 	counted, surplus int
 }
 
 // running are the pods on the host of one name that have not ended.
 type running struct{ counted, surplus int }
 
-func newSurplus() *surplus { return &surplus{of: map[tenant.Name]*balance{}} }
+func newSurplus() *surplus { return &surplus{byTenant: map[tenant.Name]*balance{}} }
 
 // note notes which pods of the host there are for one of a space, nil if that is gone.
 func (s *surplus) note(i item, pod *corev1.Pod, all []*corev1.Pod) {
@@ -48,19 +48,19 @@ func (s *surplus) note(i item, pod *corev1.Pod, all []*corev1.Pod) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.of[i.tenant]
+	b := s.byTenant[i.tenant]
 	if b == nil {
-		b = &balance{by: map[item]running{}}
-		s.of[i.tenant] = b
+		b = &balance{byItem: map[item]running{}}
+		s.byTenant[i.tenant] = b
 	}
-	before := b.by[i]
+	before := b.byItem[i]
 	b.counted += now.counted - before.counted
 	b.surplus += now.surplus - before.surplus
-	if b.by[i] = now; now == (running{}) {
-		delete(b.by, i)
+	if b.byItem[i] = now; now == (running{}) {
+		delete(b.byItem, i)
 	}
-	if len(b.by) == 0 {
-		delete(s.of, i.tenant)
+	if len(b.byItem) == 0 {
+		delete(s.byTenant, i.tenant)
 	}
 }
 
@@ -68,7 +68,7 @@ func (s *surplus) note(i item, pod *corev1.Pod, all []*corev1.Pod) {
 func (s *surplus) allow(n tenant.Name) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b := s.of[n]; b != nil && b.surplus >= max(fewSurplus, b.counted) {
+	if b := s.byTenant[n]; b != nil && b.surplus >= max(fewSurplus, b.counted) {
 		return errSurplus
 	}
 	return nil

@@ -172,15 +172,16 @@ type notes struct {
 	checked    *checked
 	recent     *recentEvents
 	events     *hostEvents
-	// selected are labels by which Services have selected pods that have changed since, and written the slices that the caches are to have.
+	// selected are labels by which Services have selected pods that have changed since.
 	selected *selected
-	written  *endpointsliceutil.EndpointSliceTracker
+	// sliceTracker has the slices that the caches are to have.
+	sliceTracker *endpointsliceutil.EndpointSliceTracker
 }
 
 func newNotes(c clock.Clock) notes {
 	return notes{
-		references: newReferences(), copies: &copies{in: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), checked: newChecked(), recent: newRecentEvents(c), events: newHostEvents(),
-		selected: newSelected(), written: endpointsliceutil.NewEndpointSliceTracker(),
+		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), checked: newChecked(), recent: newRecentEvents(c), events: newHostEvents(),
+		selected: newSelected(), sliceTracker: endpointsliceutil.NewEndpointSliceTracker(),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking),
 	}
 }

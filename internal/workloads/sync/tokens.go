@@ -161,7 +161,7 @@ func (c *copiesIn) readAgain() {
 // forgetTokens forgets the Secret that goes with a host's pod.
 func (c *copies) forgetTokens(host *corev1.Pod) {
 	c.mu.Lock()
-	in := c.in[host.Namespace]
+	in := c.byNamespace[host.Namespace]
 	c.mu.Unlock()
 	if in != nil {
 		in.tokens.forget(uidOf(host), host.UID)
@@ -171,37 +171,37 @@ func (c *copies) forgetTokens(host *corev1.Pod) {
 // tokenSecrets are the Secrets with the tokens of pods in a namespace of the host, by the UIDs that these have in the
 // space. Nobody waits for the host while the lock is held.
 type tokenSecrets struct {
-	mu sync.Mutex
-	of map[types.UID]tokenSecret
+	mu    sync.Mutex
+	byPod map[types.UID]tokenSecret
 }
 
 func (t *tokenSecrets) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.of = nil
+	t.byPod = nil
 }
 
 func (t *tokenSecrets) get(pod types.UID) tokenSecret {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.of[pod]
+	return t.byPod[pod]
 }
 
 func (t *tokenSecrets) set(pod types.UID, now tokenSecret) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of == nil {
-		t.of = map[types.UID]tokenSecret{}
+	if t.byPod == nil {
+		t.byPod = map[types.UID]tokenSecret{}
 	}
-	t.of[pod] = now
+	t.byPod[pod] = now
 }
 
 // forget forgets the Secret of a pod, if it is that which goes with a host's pod.
 func (t *tokenSecrets) forget(pod, owner types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of[pod].owner == owner {
-		delete(t.of, pod)
+	if t.byPod[pod].owner == owner {
+		delete(t.byPod, pod)
 	}
 }
 

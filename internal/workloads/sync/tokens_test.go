@@ -242,7 +242,7 @@ func TestForgottenTokens(t *testing.T) {
 	}
 	host.UID = "host-p"
 	w.hostPodGone(host, true)
-	if left := slices.Collect(maps.Keys(in.tokens.of)); len(left) > 0 {
+	if left := slices.Collect(maps.Keys(in.tokens.byPod)); len(left) > 0 {
 		t.Errorf("it knows %v", left)
 	}
 }

@@ -163,8 +163,8 @@ type writeBudget struct {
 	// perSecond is how much is written for a tenant in a second, and atOnce how much before that holds.
 	perSecond, atOnce int
 
-	mu sync.Mutex
-	of map[tenant.Name]*spent
+	mu       sync.Mutex
+	byTenant map[tenant.Name]*spent
 }
 
 // spent is what has been spent for a tenant.
@@ -186,7 +186,7 @@ type due struct {
 }
 
 func newWriteBudget(c clock.PassiveClock, perSecond, atOnce int) *writeBudget {
-	return &writeBudget{clock: c, perSecond: perSecond, atOnce: atOnce, of: map[tenant.Name]*spent{}}
+	return &writeBudget{clock: c, perSecond: perSecond, atOnce: atOnce, byTenant: map[tenant.Name]*spent{}}
 }
 
 // writeBudgets are those of all kinds.
@@ -247,11 +247,11 @@ func (s *writeBudget) wait(w itemWrite, size int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
-	of := s.of[w.item.tenant]
+	of := s.byTenant[w.item.tenant]
 	if of == nil {
 		s.forget(now)
 		of = &spent{limiter: rate.NewLimiter(rate.Limit(s.perSecond), s.atOnce), due: map[itemWrite]due{}, until: map[string]time.Time{}, swept: now}
-		s.of[w.item.tenant] = of
+		s.byTenant[w.item.tenant] = of
 	}
 	size = min(size, s.atOnce)
 	before, waits := of.due[w]
@@ -295,7 +295,7 @@ func (of *spent) sweep(now time.Time) {
 func (s *writeBudget) drop(i item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.of[i.tenant]
+	of := s.byTenant[i.tenant]
 	if of == nil {
 		return
 	}
@@ -311,9 +311,9 @@ func (s *writeBudget) drop(i item) {
 
 // forget forgets tenants for which nothing counts any more, with writes that they had and did not make.
 func (s *writeBudget) forget(now time.Time) {
-	for n, of := range s.of {
+	for n, of := range s.byTenant {
 		if of.limiter.TokensAt(now) >= float64(s.atOnce) {
-			delete(s.of, n)
+			delete(s.byTenant, n)
 		}
 	}
 }

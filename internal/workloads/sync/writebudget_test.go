@@ -48,8 +48,8 @@ func TestWriteBudget(t *testing.T) {
 	}
 	clock.Step(time.Hour)
 	s.wait(itemWrite{item{podItem, "initech", "initech|shop", "web-0"}, writeUpdate}, 1)
-	if len(s.of) != 1 {
-		t.Errorf("of %d tenants it is known what they spent", len(s.of))
+	if len(s.byTenant) != 1 {
+		t.Errorf("of %d tenants it is known what they spent", len(s.byTenant))
 	}
 }
 
@@ -64,7 +64,7 @@ func TestWriteBudgetGivesBack(t *testing.T) {
 	for i := 99; i >= 0; i-- {
 		s.drop(gone(i))
 	}
-	if n := len(s.of["acme"].due); n != 0 {
+	if n := len(s.byTenant["acme"].due); n != 0 {
 		t.Errorf("%d are known that are gone", n)
 	}
 	if wait := s.wait(itemWrite{gone(100), writeUpdate}, 1); wait > time.Second {
@@ -73,7 +73,7 @@ func TestWriteBudgetGivesBack(t *testing.T) {
 	for i := range 1000 {
 		s.wait(itemWrite{gone(i), writeUpdate}, 1)
 	}
-	if wait, n := s.wait(itemWrite{gone(1000), writeUpdate}, 1), len(s.of["acme"].due); wait > maxDebt || n > 301 {
+	if wait, n := s.wait(itemWrite{gone(1000), writeUpdate}, 1), len(s.byTenant["acme"].due); wait > maxDebt || n > 301 {
 		t.Errorf("one waits for %v, behind %d", wait, n)
 	}
 }
@@ -171,7 +171,7 @@ func TestPacedCreations(t *testing.T) {
 	}
 	w.expect(nil, nil)
 	i := itemOf(podItem, spacePod(nil))
-	if n := w.writeBudgets[creationBudget].of["acme"].due[itemWrite{i, writeUpdate}].size; n < writesOfPod*1000 {
+	if n := w.writeBudgets[creationBudget].byTenant["acme"].due[itemWrite{i, writeUpdate}].size; n < writesOfPod*1000 {
 		t.Errorf("it counts as %d bytes", n)
 	}
 	w.clock.Step(time.Second)
@@ -199,7 +199,7 @@ func TestVariablesCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counted := createdAtOnce - int(w.writeBudgets[creationBudget].of["acme"].limiter.TokensAt(w.clock.Now()))
+	counted := createdAtOnce - int(w.writeBudgets[creationBudget].byTenant["acme"].limiter.TokensAt(w.clock.Now()))
 	if len(made.ManagedFields) == 0 || len(made.Spec.Containers[0].Env) < 100 || counted < writesOfPod*len(stored) {
 		t.Errorf("%d variables, %d bytes are counted for %d times %d", len(made.Spec.Containers[0].Env), counted, writesOfPod, len(stored))
 	}
@@ -239,7 +239,7 @@ func TestPacedPolicies(t *testing.T) {
 	if err := w.syncPolicy(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
-	if due := w.writeBudgets[smallBudget].of["acme"].due[itemWrite{i, writeUpdate}]; due.size > 0 {
+	if due := w.writeBudgets[smallBudget].byTenant["acme"].due[itemWrite{i, writeUpdate}]; due.size > 0 {
 		t.Errorf("what is as it is to be counts as %d bytes", due.size)
 	}
 }
@@ -258,7 +258,7 @@ func TestPacedClaims(t *testing.T) {
 		w.onHost.ClearActions()
 	}
 	look()
-	if n, size := w.writeBudgets[smallBudget].of["acme"].due[itemWrite{i, writeUpdate}].size, hostClaim(spaceClaim()).Size(); n < writesOfClaim*size {
+	if n, size := w.writeBudgets[smallBudget].byTenant["acme"].due[itemWrite{i, writeUpdate}].size, hostClaim(spaceClaim()).Size(); n < writesOfClaim*size {
 		t.Errorf("it counts as %d bytes, and is stored %d times with %d", n, writesOfClaim, size)
 	}
 	w.clock.Step(time.Second)
@@ -275,7 +275,7 @@ func TestPacedClaims(t *testing.T) {
 	w.see(hostClaim(spaceClaim(), func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new(strings.Repeat("x", resizeBytes)) }))
 	w.writeBudgets[resizeBudget].wait(itemWrite{other, writeResources}, resizesAtOnce)
 	look()
-	if n := w.writeBudgets[resizeBudget].of["acme"].due[itemWrite{i, writeUpdate}].size; n != 1+writesOfClaim {
+	if n := w.writeBudgets[resizeBudget].byTenant["acme"].due[itemWrite{i, writeUpdate}].size; n != 1+writesOfClaim {
 		t.Errorf("one of %d bytes counts as %d", resizeBytes, n)
 	}
 }
@@ -342,7 +342,7 @@ func TestServicesCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counted := smallAtOnce - int(w.writeBudgets[smallBudget].of["acme"].limiter.TokensAt(w.clock.Now()))
+	counted := smallAtOnce - int(w.writeBudgets[smallBudget].byTenant["acme"].limiter.TokensAt(w.clock.Now()))
 	if stored := made.Size(); len(made.ManagedFields) == 0 || counted < stored {
 		t.Errorf("%d bytes are counted for %d", counted, stored)
 	}
@@ -409,7 +409,7 @@ func TestNamespacesShareABudget(t *testing.T) {
 	clock.Step(time.Hour)
 	s.wait(of("shop", "large"), smallAtOnce)
 	s.wait(of("shop", "next"), leastCopy)
-	if known := s.of["acme"]; len(known.due) != 1 || len(known.until) != 1 {
+	if known := s.byTenant["acme"]; len(known.due) != 1 || len(known.until) != 1 {
 		t.Errorf("%d writes and %d namespaces are known", len(known.due), len(known.until))
 	}
 }
