@@ -24,7 +24,7 @@ var podsTable = []mutant{
 	{"a pod has few readiness gates", by("internal/workloads/translate", "TestCheck"),
 		"internal/workloads/translate/gates.go", `if len(gates) > maxGates {`, `if false {`},
 	{"a space does not learn of its own readiness gates from the host", by("internal/workloads/translate", "TestStatus"),
-		"internal/workloads/translate/status.go", `return IsGate(pod, c.Type) })`, `return false })`},
+		"internal/workloads/translate/status.go", `return isGate(pod, c.Type) })`, `return false })`},
 	{"readiness gates are none of Kubernetes' own conditions", by("internal/workloads/translate", "TestCheck"),
 		"internal/workloads/translate/gates.go", `if !strings.Contains(`, `if false && !strings.Contains(`},
 	{"what the table refuses is refused", by("internal/workloads/translate", "TestCheck"),

@@ -1,12 +1,17 @@
 // Package sync has the syncer, which runs the pods of all tenants' spaces on one host cluster.
 //
-// It reads all spaces in the flattened view and the host by informers of what has the installation's
-// label, and has no other state: a restart reads both sides and writes what differs. Work is by object,
-// level-triggered, in a queue in which tenants take turns. Into spaces go the status, the binding and
-// the deletion of pods, the status and volume of claims, the status of Ingresses and HTTPRoutes, and events; into the system space the nodes. Onto
-// the host go namespaces at their first use, pods, Services and their EndpointSlices, claims, Ingresses, HTTPRoutes, network policies, PodDisruptionBudgets, and copies
-// of the ConfigMaps and Secrets that live pods and Ingresses name.
+// It reads all spaces in the flattened view and the host by informers of what has the
+// installation's label, and has no other state: a restart reads both sides and writes what
+// differs. Work is by object, level-triggered, in a queue in which tenants take turns. Into
+// spaces go the status, the binding and the deletion of pods, the status and volume of claims,
+// the status of Ingresses and HTTPRoutes, and events; into the system space the nodes. Onto the
+// host go namespaces at their first use, pods, claims, Services and their EndpointSlices,
+// Ingresses, HTTPRoutes, network policies, PodDisruptionBudgets, and copies of the ConfigMaps
+// and Secrets that live pods and Ingresses name.
 //
-// Nothing on the host is changed or deleted but by its UID and with the marks of this installation, tenant
-// and namespace. An idle tenant has nothing here: no host object, goroutine, watch or entry.
+// Nothing on the host is changed or deleted but by its UID and with the marks of this
+// installation, tenant and namespace. No tenant has a goroutine or a watch here, nor, an hour
+// after its last pod, Service or claim, an object on the host. What is remembered of a tenant
+// goes with the object that it is about; what was counted of its writes goes when something is
+// written for a tenant that had none of late.
 package sync

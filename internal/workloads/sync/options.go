@@ -79,11 +79,6 @@ type Options struct {
 // DefaultMaxNamespaces is how many namespaces of a host each tenant has at most.
 const DefaultMaxNamespaces = 200
 
-// APIAddressHelp is the help for --workloads-api-address.
-const APIAddressHelp = "IP address and port by which pods on the host cluster reach the API of their spaces, such as 192.0.2.7:6443: that of the servers, or of something before them. " +
-	"Pods have it in KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, and network policies let them reach it. The serving certificate must have the address. " +
-	"If empty, pods do not reach the API."
-
 // AddFlags adds the flags that say how pods run on the host.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.NetworkIsolation, "network-isolation", o.NetworkIsolation,
@@ -99,7 +94,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.DNSService, "dns-service", DefaultDNSService,
 		"NAMESPACE/NAME of the Service of \"tenantry dns\" on the host cluster, at whose address pods of spaces ask for names. If it is empty, or not there when a pod begins, the pod asks the "+
 			"name servers of its node, which know no names of spaces.")
-	fs.StringVar(&o.APIAddress, "workloads-api-address", o.APIAddress, APIAddressHelp)
+	fs.StringVar(&o.APIAddress, "workloads-api-address", o.APIAddress,
+		"IP address and port by which pods on the host cluster reach the API of their spaces, such as 192.0.2.7:6443: that of the servers, or of something before them. "+
+			"Pods have it in KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, and network policies let them reach it. The serving certificate must have the address. "+
+			"If empty, pods do not reach the API.")
 	fs.BoolVar(&o.TrustLocalImages, "trust-local-images", o.TrustLocalImages,
 		"Leave the pull policies of images as pods have them. For hosts whose kubelets verify that a pod may pull an image that is on the node already "+
 			"(imagePullCredentialsVerificationPolicy). Otherwise images are always pulled.")

@@ -37,7 +37,7 @@ func Event(event *corev1.Event, host, pod *corev1.Pod, home names.Namespace) cor
 	message := Text(event.Message, pod, home)
 	switch {
 	case event.Reason == "FailedScheduling":
-		shown.Message = Unschedulable(message)
+		shown.Message = unschedulable(message)
 	case aboutPod.Has(event.Reason):
 		shown.Message = message
 	case ofPlugins.Has(event.Reason):

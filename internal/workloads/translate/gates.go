@@ -28,8 +28,8 @@ func checkGates(gates []corev1.PodReadinessGate, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// IsGate reports whether a condition is that of a readiness gate of a pod in its space.
-func IsGate(pod *corev1.Pod, t corev1.PodConditionType) bool {
+// isGate reports whether a condition is that of a readiness gate of a pod in its space.
+func isGate(pod *corev1.Pod, t corev1.PodConditionType) bool {
 	return slices.ContainsFunc(pod.Spec.ReadinessGates, func(gate corev1.PodReadinessGate) bool { return gate.ConditionType == t })
 }
 

@@ -30,7 +30,7 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, hostIsCurre
 	status.ObservedGeneration = observed(status.ObservedGeneration, pod.Status.ObservedGeneration)
 	status.ResourceClaimStatuses, status.ExtendedResourceClaimStatus = nil, nil
 	status.Message, status.Reason = plain(status.Message), plain(status.Reason)
-	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return IsGate(pod, c.Type) })
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return isGate(pod, c.Type) })
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		c.ObservedGeneration = observed(c.ObservedGeneration, generationOf(pod, c.Type))
@@ -39,7 +39,7 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, hostIsCurre
 			continue
 		}
 		if c.Status == corev1.ConditionFalse {
-			c.Message = Unschedulable(c.Message)
+			c.Message = unschedulable(c.Message)
 		}
 		c.LastTransitionTime = sinceWhen(pod, *c)
 	}
@@ -115,9 +115,9 @@ func plainState(s *corev1.ContainerState, plain func(string) string) {
 
 var insufficient = regexp.MustCompile(`Insufficient [A-Za-z0-9._/-]*[A-Za-z0-9]`)
 
-// Unschedulable returns what a tenant is told of a message of the host's scheduler, which counts nodes and
+// unschedulable returns what a tenant is told of a message of the host's scheduler, which counts nodes and
 // names their taints.
-func Unschedulable(message string) string {
+func unschedulable(message string) string {
 	told := "no node of the host cluster can run the pod now"
 	found := insufficient.FindAllString(message, -1)
 	slices.Sort(found)
