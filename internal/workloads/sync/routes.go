@@ -172,7 +172,6 @@ func (s *syncer) withdrawRoute(ctx context.Context, i item, home names.Namespace
 // definition of its own. While no space shows any, what there is stays, but for what its tenant may not have any more: spaces show them
 // again when the definition is published again.
 func (s *syncer) removeRoute(ctx context.Context, i item, home names.Namespace, rules translate.Rules, there *gatewayv1.HTTPRoute) error {
-	s.writeBudgets[routeBudget].drop(i)
 	if there == nil {
 		return nil
 	}
@@ -309,7 +308,7 @@ func (s *syncer) routeGone(obj any, seen bool) {
 // forgetRoute forgets what is known of an HTTPRoute of a space that is gone.
 func (s *syncer) forgetRoute(i item) {
 	s.checked.forget(i)
-	s.writeBudgets[statusBudget].drop(i)
+	s.writeBudgets.drop(i)
 }
 
 func (s *syncer) hostRouteChanged(obj any) { s.enqueueSource(routeItem, obj) }

@@ -70,7 +70,6 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 	next := min(len(wanted), writtenSlices)
 	switch {
 	case err != nil:
-		return err
 	case len(wanted) == 0:
 		s.writeBudgets[sliceBudget].drop(i)
 	case s.postpone(sliceBudget, i, bytesOf(wanted[:next])):

@@ -83,17 +83,17 @@ func (a addresses) lack(id endpointID) bool { return !a[id] }
 
 // staleEndpoints knows what was stale when the slices of a namespace were last looked at: what is so again has been for stalePeriod.
 type staleEndpoints struct {
-	mu sync.Mutex
-	in map[item]addresses
+	mu          sync.Mutex
+	byNamespace map[item]addresses
 }
 
 // replace notes what is stale now, and returns what was.
 func (s *staleEndpoints) replace(i item, now addresses) (before addresses) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before = s.in[i]
-	if s.in[i] = now; len(now) == 0 {
-		delete(s.in, i)
+	before = s.byNamespace[i]
+	if s.byNamespace[i] = now; len(now) == 0 {
+		delete(s.byNamespace, i)
 	}
 	return before
 }

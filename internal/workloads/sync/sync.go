@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -143,8 +144,9 @@ type pacing struct {
 	room         *room
 	scheduling   *scheduling
 	writeBudgets writeBudgets
-	statuses     *ratelimit.Limits[item]
-	batches      *batches
+	// statuses are those of pods that are on the host.
+	statuses *ratelimit.Limits[item]
+	batches  *batches
 	// stale are namespaces of the host whose slices may have addresses that no pod of theirs has any more, and staleBytes what is
 	// written of such slices.
 	stale          *queue
@@ -155,9 +157,10 @@ type pacing struct {
 func newPacing(c clock.Clock, workers int) pacing {
 	return pacing{
 		queue: newQueue(workers), backoffs: newBackoffs(c), surplus: newSurplus(), room: newRoom(), scheduling: newScheduling(c),
-		writeBudgets: newWriteBudgets(c), statuses: newStatuses(), batches: newBatches(c),
-		stale: newQueue(staleWorkers), staleBytes: &ratelimit.Limits[tenant.Name]{PerSecond: staleBytes, AtOnce: staleAtOnce},
-		staleEndpoints: &staleEndpoints{in: map[item]addresses{}},
+		writeBudgets: newWriteBudgets(c), batches: newBatches(c),
+		statuses: &ratelimit.Limits[item]{PerSecond: rate.Every(statusInterval), AtOnce: statusesAtOnce},
+		stale:    newQueue(staleWorkers), staleBytes: &ratelimit.Limits[tenant.Name]{PerSecond: staleBytes, AtOnce: staleAtOnce},
+		staleEndpoints: &staleEndpoints{byNamespace: map[item]addresses{}},
 	}
 }
 
@@ -172,9 +175,8 @@ type notes struct {
 	checked    *checked
 	recent     *recentEvents
 	events     *hostEvents
-	// selected are labels by which Services have selected pods that have changed since.
-	selected *selected
-	// sliceTracker has the slices that the caches are to have.
+	// selected are labels by which Services have selected pods that have changed since. sliceTracker knows the slices that caches are to have.
+	selected     *selected
 	sliceTracker *endpointsliceutil.EndpointSliceTracker
 }
 

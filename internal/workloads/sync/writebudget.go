@@ -32,10 +32,9 @@ const (
 	sliceBudget                        // slices of Services
 	comparisonBudget                   // endpoints that are compared with slices
 	statusBudget                       // statuses that are written into spaces
-	budgetKinds
 )
 
-var budgetRates = [budgetKinds]struct{ perSecond, atOnce int }{
+var budgetRates = [...]struct{ perSecond, atOnce int }{
 	changeBudget:     {changedBytes, changedAtOnce},
 	creationBudget:   {createdBytes, createdAtOnce},
 	copyBudget:       {copiedBytes, copiedAtOnce},
@@ -66,9 +65,8 @@ const (
 	// resizesPerSecond and resizesAtOnce are the same for resizes of pods and claims, each of which is work for a kubelet or a provisioner.
 	resizesPerSecond = 2
 	resizesAtOnce    = 64
-	// routesPerSecond is how many Ingresses, HTTPRoutes, certificates, and Services with load balancers, are changed for a
-	// tenant in a second, and routesAtOnce how many before that holds: some controllers read all they serve anew at each
-	// change.
+	// routesPerSecond is how many Ingresses, HTTPRoutes, certificates, and Services with load balancers, are changed for a tenant in a
+	// second, and routesAtOnce how many before that holds: some controllers read all they serve anew at each change.
 	routesPerSecond = 1
 	routesAtOnce    = 40
 	// slicedBytes and slicedAtOnce are changedBytes and changedAtOnce for slices, which are written whole when one pod of theirs changes.
@@ -79,8 +77,12 @@ const (
 	// of a processor for each tenant.
 	comparedPerSecond = 10_000
 	comparedAtOnce    = 100_000
-	// moreStatuses is how many statuses of pods beyond statusesAtOnce, and of HTTPRoutes, are written into the space of a tenant in a second, and
-	// moreAtOnce before that holds.
+	// statusesAtOnce is how many statuses of a pod are written into its space at once, and statusInterval after which
+	// time there may be one more: chosen, a pod that begins has some five.
+	statusesAtOnce = 15
+	statusInterval = 20 * time.Second
+	// moreStatuses is how many statuses of pods beyond statusesAtOnce, and of HTTPRoutes, are written into the space of a tenant in a
+	// second, and moreAtOnce before that holds.
 	moreStatuses = 10
 	moreAtOnce   = 50
 )
@@ -190,7 +192,7 @@ func newWriteBudget(c clock.PassiveClock, perSecond, atOnce int) *writeBudget {
 }
 
 // writeBudgets are those of all kinds.
-type writeBudgets [budgetKinds]*writeBudget
+type writeBudgets [len(budgetRates)]*writeBudget
 
 func newWriteBudgets(c clock.PassiveClock) (all writeBudgets) {
 	for k, rate := range budgetRates {
@@ -206,7 +208,9 @@ func (all *writeBudgets) drop(i item) {
 	}
 }
 
-// postpone reports whether a write for an item, which counts as so much, is to wait. If so, the item is looked at when its turn comes.
+// postpone reports whether what is written for an item, and counts as so much, is to wait. If so, the
+// item is looked at when its turn comes. An item has one write of a kind that waits, but for changes
+// of pods: see postponePod.
 func (s *syncer) postpone(k budgetKind, i item, size int) bool {
 	return s.queue.after(i, s.writeBudgets[k].wait(itemWrite{i, writeUpdate}, size))
 }
@@ -238,6 +242,19 @@ func storedBytes(wanted storable, entries int) int {
 // postponeResize reports whether a resize for which so many bytes are written is to wait. If so, the item is looked at when its turn comes.
 func (s *syncer) postponeResize(i item, bytes int) bool {
 	return s.postpone(resizeBudget, i, 1+bytes/resizeBytes)
+}
+
+// postponeStatus reports whether the status of a pod is to wait. If so, the pod is looked at when its
+// turn comes. Those wait whose readiness changes all the time: a kubelet tells of each change, and a
+// write into a space costs the server of all tenants some milliseconds. How far a pod has come does
+// not wait.
+func (s *syncer) postponeStatus(pod, host *corev1.Pod) bool {
+	i := itemOf(podItem, pod)
+	if s.statuses.Take(s.clock.Now(), i, 1) == 0 || pod.Status.Phase != host.Status.Phase {
+		s.writeBudgets[statusBudget].drop(i)
+		return false
+	}
+	return s.postpone(statusBudget, i, 1)
 }
 
 // wait counts a write of some size, and returns for how long it is to wait until it is asked for again. Those of a
