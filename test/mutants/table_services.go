@@ -241,6 +241,8 @@ var servicesTable = []mutant{
 		"internal/workloads/sync/staleslices.go", `[2]string{string(pod), address}`, `[2]string{"", address}`},
 	{"slices without stale addresses have a rate", by("internal/workloads/sync", "TestStaleSlices$"),
 		"internal/workloads/sync/staleslices.go", `if s.staleBytes.Take(`, `if 0*s.staleBytes.Take(`},
+	{"slices that a host does not let change are deleted", by("internal/workloads/sync", "TestStaleSlicesThatAHostRefuses"),
+		"internal/workloads/sync/staleslices.go", `	case isRefused(err): // such`, `	case false: // such`},
 	{"slices that were deleted are made again", by("internal/workloads/sync", "TestStaleSlices$"),
 		"internal/workloads/sync/staleslices.go", `defer s.enqueueSlicesOf(of)`, ``},
 	{"slices have a second to be written without stale addresses", by("internal/workloads/sync", "TestStaleSlices$"),

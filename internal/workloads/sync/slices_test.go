@@ -522,6 +522,26 @@ func TestStaleSlices(t *testing.T) {
 	}
 }
 
+// TestStaleSlicesThatAHostRefuses checks that slices whose host takes no change of them do not stay as they are.
+func TestStaleSlicesThatAHostRefuses(t *testing.T) {
+	w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1")))
+	w.slice(webSlices)
+	w.adopt()
+	if err := w.hostCaches.pods.GetIndexer().Delete(hostPod(spacePod(labelled), nil)); err != nil {
+		t.Fatal(err)
+	}
+	refused := apierrors.NewForbidden(discoveryv1.Resource("endpointslices"), "web", nil)
+	w.onHost.PrependReactor("update", "endpointslices", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refused })
+	for range 2 {
+		if err := w.removeStale(t.Context(), staleItemOfHome); err != nil {
+			t.Errorf("removeStale: %v", err)
+		}
+	}
+	if n := len(w.onHostSlices(home.Host())); n != 0 {
+		t.Errorf("%d slices are left", n)
+	}
+}
+
 // TestStaleSlicesAreBehind checks that slices which the cache does not have as they are are looked at again.
 func TestStaleSlicesAreBehind(t *testing.T) {
 	w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1")))

@@ -167,6 +167,8 @@ func (s *syncer) removeStaleOf(ctx context.Context, n tenant.Name, of *hostSlice
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
+	case isRefused(err): // such as by a policy of the host: it would be so for ever
+		return s.deleteSlice(ctx, client, slice)
 	case err != nil:
 		return fmt.Errorf("writing the slice %s/%s without addresses that no pod has: %w", slice.Namespace, slice.Name, err)
 	}
