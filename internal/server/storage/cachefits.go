@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
@@ -174,7 +175,7 @@ func (w *cacheWrite) fits(ctx context.Context, before runtime.Object) func(after
 			return nil
 		}
 		err := s.cacheMemory.fits(n, s.cacheID, had, has)
-		if err == nil {
+		if err == nil || before != nil && has-had <= smallGrowth && saysHowItIs(ctx, after) && !s.cacheMemory.exceededBy(n, 8) {
 			w.take(has - had)
 			return nil
 		}
@@ -184,6 +185,18 @@ func (w *cacheWrite) fits(ctx context.Context, before runtime.Object) func(after
 		}
 		return apierrors.NewForbidden(s.resource, name, err)
 	}
+}
+
+// smallGrowth is by how many bytes of memory an object may grow in a full space when only its status is written, or when it is being deleted.
+const smallGrowth = 4 << 10
+
+// saysHowItIs reports whether a change is one of the status, or of an object that is being deleted: controllers write what they do before they let it go.
+func saysHowItIs(ctx context.Context, after runtime.Object) bool {
+	if info, ok := request.RequestInfoFrom(ctx); ok && info.Subresource == "status" {
+		return true
+	}
+	object, err := meta.Accessor(after)
+	return err == nil && object.GetDeletionTimestamp() != nil
 }
 
 // onlyReleases returns what reports whether a change of an object lets it go, and so may be written in a full space although a server notes in its

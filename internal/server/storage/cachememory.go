@@ -162,7 +162,7 @@ func (c *contents) filling(ctx context.Context, first bool) context.Context {
 		}
 		c.decoded += bytes
 		c.of.recount()
-		if n := c.of.id.only; c.of.lasting() > m.mostByFar() {
+		if n := c.of.id.only; c.of.lasting() > m.most+m.most/4 {
 			return fmt.Errorf("the custom resources of tenant %q take more than %d bytes of the server's memory, and a quarter more, in all versions of their definitions: "+
 				"these are not in the watch cache until some have been deleted", n, m.most)
 		}
@@ -392,13 +392,12 @@ func (d *definitionCaches) count() int64 {
 
 // Exceeded reports whether the objects of a space take more than they may: a quarter more, because of what webhooks have made of them since they were written.
 func (m *CacheMemory) Exceeded(n tenant.Name) bool {
-	if m == nil {
-		return false
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.bytes[n] > m.mostByFar()
+	return m != nil && m.exceededBy(n, 4)
 }
 
-// mostByFar is what a space may take, and a quarter more.
-func (m *CacheMemory) mostByFar() int64 { return m.most + m.most/4 }
+// exceededBy reports whether the objects of a space take more than they may and a part of that, such as a quarter.
+func (m *CacheMemory) exceededBy(n tenant.Name, part int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bytes[n] > m.most+m.most/part
+}

@@ -164,6 +164,32 @@ func TestCacheMemory(t *testing.T) {
 		t.Errorf("a change of one whose definition has changed: %v", err)
 	}
 	refused("one that has one more manager", full, managed("1", 0))
+	says := func(subresource string, bytes int, ends bool) error {
+		ctx := request.WithRequestInfo(widgets.in(t, "a", "ns"), &request.RequestInfo{Subresource: subresource})
+		return widgets.GuaranteedUpdate(ctx, widgets.key("ns", "3"), widgets.newFunc(), false, nil,
+			func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+				becomes := input.DeepCopyObject().(*unstructured.Unstructured)
+				if becomes.Object["status"] = strings.Repeat("x", bytes); ends {
+					becomes.SetDeletionTimestamp(new(metav1.Now()))
+				}
+				return becomes, nil, nil
+			}, nil)
+	}
+	add := func(bytes int64) {
+		b.cacheMemory.mu.Lock()
+		defer b.cacheMemory.mu.Unlock()
+		b.cacheMemory.bytes["a"] += bytes
+	}
+	room := most - held("a")
+	add(room)
+	refused("one that says a little elsewhere", full, says("", 3000, false))
+	refused("one that says much", full, says("status", 30_000, false))
+	taken("one that says a little", says("status", 3000, false))
+	add(most / 8)
+	refused("one that says a little where there is more by far", full, says("status", 6000, false))
+	add(-most / 8)
+	taken("one that says a little while it ends", says("", 6000, true))
+	add(-room)
 	taken("one that ends", managed("2", 100))
 	b.widgets(t, "a", true) // lists what there is
 	until.True(t, "a third cache has all", func() bool { return inCaches() == 3*(objects+1) && held("a") > 3*objects*300*maps })
