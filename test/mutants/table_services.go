@@ -243,6 +243,8 @@ var servicesTable = []mutant{
 		"internal/workloads/sync/staleslices.go", `if s.staleBytes.Take(`, `if 0*s.staleBytes.Take(`},
 	{"slices that a host does not let change are deleted", by("internal/workloads/sync", "TestStaleSlicesThatAHostRefuses"),
 		"internal/workloads/sync/staleslices.go", `	case isRefused(err): // such`, `	case false: // such`},
+	{"slices without room are looked at again", by("internal/workloads/sync", "TestSliceBytes"),
+		"internal/workloads/sync/slices.go", `s.queue.AddAfter(i, noRoomPeriod)`, ``},
 	{"slices that were deleted are made again", by("internal/workloads/sync", "TestStaleSlices$"),
 		"internal/workloads/sync/staleslices.go", `defer s.enqueueSlicesOf(of)`, ``},
 	{"slices have a second to be written without stale addresses", by("internal/workloads/sync", "TestStaleSlices$"),

@@ -37,6 +37,8 @@ const (
 	writtenSlices = 100
 	// maxSliceBytes is what all slices of a tenant take on the host: those of 500 Services of 300 pods.
 	maxSliceBytes = 32 << 20
+	// noRoomPeriod is after what time it is looked whether there is room for slices by then.
+	noRoomPeriod = time.Minute
 )
 
 // leftBy are those of the host's controllers that make slices of a Service with a selector, or of its Endpoints when it has none any more.
@@ -74,6 +76,7 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 		s.writeBudgets[sliceBudget].drop(i)
 	case s.postpone(sliceBudget, i, bytesOf(wanted[:next])):
 	case s.tooManyBytes(i.tenant, host, wanted[:next]):
+		s.queue.AddAfter(i, noRoomPeriod) // nothing says when there is room
 		err = s.recordRefusal(ctx, service, fmt.Sprintf("the EndpointSlices of the tenant's Services take more than %d bytes on the host cluster; "+
 			"have fewer Services of the same pods, or fewer ports", maxSliceBytes))
 	default:

@@ -559,14 +559,15 @@ func TestStaleSlicesAreBehind(t *testing.T) {
 	}
 }
 
-// delayed is a queue of what is to be looked at after stalePeriod.
+// delayed notes what is to be looked at after some time.
 type delayed struct {
 	workqueue.TypedRateLimitingInterface[item]
-	all []item
+	after time.Duration
+	all   []item
 }
 
 func (d *delayed) AddAfter(i item, after time.Duration) {
-	if after == stalePeriod {
+	if after == d.after {
 		d.all = append(d.all, i)
 	}
 }
@@ -590,7 +591,7 @@ func TestWhatMakesSlicesStale(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), ready)
-			found := &delayed{}
+			found := &delayed{after: stalePeriod}
 			w.stale = &queue{TypedRateLimitingInterface: found}
 			happens(w)
 			if !slices.Equal(found.all, want) {
@@ -642,9 +643,14 @@ func TestSliceBytes(t *testing.T) {
 			if err := w.hostCaches.slices.GetIndexer().Add(&hostSlice{ObjectMeta: metav1.ObjectMeta{Name: "large", Namespace: home.Host()}, stored: tc.there}); err != nil {
 				t.Fatal(err)
 			}
+			later := &delayed{TypedRateLimitingInterface: w.queue.TypedRateLimitingInterface, after: noRoomPeriod}
+			w.queue.TypedRateLimitingInterface = later
 			w.slice(webSlices)
 			if n := len(w.onHostSlices(home.Host())); n != tc.made {
 				t.Errorf("%d are made", n)
+			}
+			if n := len(later.all); n != 1-tc.made {
+				t.Errorf("it is looked again %d times", n)
 			}
 		})
 	}
