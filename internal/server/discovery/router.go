@@ -72,6 +72,7 @@ type router struct {
 func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	in, err := tenant.ScopeFrom(req.Context())
 	n, one := in.Space()
+	w = private(w, req)
 	switch {
 	case err != nil || n == tenant.System:
 		r.system.ServeHTTP(w, req)
