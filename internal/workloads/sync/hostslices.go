@@ -70,13 +70,13 @@ func (s *hostSlice) whole() (*discoveryv1.EndpointSlice, error) {
 	return slice, nil
 }
 
-// sliceBytes returns how many bytes the slices of a tenant have.
+// sliceBytes returns as how many bytes the slices of a tenant count.
 func (h *hostCaches) sliceBytes(n tenant.Name) (bytes int) {
 	namespaces, _ := objects.Indexed[*corev1.Namespace](h.namespaces.GetIndexer(), byTenant, string(n)) // there is this index
 	for _, namespace := range namespaces {
 		all, _ := objects.Indexed[*hostSlice](h.slices.GetIndexer(), cache.NamespaceIndex, namespace.Name)
 		for _, slice := range all {
-			bytes += slice.stored
+			bytes += max(leastSlice, slice.stored)
 		}
 	}
 	return bytes

@@ -37,6 +37,8 @@ const (
 	writtenSlices = 100
 	// maxSliceBytes is what all slices of a tenant take on the host: those of 500 Services of 300 pods.
 	maxSliceBytes = 32 << 20
+	// leastSlice is as how many bytes of that a slice counts at least: each is a request when its pods end, and they are 2,000 at most.
+	leastSlice = 16 << 10
 	// noRoomPeriod is after what time it is looked whether there is room for slices by then.
 	noRoomPeriod = time.Minute
 )
@@ -93,10 +95,10 @@ func (s *syncer) tooManyBytes(n tenant.Name, host *corev1.Service, wanted []slic
 	more := 0
 	for _, w := range wanted {
 		if !w.deletes {
-			more += w.slice.Size()
+			more += max(leastSlice, w.slice.Size())
 		}
 		if there, err := keyed[hostSlice](s.hostCaches.slices, host.Namespace+"/"+w.slice.Name); err == nil && there != nil {
-			more -= there.stored
+			more -= max(leastSlice, there.stored)
 		}
 	}
 	return more > 0 && s.hostCaches.sliceBytes(n)+more > maxSliceBytes

@@ -636,7 +636,8 @@ func TestSliceBytes(t *testing.T) {
 		made  int
 	}{
 		"as many as there may be": {maxSliceBytes, 0},
-		"fewer":                   {maxSliceBytes - 10_000, 1},
+		"fewer":                   {maxSliceBytes - leastSlice, 1},
+		"nearly as many":          {maxSliceBytes - 10_000, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1")))

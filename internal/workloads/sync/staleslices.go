@@ -33,7 +33,7 @@ const (
 	// staleWorkers are how many tenants' slices are looked at beside each other, and staleRequests how many requests are made
 	// for one of them at once.
 	staleWorkers  = 4
-	staleRequests = 8
+	staleRequests = 16
 	// staleBytes and staleAtOnce are slicedBytes and slicedAtOnce for slices that are written without what is stale: at once as many as when
 	// 300 pods of 15 Services are replaced. Beyond them, slices are deleted, and made again in the turn of their tenant.
 	staleBytes  = 64 << 10
