@@ -153,20 +153,23 @@ func (c *contents) filling(ctx context.Context, first bool) context.Context {
 	if first {
 		c.notListed()
 	}
-	return etcdstore.WithDecoded(ctx, func(obj runtime.Object) error {
+	return etcdstore.WithDecoded(ctx, func(_ []byte, obj runtime.Object, err error) (runtime.Object, error) {
+		if err != nil {
+			return nil, err
+		}
 		bytes := int64(memory.Of(obj))
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if !c.isThere() {
-			return nil
+			return obj, nil
 		}
 		c.decoded += bytes
 		c.of.recount()
 		if n := c.of.id.only; c.of.lasting() > m.most+m.most/4 {
-			return fmt.Errorf("the custom resources of tenant %q take more than %d bytes of the server's memory, and a quarter more, in all versions of their definitions: "+
+			return nil, fmt.Errorf("the custom resources of tenant %q take more than %d bytes of the server's memory, and a quarter more, in all versions of their definitions: "+
 				"these are not in the watch cache until some have been deleted", n, m.most)
 		}
-		return nil
+		return obj, nil
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // another tenant in the annotation, the object would be in another space.
 
 // Encode implements runtime.Encoder.
-func (c foreignCodec) Encode(obj runtime.Object, w io.Writer) error {
+func (c *foreignCodec) Encode(obj runtime.Object, w io.Writer) error {
 	owner, err := tenantOf(obj)
 	if err != nil {
 		return err

@@ -21,6 +21,8 @@ type decodedList struct {
 	memory *CacheMemory
 	of     tenant.Name
 	bytes  int64
+	// ended is whether its request has ended. It may be decoded for a while after that.
+	ended bool
 }
 
 // boundDecoded returns the context of a list of n, which ends if the lists of n take too much memory at once.
@@ -30,7 +32,12 @@ func (s *Space) boundDecoded(ctx context.Context, n tenant.Name) context.Context
 	}
 	list := &decodedList{memory: s.cacheMemory, of: n}
 	context.AfterFunc(ctx, list.end)
-	return etcdstore.WithDecoded(ctx, list.add)
+	return etcdstore.WithDecoded(ctx, func(_ []byte, obj runtime.Object, err error) (runtime.Object, error) {
+		if err == nil {
+			err = list.add(obj)
+		}
+		return obj, err
+	})
 }
 
 // add notes an object. What is decoded lasts as long as the request.
@@ -39,6 +46,9 @@ func (l *decodedList) add(obj runtime.Object) error {
 	m := l.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if l.ended {
+		return context.Canceled
+	}
 	if all := m.lists[l.of]; all > l.bytes && all+bytes > m.most/listShare {
 		return apierrors.NewTooManyRequests(fmt.Sprintf("lists of custom resources of tenant %q that are read from etcd take more than %d bytes of the server's memory at once; "+
 			"read them one after the other, or without a resourceVersion", l.of, m.most/listShare), 1)
@@ -55,5 +65,5 @@ func (l *decodedList) end() {
 	if l.memory.lists[l.of] -= l.bytes; l.memory.lists[l.of] == 0 {
 		delete(l.memory.lists, l.of)
 	}
-	l.bytes = 0
+	l.bytes, l.ended = 0, true
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"testing"
 
@@ -48,6 +49,11 @@ func TestDecodedLists(t *testing.T) {
 	expect("another tenant's", true, list(by(others, "b"), others))
 	platform := request.WithUser(widgets.in(t, "a", "ns"), &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
 	expect("one of the platform", true, list(platform, widgets))
+	late := &decodedList{memory: b.cacheMemory, of: "late"}
+	late.end()
+	if err := late.add(dense("x", 1)); !errors.Is(err, context.Canceled) || b.cacheMemory.lists["late"] != 0 {
+		t.Errorf("what is decoded when the client has gone: %v; %d bytes count", err, b.cacheMemory.lists["late"])
+	}
 	end()
 	endSecond()
 	until.True(t, "nothing is held of lists that have ended", func() bool {

@@ -107,7 +107,7 @@ func (g *RESTOptionsGetter) Shared(foreign func(resource schema.GroupResource, n
 	ending func(resource schema.GroupResource) bool) *RESTOptionsGetter {
 	shared := *g
 	shared.Only, shared.Foreign, shared.Ending = "", foreign, ending
-	shared.sharedVersions = &sharedVersions{of: map[schema.GroupResource][]*runtime.Codec{}}
+	shared.sharedVersions = &sharedVersions{of: map[schema.GroupResource][]*foreignCodec{}}
 	return &shared
 }
 
@@ -158,8 +158,11 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			return nil, destroy, err
 		}
 		space := g.newSpace(etcd, resource, config, newFunc, newListFunc)
-		remove, destroyEtcd := g.sharedVersions.add(resource, config.Codec), destroy
-		destroy = func() { remove(); destroyEtcd() }
+		if codec, ok := config.Codec.(*foreignCodec); ok && g.sharedVersions != nil {
+			remove, destroyEtcd := g.sharedVersions.add(resource, codec), destroy
+			destroy = func() { remove(); destroyEtcd() }
+			etcd.shared = codec
+		}
 		if g.Uncaching || g.Uncached[resource] {
 			return space, destroy, nil
 		}
@@ -227,9 +230,13 @@ func (g *RESTOptionsGetter) withCodec(config *storagebackend.ConfigForResource, 
 		if foreign == nil {
 			foreign = func(n tenant.Name) bool { return n != g.Only }
 		}
-		changed.Codec = foreignCodec{
+		codec := &foreignCodec{
 			Codec: changed.Codec, foreign: foreign, kind: example.GetObjectKind().GroupVersionKind(), terminating: g.Terminating,
 		}
+		if g.sharedVersions != nil {
+			codec.undecodable = &undecodable{versions: g.sharedVersions, resource: resource}
+		}
+		changed.Codec = codec
 	}
 	return &changed
 }

@@ -25,7 +25,9 @@ type etcdKeys struct {
 	resourcePrefix string // with a trailing slash
 	namespaced     bool
 	// custom is set for custom resources, which have namespaces in one space and none in another.
-	custom     bool
+	custom bool
+	// shared, if set, is the codec of a version of a definition that spaces share.
+	shared     *foreignCodec
 	attributes storage.AttrFunc
 	cacheKey   func(runtime.Object) (string, error)
 	// counts gets the number of keys of each space in the watch cache of cacheID.

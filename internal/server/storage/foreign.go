@@ -26,6 +26,8 @@ type foreignCodec struct {
 	kind schema.GroupVersionKind
 	// terminating, if set, reports whether the tenant of a space is being deleted.
 	terminating func(tenant.Name) bool
+	// undecodable, if set, is what is known of objects where many spaces share a storage.
+	undecodable *undecodable
 }
 
 // annotationPath is where etcd has the tenant of a custom resource.
@@ -54,27 +56,37 @@ func foreignAttributes(delegate storage.AttrFunc) storage.AttrFunc {
 
 // Decode implements runtime.Decoder. Of a foreign object it returns only what is needed
 // to leave it out: name, namespace and tenant.
-func (c foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	owner := ownerIn(data)
-	if into == nil {
+func (c *foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	owner, watched := ownerIn(data), into == nil
+	if watched {
 		// Watches decode into nothing, by which what has a field "items" is a list or an error.
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(c.kind)
-		into = object
+		into = c.newObject()
 	}
 	if !c.foreign(owner) {
 		decoded, kind, err := c.Codec.Decode(data, defaults, into)
 		if err != nil && c.terminating != nil && c.terminating(owner) {
 			return c.decodeAsIs(data, into)
 		}
+		if err != nil && watched && c.leavesOut(data) {
+			c.leftOut(data, err)
+			return c.foreignObject(data, into), &c.kind, nil
+		}
 		if err != nil {
 			return decoded, kind, err
+		}
+		if watched && c.undecodable != nil {
+			c.undecodable.decoded(data)
 		}
 		if converted, err := tenantOf(decoded); err != nil || converted == owner {
 			return decoded, kind, err
 		}
 		return decoded, kind, setTenant(decoded, owner)
 	}
+	return c.foreignObject(data, into), &c.kind, nil
+}
+
+// foreignObject returns what is needed to leave an object out.
+func (c *foreignCodec) foreignObject(data []byte, into runtime.Object) *unstructured.Unstructured {
 	object, ok := into.(*unstructured.Unstructured)
 	if !ok {
 		object = &unstructured.Unstructured{}
@@ -84,15 +96,15 @@ func (c foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	object.SetSelfLink(foreignLink)
 	object.SetName(gjson.GetBytes(data, "metadata.name").String())
 	object.SetNamespace(gjson.GetBytes(data, "metadata.namespace").String())
-	if owner != tenant.System {
+	if owner := ownerIn(data); owner != tenant.System {
 		object.SetAnnotations(map[string]string{tenant.Annotation: string(owner)})
 	}
-	return object, &c.kind, nil
+	return object
 }
 
 // decodeAsIs does not convert an object: the definition may not have the version any more in which it was stored, and
 // the webhook that would convert it may be gone. It is only there to be deleted with its space.
-func (c foreignCodec) decodeAsIs(data []byte, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (c *foreignCodec) decodeAsIs(data []byte, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	object, ok := into.(*unstructured.Unstructured)
 	if !ok {
 		object = &unstructured.Unstructured{}

@@ -65,7 +65,7 @@ func FuzzForeignCodec(f *testing.F) {
 		}
 		for _, only := range []tenant.Name{tenant.System, "acme", n} {
 			got := &unstructured.Unstructured{}
-			codec := foreignCodec{Codec: customCodec, foreign: func(n tenant.Name) bool { return n != only }}
+			codec := &foreignCodec{Codec: customCodec, foreign: func(n tenant.Name) bool { return n != only }}
 			if _, _, err := codec.Decode(data, nil, got); err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +112,7 @@ func TestConvertedTenant(t *testing.T) {
 		"to what is no tenant": {owner: "a", converted: "*"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			codec := foreignCodec{
+			codec := &foreignCodec{
 				Codec:   keysCodec{convertingCodec{unstructured.UnstructuredJSONScheme, tc.converted}},
 				foreign: func(n tenant.Name) bool { return n != tc.owner },
 				kind:    stored(tc.owner).GroupVersionKind(),
@@ -188,7 +188,7 @@ func TestDecodeAsIs(t *testing.T) {
 	}
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 	for deleted, read := range map[tenant.Name]bool{"acme": true, "other": false} {
-		codec := foreignCodec{
+		codec := &foreignCodec{
 			Codec: failingCodec{}, kind: kind, foreign: func(tenant.Name) bool { return false },
 			terminating: func(n tenant.Name) bool { return n == deleted },
 		}

@@ -97,7 +97,12 @@ func (h *history) GetList(ctx context.Context, key string, opts storage.ListOpti
 	}
 	defer end()
 	first := opts.Predicate.Continue == ""
-	if err := h.etcdKeys.GetList(h.contents.filling(ctx, first), key, opts, list); err != nil {
+	ctx, check := h.shared.leavingOut(ctx)
+	err = h.etcdKeys.GetList(h.contents.filling(ctx, first), key, opts, list)
+	if err == nil {
+		err = check()
+	}
+	if err != nil {
 		h.contents.notListed()
 		h.failedLists.Add(1)
 		return err

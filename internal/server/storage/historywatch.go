@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -44,10 +45,21 @@ func (w *historyWatch) run() {
 	defer close(w.ended)
 	defer close(w.result)
 	defer w.endDrop()
+	var relist <-chan time.Time
+	if w.history.shared != nil {
+		ticker := time.NewTicker(relistPeriod)
+		defer ticker.Stop()
+		relist = ticker.C
+	}
 	for {
 		select {
 		case <-w.done:
 			return
+		case <-relist:
+			if w.history.shared.hasLeftOut() {
+				w.end(errorEvent(apierrors.NewResourceExpired("objects that could not be converted are looked at again")), true)
+				return
+			}
 		case <-w.history.closing.Done():
 			w.send(errorEvent(errClosing))
 			return

@@ -113,7 +113,7 @@ func TestNoListsAreStored(t *testing.T) {
 
 // TestConvertedLists checks that no conversion webhook makes what looks like a list of an object.
 func TestConvertedLists(t *testing.T) {
-	codec := foreignCodec{Codec: listingCodec{customCodec}, foreign: func(tenant.Name) bool { return false }}
+	codec := &foreignCodec{Codec: listingCodec{customCodec}, foreign: func(tenant.Name) bool { return false }}
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "w"}}}
 	if data, err := runtime.Encode(codec, object); !apierrors.IsInvalid(err) || len(data) > 0 {
 		t.Errorf("encoded as %s, %v", data, err)

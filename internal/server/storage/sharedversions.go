@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -18,21 +19,18 @@ import (
 // spaces, which an object that cannot be converted to it would stop for everybody.
 type sharedVersions struct {
 	mu sync.Mutex
-	of map[schema.GroupResource][]*runtime.Codec
+	of map[schema.GroupResource][]*foreignCodec
 }
 
 // add adds the codec of a version of a resource, and returns what removes it.
-func (v *sharedVersions) add(resource schema.GroupResource, codec runtime.Codec) (remove func()) {
-	if v == nil {
-		return func() {}
-	}
+func (v *sharedVersions) add(resource schema.GroupResource, codec *foreignCodec) (remove func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.of[resource] = append(v.of[resource], &codec)
+	v.of[resource] = append(v.of[resource], codec)
 	return func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.of[resource] = slices.DeleteFunc(v.of[resource], func(of *runtime.Codec) bool { return of == &codec })
+		v.of[resource] = slices.DeleteFunc(v.of[resource], func(of *foreignCodec) bool { return of == codec })
 		if len(v.of[resource]) == 0 {
 			delete(v.of, resource)
 		}
@@ -40,42 +38,58 @@ func (v *sharedVersions) add(resource schema.GroupResource, codec runtime.Codec)
 }
 
 // codecs returns those of a resource.
-func (v *sharedVersions) codecs(resource schema.GroupResource) []*runtime.Codec {
+func (v *sharedVersions) codecs(resource schema.GroupResource) []*foreignCodec {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.of[resource])
 }
 
+// convert returns an error if what etcd has of an object cannot be converted to all versions.
+func (v *sharedVersions) convert(resource schema.GroupResource, data []byte) error {
+	for _, codec := range v.codecs(resource) {
+		if _, _, err := codec.Decode(data, nil, codec.newObject()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // converts returns what refuses an object of a space that cannot be converted to every version of a definition which spaces share. What is
-// there already may be let go.
+// there already, and could not be either, may be let go.
 func (s *Space) converts(n tenant.Name, before runtime.Object) func(after runtime.Object) error {
 	if s.sharedVersions == nil || !n.IsSpace() {
 		return func(runtime.Object) error { return nil }
 	}
-	was := contentOf(before)
+	convert := func(obj runtime.Object) error {
+		data, err := runtime.Encode(s.codec, obj)
+		if err != nil {
+			return err
+		}
+		return s.sharedVersions.convert(s.resource, data)
+	}
+	var was runtime.Object
+	if before != nil {
+		was = before.DeepCopyObject()
+	}
 	return func(after runtime.Object) error {
-		codecs := s.sharedVersions.codecs(s.resource)
-		if len(codecs) < 2 {
+		if len(s.sharedVersions.codecs(s.resource)) < 2 {
 			return nil
 		}
-		data, err := runtime.Encode(s.codec, after)
-		for i := 0; i < len(codecs) && err == nil; i++ {
-			_, _, err = (*codecs[i]).Decode(data, nil, nil)
-		}
-		if err == nil || was != nil && equality.Semantic.DeepEqual(was, contentOf(after)) {
+		err := convert(after)
+		if err == nil || was != nil && equality.Semantic.DeepEqual(contentOf(was), contentOf(after)) && convert(was) != nil {
 			return nil
 		}
 		return apierrors.NewInternalError(fmt.Errorf("the object is not stored, because it cannot be converted to every version of its definition, which all spaces share: %w", err))
 	}
 }
 
-// contentOf returns a copy of what is in a custom resource beside its metadata, nil if there is none.
+// contentOf returns what is in a custom resource beside its metadata.
 func contentOf(obj runtime.Object) map[string]any {
 	object, ok := obj.(*unstructured.Unstructured)
-	if !ok || object == nil {
+	if !ok {
 		return nil
 	}
-	content := runtime.DeepCopyJSON(object.Object)
+	content := maps.Clone(object.Object)
 	delete(content, "metadata")
 	return content
 }

@@ -54,10 +54,13 @@ func TestSharedVersions(t *testing.T) {
 		}
 	}
 	expect("one that was there before", true, create("a", "old", "bad"))
-	remove := widgets.sharedVersions.add(widgets.resource, strictVersion{widgets.codec})
+	strict := *widgets.codec.(*foreignCodec)
+	strict.Codec = strictVersion{strict.Codec}
+	remove := widgets.sharedVersions.add(widgets.resource, &strict)
 	expect("one that converts", true, create("a", "good"))
 	expect("one that does not", false, create("a", "bad", "bad"))
 	expect("one of the platform", true, create(tenant.System, "bad", "bad"))
+	expect("one whose annotation does not convert", false, change("good", func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"bad": "x"}) }))
 	expect("one that becomes such a one", false, change("good", func(o *unstructured.Unstructured) { o.Object["bad"] = "x" }))
 	expect("one that remains so", false, change("old", func(o *unstructured.Unstructured) { o.Object["more"] = "x" }))
 	expect("one whose finalizer goes", true, change("old", func(o *unstructured.Unstructured) { o.SetFinalizers(nil); o.SetLabels(map[string]string{"a": "b"}) }))

@@ -44,6 +44,8 @@ type backend struct {
 	raw RawFunc
 	// defining are the spaces with a definition of widgets, where others share one.
 	defining map[tenant.Name]bool
+	// decoding, if set, is what decodes custom resources.
+	decoding func(runtime.Codec) runtime.Codec
 	// transformer, if set, encrypts what is stored from now on.
 	transformer value.Transformer
 	// transport, if set, tells this etcd from others.
@@ -118,6 +120,9 @@ func (b *backend) customs(t testing.TB, only tenant.Name, namespaced, cached boo
 		getter = getter.In(only)
 	}
 	config := storagebackend.NewDefaultConfig(etcdPrefix, unstructured.UnstructuredJSONScheme)
+	if b.decoding != nil {
+		config.Codec = b.decoding(config.Codec)
+	}
 	return b.made(t, getter, config, resource, "/example.com/widgets", namespaced,
 		func() runtime.Object {
 			object := &unstructured.Unstructured{}

@@ -1,0 +1,132 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
+)
+
+// webhook decides what is decoded: it may be away, and does not convert what is bad.
+type webhook struct {
+	runtime.Codec
+	away, strict *atomic.Bool
+}
+
+func (w webhook) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if w.away.Load() || w.strict.Load() && bytes.Contains(data, []byte(`"bad":`)) {
+		return nil, nil, errBad
+	}
+	return w.Codec.Decode(data, defaults, into)
+}
+
+// shared is a version of a definition that spaces share, and the objects of two of them.
+type shared struct {
+	*store
+	away, strict atomic.Bool
+}
+
+func newShared(t *testing.T, b *backend, strict bool) *shared {
+	s := &shared{}
+	s.strict.Store(strict)
+	b.decoding = func(codec runtime.Codec) runtime.Codec { return webhook{codec, &s.away, &s.strict} }
+	s.store = b.widgets(t, "", true)
+	return s
+}
+
+func (s *shared) write(t *testing.T, n tenant.Name, name string, fields ...string) {
+	t.Helper()
+	object := dense(name, 1)
+	for _, field := range fields {
+		object.Object[field] = "x"
+	}
+	if err := s.Create(s.in(t, n.Scope(), "ns"), s.key("ns", name), object, s.newFunc(), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// names returns those in a list of a space.
+func (s *shared) names(t *testing.T, n tenant.Name) (found []string, err error) {
+	list := s.newListFunc()
+	err = s.GetList(s.in(t, n.Scope(), "ns"), s.prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything, ResourceVersion: "0"}, list)
+	_ = meta.EachListItem(list, func(obj runtime.Object) error {
+		found = append(found, obj.(metav1.Object).GetName())
+		return nil
+	})
+	return found, err
+}
+
+// TestUndecodable checks that an object of one space which cannot be converted is left out of what all share, and nothing while the webhook is away.
+func TestUndecodable(t *testing.T) {
+	for name, stored := range map[string]bool{"stored before": true, "written now": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBackend(t)
+			s := newShared(t, b, false)
+			s.write(t, "a", "first")
+			s.write(t, "b", "good")
+			if stored {
+				s.write(t, "a", "bad", "bad")
+			}
+			next := newShared(t, b, true) // a cache that lists what there is
+			until.True(t, "another one lists", func() bool { found, err := next.names(t, "b"); return err == nil && slices.Contains(found, "good") })
+			if !stored {
+				s.write(t, "a", "bad", "bad") // by another server
+			}
+			next.write(t, "b", "later")
+			until.True(t, "others go on", func() bool { found, err := next.names(t, "b"); return err == nil && slices.Contains(found, "later") })
+			if found, err := next.names(t, "a"); err != nil || !slices.Equal(found, []string{"first"}) {
+				t.Errorf("its own space has %v: %v", found, err)
+			}
+			if !next.uncached.(*etcdKeys).shared.hasLeftOut() {
+				t.Error("it is not known that something was left out")
+			}
+			err := next.Get(next.in(t, "a", "ns"), next.key("ns", "bad"), storage.GetOptions{}, next.newFunc())
+			if err == nil || !strings.Contains(err.Error(), errBad.Error()) {
+				t.Errorf("its own space reads it: %v", err)
+			}
+		})
+	}
+}
+
+// TestUndecodableWithoutWebhook checks that a list in which nothing converts fails: all objects would seem to have gone.
+func TestUndecodableWithoutWebhook(t *testing.T) {
+	b := newBackend(t)
+	s := newShared(t, b, false)
+	for _, n := range []tenant.Name{"a", "b"} {
+		s.write(t, n, "good")
+	}
+	s.write(t, "a", "bad", "bad")
+	etcd := s.uncached.(*etcdKeys)
+	h := b.histories.newHistory(etcd, s.newFunc(), time.Minute)
+	t.Cleanup(h.close)
+	list := func(ctx context.Context) (int, error) {
+		found := s.newListFunc()
+		err := h.GetList(ctx, s.resourcePrefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, found)
+		h.failedLists.Store(0)
+		return meta.LenList(found), err
+	}
+	s.strict.Store(true)
+	if n, err := list(t.Context()); err != nil || n != 3 { // with what is in the place of it
+		t.Errorf("with a webhook, there are %d: %v", n, err)
+	}
+	s.away.Store(true)
+	if _, err := list(t.Context()); err == nil {
+		t.Error("without a webhook, a list succeeds")
+	}
+	etcd.shared.undecodable.sample = nil
+	if _, err := list(t.Context()); err == nil {
+		t.Error("a list succeeds of which nothing was ever converted")
+	}
+}
