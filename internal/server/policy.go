@@ -59,6 +59,13 @@ type policy struct {
 // newPolicy makes authentication, authorization and admission of spaces, of the base's configuration.
 func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (*policy, error) {
 	reach := opts.reach(b.generic.EgressSelector != nil, s.spaces.CacheMemory.Exceeded)
+	if opts.host != nil {
+		services, err := newHostServices(opts.host, b, s)
+		if err != nil {
+			return nil, err
+		}
+		reach.ServiceAt = services.at
+	}
 	p := &policy{egress: reach, quotas: &quota.Store{}, definitions: crd.NewDefinitions()}
 	if opts.tokenKeys != nil {
 		go opts.tokenKeys.Run(ctx)

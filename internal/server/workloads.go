@@ -41,11 +41,12 @@ func (a *assembly) useHost(core map[string]registryrest.Storage) error {
 		return nil
 	}
 	var err error
-	if a.podMetrics, err = connect.Wrap(core, connect.Config{Host: a.opts.host, HomeOf: a.homeOf, GoesOn: waiting.GoesOn}, a.authorizer); err != nil {
+	home := homeOf(a.base, a.stores)
+	if a.podMetrics, err = connect.Wrap(core, connect.Config{Host: a.opts.host, HomeOf: home, GoesOn: waiting.GoesOn}, a.authorizer); err != nil {
 		return err
 	}
 	return clusterip.Wrap(core, clusterip.Config{
-		Host: a.opts.host, HomeOf: a.homeOf, Rules: a.opts.workloads(a.stores), Want: a.wantHostNamespace,
+		Host: a.opts.host, HomeOf: home, Rules: a.opts.workloads(a.stores), Want: a.wantHostNamespace,
 	})
 }
 
@@ -84,18 +85,20 @@ func (a *assembly) wantHostNamespace(ctx context.Context, n tenant.Name, namespa
 	return nil
 }
 
-// homeOf returns a namespace of a space with its UID and that of its tenant.
-func (a *assembly) homeOf(_ context.Context, n tenant.Name, namespace string) (names.Namespace, error) {
-	installation, err := a.namespace(tenant.Flatten(tenant.System, metav1.NamespaceSystem))
-	if err != nil {
-		return names.Namespace{}, fmt.Errorf("reading the id of this installation: %w", err)
+// homeOf returns what reads a namespace of a space with its UID and that of its tenant.
+func homeOf(b *base, s *stores) func(context.Context, tenant.Name, string) (names.Namespace, error) {
+	return func(_ context.Context, n tenant.Name, namespace string) (names.Namespace, error) {
+		installation, err := b.namespace(tenant.Flatten(tenant.System, metav1.NamespaceSystem))
+		if err != nil {
+			return names.Namespace{}, fmt.Errorf("reading the id of this installation: %w", err)
+		}
+		found, err := b.namespace(tenant.Flatten(n, namespace))
+		if err != nil {
+			return names.Namespace{}, fmt.Errorf("reading the namespace %q: %w", namespace, err)
+		}
+		return names.Namespace{
+			Installation: string(installation.UID), Tenant: n, TenantUID: s.lookup.UID(n), Name: namespace, UID: found.UID,
+			Salt: names.SaltOf(found.Annotations),
+		}, nil
 	}
-	found, err := a.namespace(tenant.Flatten(n, namespace))
-	if err != nil {
-		return names.Namespace{}, fmt.Errorf("reading the namespace %q: %w", namespace, err)
-	}
-	return names.Namespace{
-		Installation: string(installation.UID), Tenant: n, TenantUID: a.lookup.UID(n), Name: namespace, UID: found.UID,
-		Salt: names.SaltOf(found.Annotations),
-	}, nil
 }

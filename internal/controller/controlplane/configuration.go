@@ -23,6 +23,7 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/controller/conditions"
 	"github.com/tenantry/tenantry/internal/controller/controlplane/configuration"
+	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
 const (
@@ -298,15 +299,22 @@ func configurationArgs(w *work) ([]string, error) {
 		args = append(args, "--audit-log-path=-")
 	}
 	manager, err := managerArgs(w)
-	return slices.Concat(args, webhookArgs(w.cp.Spec.TenantWebhooks), manager, limitArgs(w.cp.Spec.Limits)), err
+	return slices.Concat(args, webhookArgs(&w.cp.Spec), manager, limitArgs(w.cp.Spec.Limits)), err
 }
 
-// webhookArgs are the flags that say where webhooks of tenants may be.
-func webhookArgs(webhooks *v1alpha1.ControlPlaneTenantWebhooks) []string {
-	if webhooks == nil {
-		return nil
+// webhookArgs are the flags that say where webhooks of tenants may be. Where pods of spaces run, their policies let the servers
+// in. So webhooks are not inside but by Services of their own tenant, which servers let through whatever is denied: by an
+// address, one tenant's would reach another's pods.
+func webhookArgs(spec *v1alpha1.ControlPlaneSpec) []string {
+	webhooks := ptr.Deref(spec.TenantWebhooks, v1alpha1.ControlPlaneTenantWebhooks{})
+	denied := webhooks.DeniedCIDRs
+	if spec.Workloads != nil {
+		denied = slices.Concat(denied, spec.Workloads.NetworkIsolation.ClusterCIDRs)
+		for _, p := range network.Private() {
+			denied = append(denied, p.String())
+		}
 	}
-	return append(listFlag("tenant-webhook-denied-cidrs", webhooks.DeniedCIDRs), listFlag("tenant-webhook-allowed-cidrs", webhooks.AllowedCIDRs)...)
+	return append(listFlag("tenant-webhook-denied-cidrs", denied), listFlag("tenant-webhook-allowed-cidrs", webhooks.AllowedCIDRs)...)
 }
 
 // listFlag is a flag with some values, none without.
@@ -314,7 +322,7 @@ func listFlag(name string, values []string) []string {
 	if len(values) == 0 {
 		return nil
 	}
-	return []string{"--" + name + "=" + strings.Join(slices.Sorted(slices.Values(values)), ",")}
+	return []string{"--" + name + "=" + strings.Join(slices.Compact(slices.Sorted(slices.Values(values))), ",")}
 }
 
 // managerArgs are the flags by which a server follows the configuration of the manager, which

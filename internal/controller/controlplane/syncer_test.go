@@ -3,6 +3,7 @@ package controlplane
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -47,5 +48,22 @@ func TestHostToken(t *testing.T) {
 	}
 	if got := tokens(r.serverPod(named(), r.serverContainer(w))); len(got) != 0 {
 		t.Errorf("servers that run no pods have tokens for %v seconds", got)
+	}
+}
+
+// TestWebhookArgs checks that webhooks of tenants are nowhere inside where pods of spaces run.
+func TestWebhookArgs(t *testing.T) {
+	spec := &v1alpha1.ControlPlaneSpec{TenantWebhooks: &v1alpha1.ControlPlaneTenantWebhooks{DeniedCIDRs: []string{"192.0.2.0/24", "10.0.0.0/8"}, AllowedCIDRs: []string{"10.1.0.0/16"}}}
+	const allowed = "--tenant-webhook-allowed-cidrs=10.1.0.0/16"
+	if diff := cmp.Diff([]string{"--tenant-webhook-denied-cidrs=10.0.0.0/8,192.0.2.0/24", allowed}, webhookArgs(spec)); diff != "" {
+		t.Error(diff)
+	}
+	spec.Workloads = &v1alpha1.ControlPlaneWorkloads{NetworkIsolation: v1alpha1.ControlPlaneNetworkIsolation{ClusterCIDRs: []string{"11.0.0.0/16"}}}
+	want := []string{"--tenant-webhook-denied-cidrs=10.0.0.0/8,100.64.0.0/10,11.0.0.0/16,172.16.0.0/12,192.0.2.0/24,192.168.0.0/16,240.0.0.0/4,fc00::/7", allowed}
+	if diff := cmp.Diff(want, webhookArgs(spec)); diff != "" {
+		t.Error(diff)
+	}
+	if got := webhookArgs(&v1alpha1.ControlPlaneSpec{}); len(got) != 0 {
+		t.Errorf("without pods, %v", got)
 	}
 }

@@ -1,12 +1,15 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,9 +35,22 @@ type Options struct {
 	Hosts []string
 	// Selected is set if an egress selector connects, which has its own rules.
 	Selected bool
+	// ServiceAt, if set, says whose Service has an address of the cluster that runs the pods of spaces.
+	ServiceAt func(ctx context.Context, n tenant.Name, ip netip.Addr) Whose
 	// Exceeded, if set, reports whether the objects of a space take more memory than they may, so that webhooks do not make more of them.
 	Exceeded func(tenant.Name) bool
 }
+
+// Whose is whose Service has an address.
+type Whose int
+
+// An address of the tenant's own Service is reached although its network is denied: it leads to pods of that
+// tenant. That of another tenant's is not, also where its network is allowed: servers are let in there.
+const (
+	Nobodys Whose = iota
+	Own
+	Others
+)
 
 // AddFlags adds the flags.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
@@ -74,7 +90,7 @@ func (o Options) restrict(n tenant.Name, config *rest.Config, err error) (*rest.
 	if err != nil {
 		return nil, err
 	}
-	restricted := &rest.Config{Dial: bounded(o.dial), Proxy: config.Proxy, UserAgent: config.UserAgent, Timeout: config.Timeout}
+	restricted := &rest.Config{Dial: bounded(o.dial(n)), Proxy: config.Proxy, UserAgent: config.UserAgent, Timeout: config.Timeout}
 	if o.Selected && config.Dial != nil { // nil is direct
 		restricted.Dial = bounded(config.Dial)
 	}
@@ -126,16 +142,35 @@ func (o opaque) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-func (o Options) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	denied, err := o.denied(ctx)
-	if err != nil {
-		return nil, err
+// dial connects to the webhooks of a tenant.
+func (o Options) dial(n tenant.Name) dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		o := o
+		if address == proxyAddress() { // what is behind it, it decides itself
+			o.Denied, o.ServiceAt = nil, nil
+		}
+		denied, err := o.denied(ctx)
+		if err != nil {
+			return nil, err
+		}
+		dialer := net.Dialer{KeepAlive: 30 * time.Second,
+			// It is called with each resolved address.
+			ControlContext: func(ctx context.Context, _, address string, _ syscall.RawConn) error {
+				return o.check(ctx, n, address, denied)
+			}}
+		return dialer.DialContext(ctx, network, address)
 	}
-	dialer := net.Dialer{KeepAlive: 30 * time.Second,
-		// Control is called with each resolved address.
-		Control: func(_, address string, _ syscall.RawConn) error { return o.check(address, denied) }}
-	return dialer.DialContext(ctx, network, address)
 }
+
+// proxyAddress returns where the proxy is that the environment names, empty if it names none.
+var proxyAddress = sync.OnceValue(func() string {
+	u, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: "webhook.invalid"}})
+	if err != nil || u == nil {
+		return ""
+	}
+	ports := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[u.Scheme]))
+})
 
 // denied returns the addresses that are denied beside networks: those of this
 // machine and of the hosts, which may change. It does not depend on the dialed address,
@@ -169,16 +204,23 @@ func (o Options) denied(ctx context.Context) ([]netip.Addr, error) {
 
 // check returns an error for an address that is denied, or that cannot be compared with
 // denied ones, such as an address with a zone.
-func (o Options) check(address string, denied []netip.Addr) error {
+func (o Options) check(ctx context.Context, n tenant.Name, address string, denied []netip.Addr) error {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil || parsed.Addr().Zone() != "" {
 		return errDenied
 	}
-	if isIn(o.Allowed, offlimits.Translated(parsed.Addr())) {
+	ip, whose := offlimits.Translated(parsed.Addr()), Nobodys
+	if o.ServiceAt != nil {
+		whose = o.ServiceAt(ctx, n, ip)
+	}
+	if whose == Others {
+		return errDenied
+	}
+	if isIn(o.Allowed, ip) {
 		return nil
 	}
 	for _, ip := range formsOf(parsed.Addr()) {
-		if slices.Contains(denied, ip) || isOffLimits(ip) || isIn(o.Denied, ip) {
+		if slices.Contains(denied, ip) || isOffLimits(ip) || isIn(o.Denied, ip) && whose != Own {
 			return errDenied
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 func TestCheck(t *testing.T) {
@@ -26,7 +28,7 @@ func TestCheck(t *testing.T) {
 	check := func(verdicts map[string]bool) {
 		t.Helper()
 		for address, denied := range verdicts {
-			if err := options.check(address, []netip.Addr{netip.MustParseAddr("192.0.2.9")}); (err != nil) != denied {
+			if err := options.check(t.Context(), "acme", address, []netip.Addr{netip.MustParseAddr("192.0.2.9")}); (err != nil) != denied {
 				t.Errorf("%s: %v, want an error: %v", address, err, denied)
 			}
 		}
@@ -93,6 +95,47 @@ func TestCheck(t *testing.T) {
 	check(map[string]bool{"[2002:a01:203::1]:443": true, "[2002:a02:203::1]:443": false})
 }
 
+// TestServiceAt checks that an address of the tenant's own Service is reached although its network is denied, and that of another
+// tenant's is not although it is allowed. What is denied for other reasons stays so.
+func TestServiceAt(t *testing.T) {
+	options := Options{
+		Denied: []net.IPNet{network("10.0.0.0/8")}, Allowed: []net.IPNet{network("10.43.1.0/24")},
+		ServiceAt: func(_ context.Context, n tenant.Name, ip netip.Addr) Whose {
+			switch of, ok := map[string]tenant.Name{
+				"10.43.0.1": "acme", "10.43.0.2": "globex", "10.43.1.1": "globex", "10.43.0.9": "acme", "169.254.169.254": "acme", "192.0.2.1": "globex",
+			}[ip.String()]; {
+			case !ok:
+				return Nobodys
+			case of == n:
+				return Own
+			default:
+				return Others
+			}
+		},
+	}
+	for address, denied := range map[string]bool{
+		"10.43.0.1:443":            false,
+		"[::ffff:10.43.0.1]:443":   false,
+		"10.43.0.2:443":            true,
+		"[64:ff9b::a2b:2]:443":     true,
+		"10.43.0.3:443":            true,
+		"10.43.1.1:443":            true,
+		"[64:ff9b::a2b:101]:443":   true,
+		"10.43.1.2:443":            false,
+		"10.43.0.9:443":            true, // of a host
+		"169.254.169.254:443":      true,
+		"192.0.2.1:443":            true,
+		"192.0.2.2:443":            false,
+		"[2001:db8::a2b:1]:443":    false,
+		"[2002:a2b:1::a2b:1]:443":  true,
+		"[2002:a2b:101::a2b]:8443": true,
+	} {
+		if err := options.check(t.Context(), "acme", address, []netip.Addr{netip.MustParseAddr("10.43.0.9")}); (err != nil) != denied {
+			t.Errorf("%s: %v, want an error: %v", address, err, denied)
+		}
+	}
+}
+
 // A machine's own addresses and the hosts' are denied by whatever name.
 func TestDenied(t *testing.T) {
 	local, err := net.InterfaceAddrs()
@@ -122,7 +165,7 @@ func TestDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer open.Close()
-	if conn, err := unknown.dial(t.Context(), "tcp", open.Addr().String()); err == nil {
+	if conn, err := unknown.dial("acme")(t.Context(), "tcp", open.Addr().String()); err == nil {
 		conn.Close()
 		t.Error("something is connected to")
 	} else if !isLookupOf(err, "etcd.invalid") {

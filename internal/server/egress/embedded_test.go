@@ -32,7 +32,7 @@ func TestDeniedAsWritten(t *testing.T) {
 		for _, host := range tc.hosts {
 			denied = append(denied, formsOf(host)...)
 		}
-		if err := (Options{Denied: []net.IPNet{network(tc.denied)}}).check(tc.address, denied); err == nil {
+		if err := (Options{Denied: []net.IPNet{network(tc.denied)}}).check(t.Context(), "acme", tc.address, denied); err == nil {
 			t.Errorf("%s: %s is reached", name, tc.address)
 		}
 	}
