@@ -37,6 +37,9 @@ type Reachable struct {
 	API netip.AddrPort
 	// Owner is whose namespaces they are. If the servers are pods of the host, these are behind API.
 	Owner names.Owner
+	// Calls is that these servers reach pods of tenants, for webhooks. They keep each tenant's to its own Services as far as
+	// they know which addresses are inside.
+	Calls bool
 }
 
 // IngressLabel is on namespaces of the host whose pods serve Ingresses. Whoever administers the host sets it; the policy of
@@ -54,7 +57,7 @@ func Guards(home names.Namespace, ranges Ranges, reachable Reachable, through ..
 	all := append([]networkingv1.NetworkPolicyPeer{sameTenant(home)}, ranges.outside()...)
 	both := []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
 	return []*networkingv1.NetworkPolicy{
-		platform(home, guardName, networkingv1.NetworkPolicySpec{PolicyTypes: both, Egress: reachable.rules()}),
+		platform(home, guardName, networkingv1.NetworkPolicySpec{PolicyTypes: both, Ingress: reachable.calls(), Egress: reachable.rules()}),
 		platform(home, openIngressName, networkingv1.NetworkPolicySpec{
 			PodSelector: selects(OpenIngressLabel), PolicyTypes: both[:1], Ingress: []networkingv1.NetworkPolicyIngressRule{{From: slices.Concat(all, through)}},
 		}),
@@ -96,13 +99,32 @@ func (r Reachable) api() []networkingv1.NetworkPolicyEgressRule {
 		To:    []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: netip.PrefixFrom(addr, addr.BitLen()).String()}}},
 		Ports: ports(corev1.ProtocolTCP, int32(r.API.Port())),
 	}}
-	if servers := r.Owner.Servers(); servers != nil {
-		rules = append(rules, networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: r.Owner.Namespace}},
-			PodSelector:       &metav1.LabelSelector{MatchLabels: servers},
-		}}})
+	if servers := r.servers(); servers != nil {
+		rules = append(rules, networkingv1.NetworkPolicyEgressRule{To: servers})
 	}
 	return rules
+}
+
+// servers returns the peers that are the servers, none if these are not pods of the host.
+func (r Reachable) servers() []networkingv1.NetworkPolicyPeer {
+	servers := r.Owner.Servers()
+	if servers == nil {
+		return nil
+	}
+	return []networkingv1.NetworkPolicyPeer{{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: r.Owner.Namespace}},
+		PodSelector:       &metav1.LabelSelector{MatchLabels: servers},
+	}}
+}
+
+// calls returns the rules by which the servers call webhooks. They are of the guard, which holds whatever policies a tenant has: in a
+// cluster, these do not shut out the API server, either.
+func (r Reachable) calls() []networkingv1.NetworkPolicyIngressRule {
+	servers := r.servers()
+	if servers == nil || !r.Calls { // no peers would be everybody
+		return nil
+	}
+	return []networkingv1.NetworkPolicyIngressRule{{From: servers}}
 }
 
 // rules returns the rules of what is reachable.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -433,6 +434,17 @@ func TestGuards(t *testing.T) {
 	if peer := behind[len(behind)-1].To[0]; peer.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "team-a" ||
 		peer.PodSelector.MatchLabels["app.kubernetes.io/instance"] != "one" || peer.PodSelector.MatchLabels["app.kubernetes.io/component"] != "control-plane" {
 		t.Errorf("behind the address of a ControlPlane's API, pods reach %v", peer)
+	}
+	for name, reachable := range map[string]Reachable{
+		"that are elsewhere": {Calls: true, Owner: names.Owner{Namespace: "tenantry-workloads"}}, "that do not call": {Owner: owner},
+	} {
+		if rules := Guards(web.home, NewRanges(nil, nil), reachable)[0].Spec.Ingress; len(rules) > 0 {
+			t.Errorf("servers %s are let in by %v", name, rules)
+		}
+	}
+	want := []networkingv1.NetworkPolicyIngressRule{{From: behind[len(behind)-1].To}}
+	if got := Guards(web.home, NewRanges(nil, nil), Reachable{Calls: true, Owner: owner})[0].Spec.Ingress; !reflect.DeepEqual(got, want) {
+		t.Errorf("the guard lets in %v, and is to let in the servers: %v", got, want)
 	}
 	guards := Guards(web.home, NewRanges(nil, nil), Reachable{Namespace: "ours", Addresses: offlimits.MustParse("192.168.1.4/32")})
 	closed := func(peer on, port int32) bool {

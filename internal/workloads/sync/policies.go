@@ -92,7 +92,7 @@ func (s *syncer) hasRoom(home names.Namespace, name string) error {
 
 // ensureGuards makes the policies that a namespace of the host has in any case. No pod is made before they are there.
 func (s *syncer) ensureGuards(ctx context.Context, home names.Namespace) error {
-	for _, wanted := range network.Guards(home, s.currentRanges(), s.reachable, s.through(home.Tenant)...) {
+	for _, wanted := range network.Guards(home, s.currentRanges(), s.currentReachable(), s.through(home.Tenant)...) {
 		there, err := s.ownPolicy(wanted)
 		if err != nil {
 			return err

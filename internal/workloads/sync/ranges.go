@@ -60,6 +60,15 @@ func (s *syncer) currentRanges() network.Ranges {
 	return s.ranges
 }
 
+// currentReachable returns what pods reach, and whether servers reach them.
+func (s *syncer) currentReachable() network.Reachable {
+	s.rangesMu.RLock()
+	defer s.rangesMu.RUnlock()
+	reachable := s.reachable
+	reachable.Calls = len(s.strange) == 0
+	return reachable
+}
+
 // watchRanges has nodes tell of ranges, and returns when these are known.
 func (s *syncer) watchRanges(ctx context.Context) error {
 	_, err := s.hostNodes.AddEventHandler(handler{
@@ -174,21 +183,38 @@ func (s *syncer) findRanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.rangesMu.Lock() // before nodes are read: who reads them later has the last word
+	s.rangesMu.Lock()             // before nodes are read: who reads them later has the last word
+	ofPods := slices.Clone(found) // and of Services, which lead to them
 	for _, obj := range s.hostNodes.GetIndexer().List() {
-		found = append(found, rangesOf(obj.(*corev1.Node))...)
+		node := obj.(*corev1.Node)
+		ofPods = append(ofPods, podRangesOf(node)...)
+		found = append(found, rangesOf(node)...)
 	}
 	s.reported = network.NewRanges(s.clusterRanges, found)
 	s.seeNetworks(ctx, s.reported)
 	now := network.NewRanges(s.clusterRanges, slices.Concat(found, s.seenNetworks))
-	same := s.ranges.Equal(now)
-	s.ranges = now
+	strange := s.strangeTo(slices.Concat(ofPods, s.seenNetworks))
+	same := s.ranges.Equal(now) && slices.Equal(s.strange, strange)
+	s.ranges, s.strange = now, strange
 	s.rangesMu.Unlock()
-	if !same {
-		klog.FromContext(ctx).Info("These ranges of addresses are not outside of the host cluster", "ranges", now.String())
-		s.enqueueHostNamespaces()
+	if same {
+		return nil
 	}
+	klog.FromContext(ctx).Info("These ranges of addresses are not outside of the host cluster", "ranges", now.String())
+	if len(strange) > 0 && s.owner.Servers() != nil {
+		klog.FromContext(ctx).Error(nil, s.wayOut("Pods or Services of the host cluster have public addresses, so its servers do not call webhooks of tenants in pods: by their addresses, one tenant's would reach another's. "+
+			"Name these ranges with --network-isolation-cluster-cidrs"), "ranges", strange)
+	}
+	s.enqueueHostNamespaces()
 	return nil
+}
+
+// strangeTo returns those of some ranges that servers do not take for inside: the operator tells them those that are configured.
+func (s *syncer) strangeTo(ofPods []netip.Prefix) []netip.Prefix {
+	known := network.NewRanges(slices.Concat(network.Private(), s.clusterRanges), nil)
+	ofPods = slices.DeleteFunc(ofPods, known.ContainsAll)
+	slices.SortFunc(ofPods, netip.Prefix.Compare)
+	return slices.Compact(ofPods)
 }
 
 // serviceRanges returns the ranges of the host's Services, none if it is too old to tell them.
@@ -213,12 +239,22 @@ func (s *syncer) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
 
 // rangesOf returns the addresses of a node, and the ranges of its pods. Names of a node are none.
 func rangesOf(node *corev1.Node) []netip.Prefix {
-	texts := append([]string{node.Spec.PodCIDR}, node.Spec.PodCIDRs...)
+	var texts []string
 	for _, address := range node.Status.Addresses {
 		if address.Type == corev1.NodeInternalIP || address.Type == corev1.NodeExternalIP {
 			texts = append(texts, address.Address)
 		}
 	}
+	return append(podRangesOf(node), parsed(texts)...)
+}
+
+// podRangesOf returns the ranges of a node's pods.
+func podRangesOf(node *corev1.Node) []netip.Prefix {
+	return parsed(append([]string{node.Spec.PodCIDR}, node.Spec.PodCIDRs...))
+}
+
+// parsed returns those of some texts that are ranges or addresses.
+func parsed(texts []string) []netip.Prefix {
 	var found []netip.Prefix
 	for _, text := range texts {
 		if parsed, err := network.Parse([]string{text}); err == nil {

@@ -109,6 +109,29 @@ func TestSeesAddresses(t *testing.T) {
 	}
 }
 
+// TestStrangeRanges checks that servers reach no pod while there are ranges of pods or Services that they do not know to be
+// inside. Addresses of nodes lead to none.
+func TestStrangeRanges(t *testing.T) {
+	w := newWorld(t, hostSpace())
+	w.withNode("node", corev1.NodeSpec{PodCIDR: "10.42.0.0/24", PodCIDRs: []string{"10.42.0.0/24", "fd00::/64"}}, "11.0.0.1")
+	calls := func(want bool) {
+		t.Helper()
+		if err := w.findRanges(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.currentReachable().Calls; got != want {
+			t.Errorf("servers reach pods: %v, with %v", got, w.strange)
+		}
+	}
+	calls(true)
+	w.withNode("other", corev1.NodeSpec{PodCIDR: "11.0.1.0/24"})
+	calls(false)
+	w.clusterRanges = []netip.Prefix{netip.MustParsePrefix("11.0.0.0/16")}
+	calls(true)
+	w.see(hostPod(spacePod(bound), at("2600:1f14::7")))
+	calls(false)
+}
+
 // TestCanaryOutside checks that no pod begins if a canary has an address outside all known ranges, although a pod of a space
 // has been seen beside it.
 func TestCanaryOutside(t *testing.T) {

@@ -70,6 +70,9 @@ type syncer struct {
 	// maxSeenNetworks.
 	reported     network.Ranges
 	seenNetworks []netip.Prefix
+	// strange are networks of the host's pods and Services that its servers do not take for inside. While there are some, they do not
+	// call webhooks in pods.
+	strange []netip.Prefix
 }
 
 // clients are those of both sides, and what these say of the syncer.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/network"
 	"github.com/tenantry/tenantry/test/env/suite"
 )
 
@@ -111,13 +112,35 @@ func createsLease(namespace, name string) request {
 	}
 }
 
-func letsOutTo(namespace string) request {
+// letsOutTo writes a policy with the pods of a component and an instance as peers, any of them if both are empty.
+func letsOutTo(namespace, component, instance string) request {
+	peers := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}}}
+	if component+instance != "" {
+		peers[0].PodSelector = &metav1.LabelSelector{MatchLabels: map[string]string{}}
+		for key, value := range map[string]string{names.ComponentLabel: component, names.InstanceLabel: instance} {
+			if value != "" {
+				peers[0].PodSelector.MatchLabels[key] = value
+			}
+		}
+	}
+	return writesPolicy(networkingv1.NetworkPolicySpec{Egress: []networkingv1.NetworkPolicyEgressRule{{To: peers}}})
+}
+
+// letsIn writes a policy by which peers come in.
+func letsIn(peers []networkingv1.NetworkPolicyPeer) request {
+	return writesPolicy(networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{From: peers}}})
+}
+
+func writesPolicy(spec networkingv1.NetworkPolicySpec) request {
 	return func(ctx context.Context, as *kubernetes.Clientset) error {
-		_, err := as.NetworkingV1().NetworkPolicies("tn-one").Create(ctx, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"},
-			Spec: networkingv1.NetworkPolicySpec{Egress: []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}}}}}}}, dryCreate)
+		_, err := as.NetworkingV1().NetworkPolicies("tn-one").Create(ctx, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: spec}, dryCreate)
 		return err
 	}
+}
+
+// guardOf returns the peers that the guard of a ControlPlane lets in.
+func guardOf(owner names.Owner) []networkingv1.NetworkPolicyPeer {
+	return network.Guards(names.Namespace{}, network.NewRanges(nil, nil), network.Reachable{Owner: owner, Calls: true})[0].Spec.Ingress[0].From
 }
 
 var _ = Describe("The policy of a host", Ordered, func() {
@@ -148,7 +171,7 @@ var _ = Describe("The policy of a host", Ordered, func() {
 		}).ShouldNot(Succeed())
 	})
 
-	const somebodys, notASpaces = "of somebody else", "is not one of a space"
+	const somebodys, notASpaces, notTheTenants = "of somebody else", "is not one of a space", "peers of their tenant alone"
 	DescribeTable("keeps the ServiceAccounts of each ControlPlane to what is its own", func(ctx SpecContext, account string, does request, why string) {
 		err := does(ctx, hostAccount(account))
 		if why == "" {
@@ -184,10 +207,17 @@ var _ = Describe("The policy of a host", Ordered, func() {
 		Entry("it takes its neighbour's Lease", oneSyncer, createsLease("team-a", "two.syncer.tenantry.io"), notASpaces),
 		Entry("it takes the operator's Lease", oneSyncer, createsLease("team-a", "tenantry-operator"), notASpaces),
 		Entry("it takes the Lease of a Tenantry elsewhere", oneSyncer, createsLease("tenantry-workloads", "tenantry-syncer-i"), notASpaces),
-		Entry("its pods reach its servers", oneSyncer, letsOutTo("team-a"), ""),
-		Entry("its pods reach DNS", oneSyncer, letsOutTo("tenantry-workloads"), ""),
-		Entry("its pods reach the host's", oneSyncer, letsOutTo("kube-system"), "peers of their tenant alone"),
-		Entry("its pods reach servers of others", oneSyncer, letsOutTo("team-b"), "peers of their tenant alone"),
+		Entry("its pods reach its servers", oneSyncer, letsOutTo("team-a", "control-plane", "one"), ""),
+		Entry("its pods reach DNS", oneSyncer, letsOutTo("tenantry-workloads", "workloads-dns", ""), ""),
+		Entry("its pods reach what else is beside DNS", oneSyncer, letsOutTo("tenantry-workloads", "", ""), notTheTenants),
+		Entry("its pods reach the host's", oneSyncer, letsOutTo("kube-system", "", ""), notTheTenants),
+		Entry("its pods reach servers of others", oneSyncer, letsOutTo("team-b", "control-plane", "one"), notTheTenants),
+		Entry("its pods reach servers of its neighbour", oneSyncer, letsOutTo("team-a", "control-plane", "two"), notTheTenants),
+		Entry("its pods reach what else is beside its servers", oneSyncer, letsOutTo("team-a", "syncer", "one"), notTheTenants),
+		Entry("its pods reach all that is beside its servers", oneSyncer, letsOutTo("team-a", "", ""), notTheTenants),
+		Entry("its servers call webhooks in pods", oneSyncer, letsIn(guardOf(one)), ""),
+		Entry("servers of its neighbour call webhooks in its pods", oneSyncer, letsIn(guardOf(two)), notTheTenants),
+		Entry("servers of its name elsewhere call webhooks in its pods", oneSyncer, letsIn(guardOf(other)), notTheTenants),
 		Entry("its servers make a Service", oneConnect, createsService("tn-one", corev1.ServiceTypeClusterIP), ""),
 		Entry("its servers make a load balancer", oneConnect, createsService("tn-one", corev1.ServiceTypeLoadBalancer), "load balancers are in namespaces with the label"),
 		Entry("its servers make one in its neighbour's", oneConnect, createsService("tn-two", corev1.ServiceTypeClusterIP), somebodys),
