@@ -3,6 +3,7 @@
 package node
 
 import (
+	"encoding/base64"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,47 @@ apiVersion: tenantry.io/v1alpha1
 kind: Tenant
 metadata: {name: globex}
 spec: {controlPlaneRef: {namespace: tenantry-system, name: running}}
+`
+
+// hookPod is an admission webhook in a pod.
+const hookPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: hook, labels: {app: hook}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: c, image: "localhost/client:1", imagePullPolicy: IfNotPresent, args: [-admit, ":8443", hook.default.svc, ADDRESS]}
+`
+
+const hookService = `
+apiVersion: v1
+kind: Service
+metadata: {name: hook}
+spec:
+  selector: {app: hook}
+  ports: [{port: 443, targetPort: 8443}]
+`
+
+// hookConfiguration has a webhook asked about ConfigMaps.
+const hookConfiguration = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: hook}
+webhooks:
+- name: hook.example.com
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  timeoutSeconds: 5
+  clientConfig: {WHERE, caBundle: BUNDLE}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+`
+
+const denyAll = `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: deny}
+spec: {podSelector: {}, policyTypes: [Ingress, Egress]}
 `
 
 var _ = Describe("workloads of a ControlPlane", Ordered, func() {
@@ -139,6 +181,55 @@ var _ = Describe("workloads of a ControlPlane", Ordered, func() {
 			Expect(ask(tenant, "asks", "--", "/tenantry", "-ask", "said:80")()).To(Equal("said by " + tenant))
 		}
 		Expect(ask("acme", "deployment/client", "--", "/tenantry", "/tenants/globex/api/v1/namespaces/default/pods")()).To(HavePrefix("403 "))
+	})
+
+	It("find names by their first instruction", func() {
+		names := []string{"first-0", "first-1", "first-2", "first-3", "first-4"}
+		for _, name := range names {
+			must(append(as("acme"), "run", name, "--image=localhost/pause:1", "--image-pull-policy=IfNotPresent", "--restart=Never", "--",
+				"-lookup", "host", "said.default.svc.cluster.local.")...)
+		}
+		address := must(append(as("acme"), "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)
+		for _, name := range names {
+			Eventually(func() string {
+				out, _ := kubectl(append(as("acme"), "logs", name)...)
+				return out
+			}).Should(Equal(address), name)
+			must(append(as("acme"), "delete", "pod", name, "--now")...)
+		}
+	})
+
+	It("are webhooks of their space, whatever its policies say, and of no other one", func() {
+		apply(as("acme"), hookService)
+		address := must(append(as("acme"), "get", "service", "hook", "-o", "jsonpath={.spec.clusterIP}")...)
+		apply(as("acme"), strings.ReplaceAll(hookPod, "ADDRESS", address)+"---"+denyAll)
+		must(append(as("acme"), "wait", "--for=condition=Ready", "pod/hook", "--timeout=3m")...)
+		said := func() string {
+			out, _ := kubectl(append(as("acme"), "logs", "hook")...)
+			return out
+		}
+		Eventually(said).Should(ContainSubstring("END CERTIFICATE"))
+		bundle := base64.StdEncoding.EncodeToString([]byte(said()))
+		ask := func(tenant, where, name string) string {
+			apply(as(tenant), strings.NewReplacer("WHERE", where, "BUNDLE", bundle).Replace(hookConfiguration))
+			out, _ := kubectl(append(as(tenant), "create", "configmap", name, "--dry-run=server")...)
+			return out
+		}
+		const byService = "service: {namespace: default, name: hook}"
+		Eventually(ask).WithArguments("acme", byService, "bad").Should(ContainSubstring("bad is bad"))
+		Expect(ask("acme", byService, "good")).To(ContainSubstring("configmap/good created"))
+
+		connections := strings.Count(said(), "connected")
+		Expect(connections).To(BeNumerically(">", 0))
+		pod := must(append(as("acme"), "get", "pod", "hook", "-o", "jsonpath={.status.podIP}")...)
+		for _, url := range []string{"https://" + address, "https://" + pod + ":8443"} {
+			Expect(ask("globex", `url: "`+url+`/"`, "good")).To(ContainSubstring("could not be reached"), url)
+		}
+		Expect(strings.Count(said(), "connected")).To(Equal(connections), "globex gets no connection")
+		for _, tenant := range []string{"acme", "globex"} {
+			must(append(as(tenant), "delete", "validatingwebhookconfiguration", "hook")...)
+		}
+		must(append(as("acme"), "delete", "networkpolicy/deny", "pod/hook", "service/hook", "--timeout=1m")...)
 	})
 
 	It("are made by a ServiceAccount that has no Secret, and reaches nothing beyond", func() {
