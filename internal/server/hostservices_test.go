@@ -42,7 +42,9 @@ func TestHostServices(t *testing.T) {
 		made.ObjectMeta = home(n).Meta(name, of)
 		return made
 	}
-	host := fake.NewClientset(
+	strange := given("globex", "strange", "uid-strange", "10.43.0.8")
+	strange.Namespace = home("acme").Host()
+	host := fake.NewClientset(strange,
 		given("acme", "own", "uid-own", "10.43.0.1", "fd00::1"), given("globex", "theirs", "uid-theirs", "10.43.0.2"),
 		given("acme", "moved", "uid-moved", "10.43.0.9"), given("acme", "again", "uid-before", "10.43.0.5"),
 	)
@@ -50,7 +52,7 @@ func TestHostServices(t *testing.T) {
 	for _, service := range []*corev1.Service{
 		serviceOf("acme", "own", "10.43.0.1", "fd00::1"), serviceOf("globex", "theirs", "10.43.0.2"), serviceOf("acme", "claims", "10.43.0.2"),
 		serviceOf("acme", "moved", "10.43.0.3"), serviceOf("acme", "again", "10.43.0.5"), serviceOf(tenant.System, "kubernetes", "10.43.0.6"),
-		serviceOf("acme", "headless", corev1.ClusterIPNone),
+		serviceOf("acme", "strange", "10.43.0.8"), serviceOf("acme", "headless", corev1.ClusterIPNone),
 	} {
 		if err := views.Add(service); err != nil {
 			t.Fatal(err)
@@ -62,7 +64,7 @@ func TestHostServices(t *testing.T) {
 	at := func(address string) egress.Whose { return h.at(t.Context(), "acme", netip.MustParseAddr(address)) }
 	for address, want := range map[string]egress.Whose{
 		"10.43.0.1": egress.Own, "fd00::1": egress.Own, "10.43.0.2": egress.Others, "10.43.0.3": egress.Others, "10.43.0.5": egress.Others,
-		"10.43.0.6": egress.Nobodys, "10.43.0.7": egress.Nobodys,
+		"10.43.0.8": egress.Others, "10.43.0.6": egress.Nobodys, "10.43.0.7": egress.Nobodys,
 	} {
 		if got := at(address); got != want {
 			t.Errorf("%s: got %v, want %v", address, got, want)

@@ -54,12 +54,12 @@ const (
 
 // AddFlags adds the flags.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.IPNetSliceVar(&o.Denied, "tenant-webhook-denied-cidrs", o.Denied,
+	fs.Var(&networks{of: &o.Denied}, "tenant-webhook-denied-cidrs",
 		"Networks that no webhook of a tenant may be in, compared with the address that is connected to. "+
 			"Loopback, link-local and multicast addresses, and those of the metadata of clouds, are denied anyway, as are those of the server's machine and of etcd. "+
-			"Add those of your infrastructure, such as the networks of nodes. "+
+			"Add those of your infrastructure, such as the networks of nodes. Services of the tenant that a host cluster has given their addresses are reached all the same. "+
 			"Webhooks of the system space are not affected. Has no effect where an egress selector or a proxy connects.")
-	fs.IPNetSliceVar(&o.Allowed, "tenant-webhook-allowed-cidrs", o.Allowed,
+	fs.Var(&networks{of: &o.Allowed}, "tenant-webhook-allowed-cidrs",
 		"Networks that webhooks of tenants may be in although they are denied, such as 127.0.0.0/8 for a webhook on the same machine.")
 }
 

@@ -95,6 +95,30 @@ func TestCheck(t *testing.T) {
 	check(map[string]bool{"[2002:a01:203::1]:443": true, "[2002:a02:203::1]:443": false})
 }
 
+// TestNetworks checks what the flags take.
+func TestNetworks(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.0.0.0/8": "[10.0.0.0/8]", "fd00::/8, 10.0.0.1/32": "[fd00::/8,10.0.0.1/32]", "": "[]", "10.0.0.1/8": "write 10.0.0.0/8", "10.0.0.1": "is no network", "x": "is no network",
+	} {
+		var options Options
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		options.AddFlags(flags)
+		if err := flags.Parse([]string{"--tenant-webhook-denied-cidrs=" + text}); err != nil {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v, want %s", text, err, want)
+			}
+		} else if got := flags.Lookup("tenant-webhook-denied-cidrs").Value.String(); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+	options := Options{}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	options.AddFlags(flags)
+	if err := flags.Parse([]string{"--tenant-webhook-denied-cidrs=10.0.0.0/8", "--tenant-webhook-denied-cidrs=11.0.0.0/8"}); err != nil || len(options.Denied) != 2 {
+		t.Errorf("twice: %v, %v", options.Denied, err)
+	}
+}
+
 // TestServiceAt checks that an address of the tenant's own Service is reached although its network is denied, and that of another
 // tenant's is not although it is allowed. What is denied for other reasons stays so.
 func TestServiceAt(t *testing.T) {

@@ -44,6 +44,7 @@ var _ = Describe("The network of spaces", func() {
 		all, err := policiesIn(ctx, pod.Namespace)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(all).To(HaveLen(len(network.Names)), "they are there before the pod")
+		Expect(all[network.Names[0]].Spec.Ingress).To(BeEmpty(), "the servers are no pods of the host")
 		there, err := host.CoreV1().Namespaces().Get(ctx, pod.Namespace, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		for key, value := range network.NamespaceLabels(map[string]string{"team": "a", corev1.LabelMetadataName: "net"}) {
