@@ -305,14 +305,17 @@ type ControlPlanePod struct {
 type ControlPlaneTenantWebhooks struct {
 	// deniedCIDRs are networks that no webhook of a tenant may be in, such as those of the host's
 	// nodes, pods and Services. Loopback and link-local addresses, and those of the servers, of
-	// their etcd and of the host's API are denied anyway.
+	// their etcd and of the host's API are denied anyway. With workloads, so are private addresses
+	// and networkIsolation.clusterCIDRs, but for Services of the tenant's own space.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c) && cidr(c) == cidr(c).masked())",message="each of deniedCIDRs must be a network such as 10.0.0.0/8 or fd00::/8, without bits of an address in it"
 	DeniedCIDRs []string `json:"deniedCIDRs,omitempty"`
-	// allowedCIDRs are networks that webhooks of tenants may be in although they are denied.
+	// allowedCIDRs are networks that webhooks of tenants may be in although they are denied. With
+	// workloads, name none of the host's pods, Services or nodes: by their addresses, one tenant's
+	// webhook reaches another's.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64

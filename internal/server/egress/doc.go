@@ -3,7 +3,8 @@
 //
 // A tenant must not learn from a webhook what the server can reach. So the platform's
 // own addresses are denied before a connection is made, and all failures to reach a webhook
-// look the same.
+// look the same. Pods of all tenants let the servers in, where they run on a host: so another
+// tenant's Services are denied as well, and the tenant's own are not.
 //
 // A tenant must not keep the server busy by a webhook, either. A call goes through, outermost
 // first (Options.restrict): answers (size of the response, no redirects, what a patch or
