@@ -27,7 +27,7 @@ const (
 	hostServiceTimeout = 5 * time.Second
 	// confirmedFor is how long an address counts as that of a Service after the host has said so, and refusedFor
 	// how long it does not.
-	confirmedFor, refusedFor = time.Minute, time.Second
+	confirmedFor, refusedFor = time.Minute, 2 * time.Second
 )
 
 // byAddress indexes the Services of tenants' spaces by their cluster IPs.

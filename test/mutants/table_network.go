@@ -97,7 +97,7 @@ var networkTable = []mutant{
 	{"a Service of a name on the host is that of the space", by("internal/server", "TestHostServices"),
 		"internal/server/hostservices.go", `there.Annotations[names.UIDAnnotation] == string(service.UID) &&`, `true &&`},
 	{"an address is the one that the host has given", by("internal/server", "TestHostServices"),
-		"internal/server/hostservices.go", `slices.Contains(there.Spec.ClusterIPs, ip.String())`, `true`},
+		"internal/server/hostservices.go", `slices.Contains(there.Spec.ClusterIPs, ip.String())`, `slices.Contains(there.Spec.ClusterIPs, there.Spec.ClusterIPs[0])`},
 	{"webhooks of tenants are nowhere inside where pods run", by("internal/controller/controlplane", "TestWebhookArgs"),
 		"internal/controller/controlplane/configuration.go", `	if spec.Workloads != nil {
 		denied = slices.Concat`, `	if false {
