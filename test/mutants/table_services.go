@@ -247,6 +247,8 @@ var servicesTable = []mutant{
 		"internal/workloads/sync/slices.go", `s.queue.AddAfter(i, noRoomPeriod)`, ``},
 	{"small slices count", by("internal/workloads/sync", "TestSliceBytes"),
 		"internal/workloads/sync/slices.go", `more += max(leastSlice, w.slice.Size())`, `more += w.slice.Size()`},
+	{"slices that never come are not waited for", by("internal/workloads/sync", "TestSlicesThatNeverCome"),
+		"internal/workloads/sync/slices.go", `} else if s.behind.left(of) <= 0 {`, `} else if false {`},
 	{"slices that were deleted are made again", by("internal/workloads/sync", "TestStaleSlices$"),
 		"internal/workloads/sync/staleslices.go", `defer s.enqueueSlicesOf(of)`, ``},
 	{"slices have a second to be written without stale addresses", by("internal/workloads/sync", "TestStaleSlices$"),

@@ -22,11 +22,11 @@ func (o *Options) elected(ctx context.Context, s *syncer, run func(context.Conte
 	if !o.LeaderElection {
 		return onHost(ctx)
 	}
-	ctx, end := context.WithCancel(ctx)
+	inner, end := context.WithCancel(ctx)
 	defer end()
 	first, result := make(chan struct{}), make(chan error, 1)
 	ofHost.From = first
-	go func() { result <- onHost(ctx) }()
+	go func() { result <- onHost(inner) }()
 	return election.Run(ctx, election.Config{Client: s.spaces, Namespace: metav1.NamespaceSystem, Name: leaseName}, func(ctx context.Context, _ *election.Term) error {
 		defer context.AfterFunc(ctx, end)()
 		close(first)

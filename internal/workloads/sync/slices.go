@@ -39,6 +39,9 @@ const (
 	maxSliceBytes = 32 << 20
 	// leastSlice is as how many bytes of that a slice counts at least: each is a request when its pods end, and they are 2,000 at most.
 	leastSlice = 16 << 10
+	// behindPeriod is for how long the cache is waited for that does not have slices as they were written. It never will if the host has answered
+	// after it has told of their end.
+	behindPeriod = 30 * time.Second
 	// noRoomPeriod is after what time it is looked whether there is room for slices by then.
 	noRoomPeriod = time.Minute
 )
@@ -173,7 +176,12 @@ func (s *syncer) wantedSlices(ctx context.Context, service, host *corev1.Service
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.sliceTracker.StaleSlices(host, ours) {
+	if of := host.Namespace + "/" + host.Name; !s.sliceTracker.StaleSlices(host, ours) {
+		s.behind.forget(of)
+	} else if s.behind.left(of) <= 0 {
+		s.sliceTracker.DeleteService(host.Namespace, host.Name)
+		s.behind.forget(of)
+	} else {
 		return nil, nil, fmt.Errorf("the cache is behind: it has other slices of the host's Service %s/%s than were written", host.Namespace, host.Name)
 	}
 	recorded := &recorder{there: ours}

@@ -601,6 +601,21 @@ func TestWhatMakesSlicesStale(t *testing.T) {
 	}
 }
 
+// TestSlicesThatNeverCome checks that slices which a host has answered of after their end are not waited for without end.
+func TestSlicesThatNeverCome(t *testing.T) {
+	w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1")))
+	w.sliceTracker.Update(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+		Name: "gone", Namespace: home.Host(), UID: "gone", Generation: 1, Labels: map[string]string{discoveryv1.LabelServiceName: "web"},
+	}})
+	for _, made := range []int{0, 0, 1} {
+		err := w.syncSlices(t.Context(), webSlices)
+		if n := len(w.onHostSlices(home.Host())); n != made || (err == nil) != (made > 0) {
+			t.Fatalf("%d slices are made, want %d: %v", n, made, err)
+		}
+		w.clock.Step(behindPeriod/2 + time.Second)
+	}
+}
+
 // TestManySlices checks that the pods of a Service are looked at again while many slices of it are written.
 func TestManySlices(t *testing.T) {
 	objects := []runtime.Object{hostSpace()}

@@ -115,6 +115,9 @@ func (s *syncer) workStale(ctx context.Context) bool {
 	}
 	began := s.clock.Now()
 	defer func() { s.stale.finished(i, s.clock.Since(began)) }()
+	if ctx.Err() != nil {
+		return false
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if err := s.removeStale(ctx, i); err != nil {

@@ -181,13 +181,15 @@ type notes struct {
 	// selected are labels by which Services have selected pods that have changed since. sliceTracker knows the slices that caches are to have.
 	selected     *selected
 	sliceTracker *endpointsliceutil.EndpointSliceTracker
+	// behind are Services of the host whose slices the cache does not have as they were written.
+	behind *idleSince
 }
 
 func newNotes(c clock.Clock) notes {
 	return notes{
 		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), checked: newChecked(), recent: newRecentEvents(c), events: newHostEvents(),
 		selected: newSelected(), sliceTracker: endpointsliceutil.NewEndpointSliceTracker(),
-		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking),
+		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking), behind: newIdleSince(c, behindPeriod),
 	}
 }
 
@@ -399,6 +401,9 @@ func (s *syncer) work(ctx context.Context) bool {
 	}
 	began := s.clock.Now()
 	defer func() { s.queue.finished(i, s.clock.Since(began)) }()
+	if ctx.Err() != nil { // a queue that is shut down still has what is in it
+		return false
+	}
 	ctx, cancel := context.WithTimeout(ctx, 3*requestTimeout)
 	defer cancel()
 	if err := s.sync(ctx, i); err != nil {

@@ -333,6 +333,7 @@ func (s *syncer) hostServiceGone(obj any, _ bool) {
 	s.making.forget(string(obj.(*corev1.Service).UID))
 	s.making.forget(string(obj.(*corev1.Service).UID) + ofBalancer)
 	s.sliceTracker.DeleteService(obj.(*corev1.Service).Namespace, obj.(*corev1.Service).Name)
+	s.behind.forget(obj.(*corev1.Service).Namespace + "/" + obj.(*corev1.Service).Name)
 	s.hostServiceChanged(obj)
 	s.enqueueHome(obj)
 }
