@@ -3,7 +3,7 @@ package main
 // accessTable are lines of what says who somebody is, and what they may do.
 var accessTable = []mutant{
 	{"no cache of several clients keeps discovery", by("internal/server/discovery", "TestPrivate"),
-		"internal/server/discovery/private.go", `w.Header().Set(cacheControl, "private"+value)`, ``},
+		"internal/server/discovery/private.go", `"private"+value`, `"public"+value`},
 	{"who becomes a tenant's user is decided in the tenant's space", by("internal/server/authorization", "TestBoundary"),
 		"internal/server/authorization/boundary.go", `n, err := tenant.RequestFrom(ctx).Becomes()`, `n, err := tenant.Name(""), error(nil)`},
 	{"the key of the tenant in impersonation, whatever its case", by("internal/server/authorization", "TestBoundary"),
