@@ -81,10 +81,22 @@ func TestUndecodable(t *testing.T) {
 			}
 			next := newShared(t, b, true) // a cache that lists what there is
 			until.True(t, "another one lists", func() bool { found, err := next.names(t, "b"); return err == nil && slices.Contains(found, "good") })
+			w, err := next.Watch(next.in(t, "b", "ns"), next.prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything, ResourceVersion: "0"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
 			if !stored {
 				s.write(t, "a", "bad", "bad") // by another server
 			}
 			next.write(t, "b", "later")
+			for seen := ""; seen != "later"; {
+				event, open := <-w.ResultChan()
+				if !open {
+					t.Fatal("a watch of another space has ended")
+				}
+				seen = event.Object.(metav1.Object).GetName()
+			}
 			until.True(t, "others go on", func() bool { found, err := next.names(t, "b"); return err == nil && slices.Contains(found, "later") })
 			if found, err := next.names(t, "a"); err != nil || !slices.Equal(found, []string{"first"}) {
 				t.Errorf("its own space has %v: %v", found, err)
@@ -92,7 +104,7 @@ func TestUndecodable(t *testing.T) {
 			if !next.uncached.(*etcdKeys).shared.hasLeftOut() {
 				t.Error("it is not known that something was left out")
 			}
-			err := next.Get(next.in(t, "a", "ns"), next.key("ns", "bad"), storage.GetOptions{}, next.newFunc())
+			err = next.Get(next.in(t, "a", "ns"), next.key("ns", "bad"), storage.GetOptions{}, next.newFunc())
 			if err == nil || !strings.Contains(err.Error(), errBad.Error()) {
 				t.Errorf("its own space reads it: %v", err)
 			}
