@@ -51,15 +51,16 @@ func TestDecodedLists(t *testing.T) {
 	expect("one of the platform", true, list(platform, widgets))
 	late := &decodedList{memory: b.cacheMemory, of: "late"}
 	late.end()
-	if err := late.add(dense("x", 1)); !errors.Is(err, context.Canceled) || b.cacheMemory.lists["late"] != 0 {
-		t.Errorf("what is decoded when the client has gone: %v; %d bytes count", err, b.cacheMemory.lists["late"])
+	heldBy := func(n tenant.Name) int64 {
+		b.cacheMemory.mu.Lock()
+		defer b.cacheMemory.mu.Unlock()
+		return b.cacheMemory.lists[n]
+	}
+	if err := late.add(dense("x", 1)); !errors.Is(err, context.Canceled) || heldBy("late") != 0 {
+		t.Errorf("what is decoded when the client has gone: %v; %d bytes count", err, heldBy("late"))
 	}
 	end()
 	endSecond()
-	until.True(t, "nothing is held of lists that have ended", func() bool {
-		b.cacheMemory.mu.Lock()
-		defer b.cacheMemory.mu.Unlock()
-		return b.cacheMemory.lists["a"] == 0
-	})
+	until.True(t, "nothing is held of lists that have ended", func() bool { return heldBy("a") == 0 })
 	expect("another one after it", true, list(by(widgets, "a"), widgets))
 }

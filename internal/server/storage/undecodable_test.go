@@ -137,7 +137,9 @@ func TestUndecodableWithoutWebhook(t *testing.T) {
 	if _, err := list(t.Context()); err == nil {
 		t.Error("without a webhook, a list succeeds")
 	}
+	etcd.shared.undecodable.mu.Lock()
 	etcd.shared.undecodable.sample = nil
+	etcd.shared.undecodable.mu.Unlock()
 	if _, err := list(t.Context()); err == nil {
 		t.Error("a list succeeds of which nothing was ever converted")
 	}
