@@ -296,7 +296,7 @@ var servicesTable = []mutant{
 	{"slices of others stay", by("internal/workloads/sync", "TestLeftSlices"),
 		"internal/workloads/sync/hostslices.go", `		case leftBy[manager]:`, `		default:`},
 	{"a cache that is behind makes no slice twice", by("internal/workloads/sync", "TestSlicesAreAsTheyAreToBe"),
-		"internal/workloads/sync/slices.go", `	if s.sliceTracker.StaleSlices(host, ours) {`, `	if false {`},
+		"internal/workloads/sync/slices.go", `!s.sliceTracker.StaleSlices(host, ours) {`, `true || !s.sliceTracker.StaleSlices(host, ours) {`},
 	{"changes of slices are batched", by("internal/workloads/sync", "TestBatches"),
 		"internal/workloads/sync/batches.go", `	return batchPeriod - b.clock.Since(of.at), of.waits`, `	return 0, of.waits`},
 	{"batches are forgotten", by("internal/workloads/sync", "TestBatches"),
