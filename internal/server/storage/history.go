@@ -97,7 +97,7 @@ func (h *history) GetList(ctx context.Context, key string, opts storage.ListOpti
 	}
 	defer end()
 	first := opts.Predicate.Continue == ""
-	ctx, check := h.shared.leavingOut(ctx)
+	ctx, check := h.shared.leavingOut(ctx, first)
 	err = h.etcdKeys.GetList(h.contents.filling(ctx, first), key, opts, list)
 	if err == nil {
 		err = check()

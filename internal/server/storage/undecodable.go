@@ -93,7 +93,7 @@ func (c *foreignCodec) leftOut(data []byte, why error) {
 
 // hasLeftOut reports whether something has been left out.
 func (c *foreignCodec) hasLeftOut() bool {
-	return c != nil && c.undecodable != nil && c.undecodable.left.Load()
+	return c != nil && c.undecodable.left.Load()
 }
 
 // newObject returns what an object of the version is decoded into.
@@ -111,12 +111,15 @@ type failures struct {
 	since time.Time
 }
 
-// leavingOut returns the context of a list with which a shared cache is filled, and what says in the end whether it is as it should be.
-func (c *foreignCodec) leavingOut(ctx context.Context) (context.Context, func() error) {
-	if c == nil || c.undecodable == nil {
+// leavingOut returns the context of a page, which may be the first, of a list with which a shared cache is filled, and what says in the end whether it is as it
+// should be.
+func (c *foreignCodec) leavingOut(ctx context.Context, first bool) (context.Context, func() error) {
+	if c == nil {
 		return ctx, func() error { return nil }
 	}
-	c.undecodable.left.Store(false)
+	if first {
+		c.undecodable.left.Store(false)
+	}
 	f := &failures{codec: c}
 	return etcdstore.WithDecoded(ctx, f.decoded), f.check
 }

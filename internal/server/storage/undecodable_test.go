@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -132,6 +133,14 @@ func TestUndecodableWithoutWebhook(t *testing.T) {
 	s.strict.Store(true)
 	if n, err := list(t.Context()); err != nil || n != 3 { // with what is in the place of it
 		t.Errorf("with a webhook, there are %d: %v", n, err)
+	}
+	page, next := s.newListFunc(), s.newListFunc()
+	opts := storage.ListOptions{Recursive: true, Predicate: storage.Everything}
+	opts.Predicate.Limit = 2
+	err := h.GetList(t.Context(), s.resourcePrefix, opts, page)
+	opts.Predicate.Continue = page.(metav1.ListInterface).GetContinue()
+	if err = errors.Join(err, h.GetList(t.Context(), s.resourcePrefix, opts, next)); err != nil || meta.LenList(next) != 1 || !etcd.shared.hasLeftOut() {
+		t.Errorf("after a page without what is left out, %t: %v", etcd.shared.hasLeftOut(), err)
 	}
 	s.away.Store(true)
 	if _, err := list(t.Context()); err == nil {
