@@ -19,11 +19,18 @@ func WithDecoded(ctx context.Context, decoded Decoded) context.Context {
 	return context.WithValue(ctx, decodedKey{}, decoded)
 }
 
-// decoder is upstream's for lists with WithDecoded.
+// decoder is upstream's for lists with WithDecoded and WithConcurrent.
 type decoder struct{ etcd3.Decoder }
 
 // DecodeListItem implements etcd3.Decoder.
 func (d decoder) DecodeListItem(ctx context.Context, data []byte, rev uint64, newItemFunc func() apiruntime.Object) (apiruntime.Object, error) {
+	if several, ok := ctx.Value(concurrentKey{}).(*Concurrent); ok {
+		return several.decode(func() (apiruntime.Object, error) { return d.decode(ctx, data, rev, newItemFunc) })
+	}
+	return d.decode(ctx, data, rev, newItemFunc)
+}
+
+func (d decoder) decode(ctx context.Context, data []byte, rev uint64, newItemFunc func() apiruntime.Object) (apiruntime.Object, error) {
 	obj, err := d.Decoder.DecodeListItem(ctx, data, rev, newItemFunc)
 	decoded, ok := ctx.Value(decodedKey{}).(Decoded)
 	if !ok {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -68,7 +69,8 @@ func (c *foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, in
 			return c.decodeAsIs(data, into)
 		}
 		if err != nil && watched && c.leavesOut(data) {
-			c.leftOut(data, err)
+			c.undecodable.leave(len(data), bytes.Clone(data))
+			c.logLeftOut(data, err)
 			return c.foreignObject(data, into), &c.kind, nil
 		}
 		if err != nil {

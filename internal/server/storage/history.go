@@ -98,11 +98,7 @@ func (h *history) GetList(ctx context.Context, key string, opts storage.ListOpti
 	defer end()
 	first := opts.Predicate.Continue == ""
 	ctx, check := h.shared.leavingOut(ctx, first)
-	err = h.etcdKeys.GetList(h.contents.filling(ctx, first), key, opts, list)
-	if err == nil {
-		err = check()
-	}
-	if err != nil {
+	if err = check(h.etcdKeys.GetList(h.contents.filling(ctx, first), key, opts, list)); err != nil {
 		h.contents.notListed()
 		h.failedLists.Add(1)
 		return err

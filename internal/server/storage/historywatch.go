@@ -45,21 +45,17 @@ func (w *historyWatch) run() {
 	defer close(w.ended)
 	defer close(w.result)
 	defer w.endDrop()
-	var relist <-chan time.Time
+	relist := make(chan struct{}, 1)
 	if w.history.shared != nil {
-		ticker := time.NewTicker(relistPeriod)
-		defer ticker.Stop()
-		relist = ticker.C
+		go w.lookAgain(relistPeriod, relist)
 	}
 	for {
 		select {
 		case <-w.done:
 			return
 		case <-relist:
-			if w.history.shared.hasLeftOut() {
-				w.end(errorEvent(apierrors.NewResourceExpired("objects that could not be converted are looked at again")), true)
-				return
-			}
+			w.end(errorEvent(apierrors.NewResourceExpired("objects that could not be converted are looked at again")), true)
+			return
 		case <-w.history.closing.Done():
 			w.send(errorEvent(errClosing))
 			return
@@ -80,6 +76,25 @@ func (w *historyWatch) run() {
 				return
 			}
 			w.history.passed(event)
+		}
+	}
+}
+
+// lookAgain tells relist when something that was left out can be converted now. Events do not wait for that.
+func (w *historyWatch) lookAgain(period time.Duration, relist chan<- struct{}) {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-w.done:
+			return
+		case <-w.ended:
+			return
+		case <-ticker.C:
+			if w.history.shared.takesBack() {
+				relist <- struct{}{}
+				return
+			}
 		}
 	}
 }

@@ -3,8 +3,8 @@ package storage
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -26,18 +26,23 @@ const (
 	// maxFailures is how many objects of a list are tried again, and failingTime for how long a list goes on after the first that failed.
 	maxFailures = 20
 	failingTime = 10 * time.Second
-	// relistPeriod is after what time a cache that has left something out lists again.
+	// relistPeriod is how often it is seen whether what was left out can be converted now. If some can, the cache lists again.
 	relistPeriod = 5 * time.Minute
+	// maxLeftBytes is how many bytes of what was left out are kept for that. If there is more, the cache lists again in any case.
+	maxLeftBytes = 4 << 20
+	// conversionsAtOnce is how many objects of a list are decoded at once: until it ends, nobody can list or watch the version.
+	conversionsAtOnce = 16
 )
 
 // undecodable is what is known of the objects of one version that spaces share.
 type undecodable struct {
 	versions *sharedVersions
 	resource schema.GroupResource
-	// left is whether something has been left out since the cache was filled.
-	left atomic.Bool
 
 	mu sync.Mutex
+	// left are objects that have been left out since the cache was filled, as etcd has them, up to maxLeftBytes, of leftBytes in all.
+	left      [][]byte
+	leftBytes int
 	// sample is an object that was decoded, as etcd has it.
 	sample    []byte
 	sampledAt time.Time
@@ -83,17 +88,38 @@ func (c *foreignCodec) leavesOut(data []byte) bool {
 	return c.undecodable.converts()
 }
 
-// leftOut notes that an object is left out, and why.
-func (c *foreignCodec) leftOut(data []byte, why error) {
-	c.undecodable.left.Store(true)
+// logLeftOut says that an object is left out, and why.
+func (c *foreignCodec) logLeftOut(data []byte, why error) {
 	object := c.foreignObject(data, nil)
 	klog.ErrorS(why, "A custom resource cannot be converted to a version that all spaces share, and is left out of lists and watches of it", "tenant", ownerIn(data),
 		"resource", c.undecodable.resource, "version", c.kind.Version, "namespace", object.GetNamespace(), "name", object.GetName())
 }
 
-// hasLeftOut reports whether something has been left out.
-func (c *foreignCodec) hasLeftOut() bool {
-	return c != nil && c.undecodable.left.Load()
+// leave notes that objects of so many bytes are left out, of which these are some.
+func (u *undecodable) leave(size int, objects ...[]byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.leftBytes += size; u.leftBytes <= maxLeftBytes {
+		u.left = append(u.left, objects...)
+	}
+}
+
+// forgetLeft notes that nothing is left out.
+func (u *undecodable) forgetLeft() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.left, u.leftBytes = nil, 0
+}
+
+// takesBack reports whether something that was left out can be converted now, or may be.
+func (c *foreignCodec) takesBack() bool {
+	c.undecodable.mu.Lock()
+	left, more := slices.Clone(c.undecodable.left), c.undecodable.leftBytes > maxLeftBytes
+	c.undecodable.mu.Unlock()
+	return more || slices.ContainsFunc(left, func(data []byte) bool {
+		_, _, err := c.Decode(data, nil, c.newObject())
+		return err == nil
+	})
 }
 
 // newObject returns what an object of the version is decoded into.
@@ -106,51 +132,69 @@ func (c *foreignCodec) newObject() *unstructured.Unstructured {
 // failures are the objects of one list that could not be decoded.
 type failures struct {
 	codec *foreignCodec
-	some  [][]byte
+
+	mu sync.Mutex
+	// all are these objects, up to maxLeftBytes, of bytes in all.
+	all   [][]byte
+	bytes int
 	first error
 	since time.Time
 }
 
 // leavingOut returns the context of a page, which may be the first, of a list with which a shared cache is filled, and what says in the end whether it is as it
-// should be.
-func (c *foreignCodec) leavingOut(ctx context.Context, first bool) (context.Context, func() error) {
+// should be, with the error that the list has ended with.
+func (c *foreignCodec) leavingOut(ctx context.Context, first bool) (context.Context, func(error) error) {
 	if c == nil {
-		return ctx, func() error { return nil }
+		return ctx, func(listed error) error { return listed }
 	}
 	if first {
-		c.undecodable.left.Store(false)
+		c.undecodable.forgetLeft()
 	}
 	f := &failures{codec: c}
-	return etcdstore.WithDecoded(ctx, f.decoded), f.check
+	ctx, several := etcdstore.WithConcurrent(etcdstore.WithDecoded(ctx, f.decoded), conversionsAtOnce)
+	return ctx, func(listed error) error {
+		if err := several.Wait(listed); err != nil {
+			return err
+		}
+		return f.check()
+	}
 }
 
 func (f *failures) decoded(data []byte, obj runtime.Object, err error) (runtime.Object, error) {
-	switch {
-	case err == nil:
+	if err == nil {
 		f.codec.undecodable.decoded(data)
 		return obj, nil
-	case !ownerIn(data).IsSpace():
-		return nil, err
-	case f.first == nil:
-		f.first, f.since = err, time.Now()
-	case time.Since(f.since) > failingTime:
-		return nil, err
 	}
-	if len(f.some) < maxFailures {
-		f.some = append(f.some, bytes.Clone(data))
+	if !ownerIn(data).IsSpace() || !f.goesOn(data, err) {
+		return nil, err
 	}
 	return f.codec.foreignObject(data, nil), nil
 }
 
+// goesOn notes an object that failed, and reports whether the list goes on.
+func (f *failures) goesOn(data []byte, err error) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.first == nil {
+		f.first, f.since = err, time.Now()
+	}
+	if f.bytes += len(data); f.bytes <= maxLeftBytes {
+		f.all = append(f.all, bytes.Clone(data))
+	}
+	return time.Since(f.since) <= failingTime
+}
+
 // check returns why the list must not be what the cache has: what failed would not now, or nothing says that the webhook converts.
 func (f *failures) check() error {
-	for _, data := range f.some {
+	some := f.all[:min(len(f.all), maxFailures)]
+	for _, data := range some {
 		if !f.codec.leavesOut(data) {
 			return f.first
 		}
 	}
-	for _, data := range f.some {
-		f.codec.leftOut(data, f.first)
+	for _, data := range some {
+		f.codec.logLeftOut(data, f.first)
 	}
+	f.codec.undecodable.leave(f.bytes, f.all...)
 	return nil
 }

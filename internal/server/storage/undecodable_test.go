@@ -24,9 +24,11 @@ import (
 type webhook struct {
 	runtime.Codec
 	away, strict *atomic.Bool
+	asked        func()
 }
 
 func (w webhook) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	w.asked()
 	if w.away.Load() || w.strict.Load() && bytes.Contains(data, []byte(`"bad":`)) {
 		return nil, nil, errBad
 	}
@@ -37,12 +39,20 @@ func (w webhook) Decode(data []byte, defaults *schema.GroupVersionKind, into run
 type shared struct {
 	*store
 	away, strict atomic.Bool
+	// asked, if set, is called for each object.
+	asked atomic.Pointer[func()]
 }
 
 func newShared(t *testing.T, b *backend, strict bool) *shared {
 	s := &shared{}
 	s.strict.Store(strict)
-	b.decoding = func(codec runtime.Codec) runtime.Codec { return webhook{codec, &s.away, &s.strict} }
+	b.decoding = func(codec runtime.Codec) runtime.Codec {
+		return webhook{codec, &s.away, &s.strict, func() {
+			if asked := s.asked.Load(); asked != nil {
+				(*asked)()
+			}
+		}}
+	}
 	s.store = b.widgets(t, "", true)
 	return s
 }
@@ -102,9 +112,15 @@ func TestUndecodable(t *testing.T) {
 			if found, err := next.names(t, "a"); err != nil || !slices.Equal(found, []string{"first"}) {
 				t.Errorf("its own space has %v: %v", found, err)
 			}
-			if !next.uncached.(*etcdKeys).shared.hasLeftOut() {
-				t.Error("it is not known that something was left out")
+			codec := next.uncached.(*etcdKeys).shared
+			if codec.takesBack() {
+				t.Error("what does not convert is taken back")
 			}
+			next.strict.Store(false)
+			if !codec.takesBack() {
+				t.Error("what was left out is not taken back when it converts")
+			}
+			next.strict.Store(true)
 			err = next.Get(next.in(t, "a", "ns"), next.key("ns", "bad"), storage.GetOptions{}, next.newFunc())
 			if err == nil || !strings.Contains(err.Error(), errBad.Error()) {
 				t.Errorf("its own space reads it: %v", err)
@@ -139,8 +155,8 @@ func TestUndecodableWithoutWebhook(t *testing.T) {
 	opts.Predicate.Limit = 2
 	err := h.GetList(t.Context(), s.resourcePrefix, opts, page)
 	opts.Predicate.Continue = page.(metav1.ListInterface).GetContinue()
-	if err = errors.Join(err, h.GetList(t.Context(), s.resourcePrefix, opts, next)); err != nil || meta.LenList(next) != 1 || !etcd.shared.hasLeftOut() {
-		t.Errorf("after a page without what is left out, %t: %v", etcd.shared.hasLeftOut(), err)
+	if err = errors.Join(err, h.GetList(t.Context(), s.resourcePrefix, opts, next)); err != nil || meta.LenList(next) != 1 || len(etcd.shared.undecodable.left) != 1 {
+		t.Errorf("after a page without what is left out, %d are: %v", len(etcd.shared.undecodable.left), err)
 	}
 	s.away.Store(true)
 	if _, err := list(t.Context()); err == nil {
@@ -151,5 +167,46 @@ func TestUndecodableWithoutWebhook(t *testing.T) {
 	etcd.shared.undecodable.mu.Unlock()
 	if _, err := list(t.Context()); err == nil {
 		t.Error("a list succeeds of which nothing was ever converted")
+	}
+}
+
+// TestConversionsAtOnce checks that what fills a shared cache does not wait for one conversion after the other, and has whole objects in the end.
+func TestConversionsAtOnce(t *testing.T) {
+	b := newBackend(t)
+	s := newShared(t, b, false)
+	for _, name := range []string{"one", "two"} {
+		s.write(t, "a", name)
+	}
+	h := b.histories.newHistory(s.uncached.(*etcdKeys), s.newFunc(), time.Minute)
+	t.Cleanup(h.close)
+	until.True(t, "its own cache is filled", func() bool { found, err := s.names(t, "a"); return err == nil && len(found) == 2 })
+	var inside atomic.Int32
+	both := make(chan struct{})
+	meet := func() {
+		if inside.Add(1) == 2 {
+			close(both)
+		}
+		<-both
+	}
+	s.asked.Store(&meet)
+	list, ended := s.newListFunc(), make(chan error, 1)
+	go func() {
+		ended <- h.GetList(t.Context(), s.resourcePrefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list)
+	}()
+	until.True(t, "both are converted at once", func() bool { return len(ended) == 1 })
+	s.asked.Store(nil)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	_ = meta.EachListItem(list, func(obj runtime.Object) error {
+		object, err := meta.Accessor(obj)
+		if n, noTenant := tenantOf(obj); err == nil && noTenant == nil && n == "a" && object.GetResourceVersion() != "" {
+			seen++
+		}
+		return err
+	})
+	if seen != 2 {
+		t.Errorf("%d objects are whole", seen)
 	}
 }
