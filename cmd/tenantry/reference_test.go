@@ -119,7 +119,7 @@ func metricsPage(t *testing.T) string {
 	usage.Stored{}.Serve()
 	(&quota.Ledger{}).ServeMetrics(0)
 	(&tenantregistry.Lookup{}).ServeMetrics()
-	storage.NewCacheMemory(1).ServeMetrics(0)
+	storage.NewCacheMemory(1, 1).ServeMetrics(0)
 	(&search.Service{}).ServeMetrics()
 	dns.ServeMetrics()
 	rows := map[string]string{}

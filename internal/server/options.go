@@ -18,6 +18,7 @@ import (
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/server/admission"
 	"github.com/tenantry/tenantry/internal/server/audit"
@@ -59,6 +60,8 @@ type Options struct {
 	WatchCacheHistoryBytes int64
 	// TenantCacheBytes is what the custom resources of a space may take in watch caches, in bytes of memory. Zero is no bound.
 	TenantCacheBytes int64
+	// TenantCacheTotalBytes is the same of all spaces together. Zero is no bound, and -1 three eighths of what the process may use.
+	TenantCacheTotalBytes int64
 	// QuotaSettle is how long a tenant must be quiet before its use is recounted.
 	// Zero is a little more than requests can take.
 	QuotaSettle time.Duration
@@ -102,7 +105,7 @@ func NewOptions() *Options {
 	admission.Register(kube.Admission)
 	audit.SetDefaults(kube.Audit)
 	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
-		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(), WatchCacheHistoryBytes: 256 << 20, TenantCacheBytes: 512 << 20,
+		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(), WatchCacheHistoryBytes: 256 << 20, TenantCacheBytes: 512 << 20, TenantCacheTotalBytes: -1,
 		Signing: signing.Config{Duration: 365 * 24 * time.Hour}, SearchLimits: search.DefaultLimits}
 }
 
@@ -177,6 +180,9 @@ func (o *Options) AddCacheFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.TenantCacheBytes, "tenant-cache-bytes", o.TenantCacheBytes,
 		"Bytes of memory that the custom resources of a tenant may take in watch caches, in all versions of their definitions, together with what other "+
 			"objects take beyond three times their bytes. Beyond it, none of these is created or becomes larger. 0 is no limit.")
+	fs.Int64Var(&o.TenantCacheTotalBytes, "tenant-cache-total-bytes", o.TenantCacheTotalBytes,
+		"The same of all tenants together. A tenant may take as much as all others leave, and a 64th of it in any case. 0 is no limit, "+
+			"-1 is three eighths of the memory that the process may use: of GOMEMLIMIT, its container's limit, or the machine's memory, whichever is the least.")
 }
 
 // CompletedOptions can be validated and run.
@@ -191,6 +197,7 @@ type CompletedOptions struct {
 	signing        signing.Config
 	historyBytes   int64
 	cacheBytes     int64
+	cacheTotal     int64
 	quotaSettle    time.Duration
 	etcdClaim      string
 	etcdClient     func() *clientv3.Client
@@ -210,7 +217,10 @@ type CompletedOptions struct {
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
 		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, signing: o.Signing, quotaSettle: o.QuotaSettle,
-		historyBytes: o.WatchCacheHistoryBytes, cacheBytes: o.TenantCacheBytes, etcdClaim: o.EtcdClaim}
+		historyBytes: o.WatchCacheHistoryBytes, cacheBytes: o.TenantCacheBytes, cacheTotal: o.TenantCacheTotalBytes, etcdClaim: o.EtcdClaim}
+	if o.TenantCacheTotalBytes == -1 {
+		completed.cacheTotal = memory.Available() / 8 * 3
+	}
 	if err := configv1alpha1.ValidatePublishable(o.Publishable); err != nil {
 		return completed, fmt.Errorf("--publishable-resources: %w", err)
 	}
@@ -306,6 +316,9 @@ func (o CompletedOptions) Validate() []error {
 	}
 	if o.cacheBytes != 0 && o.cacheBytes < leastCacheBytes {
 		errs = append(errs, fmt.Errorf("--tenant-cache-bytes: %d is less than %d, of which an object has an eighth; 0 is no limit", o.cacheBytes, leastCacheBytes))
+	}
+	if o.cacheTotal != 0 && o.cacheTotal < leastCacheBytes {
+		errs = append(errs, fmt.Errorf("--tenant-cache-total-bytes: %d is less than %d; 0 is no limit, and -1 three eighths of the process's memory", o.cacheTotal, leastCacheBytes))
 	}
 	if o.search != nil {
 		errs = append(errs, o.search.Validate()...)

@@ -72,7 +72,7 @@ func newStores(ctx context.Context, opts CompletedOptions, b *base) (*stores, er
 		connect: etcd.connect,
 		spaces: storage.RESTOptionsGetter{
 			Raw: raw, Uncached: uncached, Uncaching: opts.searchOnly, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
-			Histories: storage.NewHistories(opts.historyBytes), CacheMemory: storage.NewCacheMemory(opts.cacheBytes), Events: storage.NewEventBudget(),
+			Histories: storage.NewHistories(opts.historyBytes), CacheMemory: storage.NewCacheMemory(opts.cacheBytes, opts.cacheTotal), Events: storage.NewEventBudget(),
 		},
 		deletions: &tenantregistry.Deletions{
 			Client:  func() (*clientv3.Client, error) { return etcd.connect(b.storage.StorageConfig.Transport) },

@@ -44,11 +44,14 @@ func Keep(ctx context.Context, most uint64) {
 	if os.Getenv("GOGC") != "" {
 		most = 0
 	}
-	if limit := containerLimit(os.ReadFile("/sys/fs/cgroup/memory.max")); limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+	if limit := containerLimit(os.ReadFile(containerFile)); limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(limit / 8 * 7)
 	}
 	go watch(ctx, most)
 }
+
+// containerFile has the limit of the container's cgroup.
+const containerFile = "/sys/fs/cgroup/memory.max"
 
 // containerLimit returns the limit of memory that a file of a cgroup has, in bytes, 0 if there is none.
 func containerLimit(content []byte, err error) int64 {

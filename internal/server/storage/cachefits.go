@@ -32,10 +32,8 @@ func (m *CacheMemory) fits(n tenant.Name, definition cacheID, before, after int)
 	case object > m.most/objectShare:
 		return fmt.Errorf("it takes %d bytes of the server's memory in all versions of its definition: %d are allowed; make several objects of it, or leave out versions that nobody uses",
 			object, m.most/objectShare)
-	case now+more > m.most:
-		return m.errCacheMemory(now, more)
 	default:
-		return nil
+		return m.check(now, more)
 	}
 }
 
@@ -90,8 +88,8 @@ func (m *CacheMemory) fitsDefinition(definition cacheID, change DefinitionChange
 // fitsObjects is DefinitionFits for so many objects that take so much in a cache, and take so much in all caches now. The lock is held.
 func (m *CacheMemory) fitsObjects(n tenant.Name, change DefinitionChange, objects int, bytes, now int64) error {
 	each := bytes + int64(objects)*change.Object + bytes/leastMap*change.Element
-	if more := each*int64(change.Versions) - now; more > 0 && m.bytes[n]+more > m.most {
-		return m.errCacheMemory(m.bytes[n], more)
+	if more := each*int64(change.Versions) - now; more > 0 {
+		return m.check(m.bytes[n], more)
 	}
 	return nil
 }
@@ -175,7 +173,7 @@ func (w *cacheWrite) fits(ctx context.Context, before runtime.Object) func(after
 			return nil
 		}
 		err := s.cacheMemory.fits(n, s.cacheID, had, has)
-		if err == nil || before != nil && has-had <= smallGrowth && saysHowItIs(ctx, after) && !s.cacheMemory.exceededBy(n, 8) {
+		if err == nil || before != nil && has-had <= smallGrowth && saysHowItIs(ctx, after) && s.cacheMemory.maySay(n) {
 			w.take(has - had)
 			return nil
 		}
@@ -220,9 +218,9 @@ func (s *Space) onlyReleases(ctx context.Context, n tenant.Name, before runtime.
 	}
 }
 
-// isNearLimit reports whether what a space has, or one object of it that takes so much in a cache, may be refused soon.
+// isNearLimit reports whether what a space has, or all, or one object of it that takes so much in a cache, may be refused soon.
 func (m *CacheMemory) isNearLimit(n tenant.Name, definition cacheID, object int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.bytes[n] > m.most/2 || int64(object)*m.definitions[definition].count() > m.most/objectShare/2
+	return m.bytes[n] > m.most/2 || m.total > 0 && m.all > m.total/2 || int64(object)*m.definitions[definition].count() > m.most/objectShare/2
 }

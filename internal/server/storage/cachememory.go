@@ -20,14 +20,17 @@ import (
 // resource takes 350 there, each version of a definition has a cache of its own, and conversion webhooks make objects larger: custom resources all count. Of others,
 // what is dense does, as an empty rule of a NetworkPolicy is: 2 bytes that take 48.
 type CacheMemory struct {
-	most int64
+	// most is the bound of a space, and total that of all together, zero for none.
+	most, total int64
 
 	// mu guards what follows, the caches of all definitions and the contents of all caches.
 	mu sync.Mutex
-	// bytes are what the objects of spaces take in all caches.
+	// bytes are what the objects of spaces take in all caches, and all the sum of these.
 	bytes map[tenant.Name]int64
-	// lists are what lists have decoded whose requests have not ended.
-	lists map[tenant.Name]int64
+	all   int64
+	// lists are what lists have decoded whose requests have not ended, and allLists the sum.
+	lists    map[tenant.Name]int64
+	allLists int64
 	// definitions have the caches of each.
 	definitions map[cacheID]*definitionCaches
 }
@@ -69,18 +72,42 @@ type pendingWrite struct {
 	bytes   int64
 }
 
-// NewCacheMemory returns a bound of so many bytes for each space, nil for none.
-func NewCacheMemory(most int64) *CacheMemory {
+// NewCacheMemory returns a bound of so many bytes for each space, and of all together, nil without the first. Zero is none.
+func NewCacheMemory(most, total int64) *CacheMemory {
 	if most == 0 {
 		return nil
 	}
-	return &CacheMemory{most: most, bytes: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[cacheID]*definitionCaches{}}
+	return &CacheMemory{most: most, total: total, bytes: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[cacheID]*definitionCaches{}}
 }
 
-// errCacheMemory names the rule and the way out.
-func (m *CacheMemory) errCacheMemory(now, more int64) error {
-	return fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
-		"%d are allowed; delete some, or leave out versions that nobody uses", now, more, m.most)
+const (
+	// leastShare is which part of what all spaces may have each may in any case, whatever others have.
+	leastShare = 64
+	// fillShare is which part of that a space has whose caches are not filled when all have a quarter more than they may.
+	fillShare = 16
+)
+
+// allowed returns what a space may have: as much as all others leave, at most its own bound. So of two that want whatever they get each has a third, and
+// a third is left for those who come. Switches share their buffers so (Choudhury and Hahne, "Dynamic Queue Length Thresholds", 1998). The lock is held.
+func (m *CacheMemory) allowed() int64 {
+	if m.total == 0 {
+		return m.most
+	}
+	return min(m.most, max(m.total-m.all, m.total/leastShare))
+}
+
+// check returns an error that names the rule and the way out if a space that has so much may not have so much more. The lock is held.
+func (m *CacheMemory) check(now, more int64) error {
+	switch {
+	case now+more > m.most:
+		return fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
+			"%d are allowed; delete some, or leave out versions that nobody uses", now, more, m.most)
+	case now+more > m.allowed():
+		return fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more, "+
+			"of which all spaces together have used most; delete some, or ask the platform for more (--tenant-cache-total-bytes)", now, more)
+	default:
+		return nil
+	}
 }
 
 const (
@@ -165,12 +192,23 @@ func (c *contents) filling(ctx context.Context, first bool) context.Context {
 		}
 		c.decoded += bytes
 		c.of.recount()
-		if n := c.of.id.only; c.of.lasting() > m.most+m.most/4 {
-			return nil, fmt.Errorf("the custom resources of tenant %q take more than %d bytes of the server's memory, and a quarter more, in all versions of their definitions: "+
-				"these are not in the watch cache until some have been deleted", n, m.most)
-		}
-		return obj, nil
+		return obj, c.of.checkFilled()
 	})
+}
+
+// checkFilled returns an error if a cache is not to be filled further. The lock is held.
+func (d *definitionCaches) checkFilled() error {
+	m, n, takes := d.memory, d.id.only, d.lasting()
+	switch {
+	case takes > m.most+m.most/4:
+		return fmt.Errorf("the custom resources of tenant %q take more than %d bytes of the server's memory, and a quarter more, in all versions of their definitions: "+
+			"these are not in the watch cache until some have been deleted", n, m.most)
+	case m.total > 0 && m.all > m.total+m.total/4 && takes > m.total/fillShare:
+		return fmt.Errorf("the custom resources of all tenants take more than %d bytes of the server's memory, and a quarter more; those of tenant %q, which take %d, "+
+			"are not in the watch cache until some have been deleted", m.total, n, takes)
+	default:
+		return nil
+	}
 }
 
 // lasting returns what the space takes in all caches, of this definition when it has one cache of each version again. The lock is held.
@@ -276,6 +314,7 @@ func (c *contents) add(n tenant.Name, bytes int64) {
 }
 
 func (m *CacheMemory) add(n tenant.Name, bytes int64) {
+	m.all += bytes
 	if m.bytes[n] += bytes; m.bytes[n] == 0 {
 		delete(m.bytes, n)
 	}
@@ -395,12 +434,17 @@ func (d *definitionCaches) count() int64 {
 
 // Exceeded reports whether the objects of a space take more than they may: a quarter more, because of what webhooks have made of them since they were written.
 func (m *CacheMemory) Exceeded(n tenant.Name) bool {
-	return m != nil && m.exceededBy(n, 4)
-}
-
-// exceededBy reports whether the objects of a space take more than they may and a part of that, such as a quarter.
-func (m *CacheMemory) exceededBy(n tenant.Name, part int64) bool {
+	if m == nil {
+		return false
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.bytes[n] > m.most+m.most/part
+	return m.bytes[n] > m.most+m.most/4
+}
+
+// maySay reports whether objects of a full space may say how they are: up to an eighth more than it may have, and while there is some left for others.
+func (m *CacheMemory) maySay(n tenant.Name) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bytes[n] <= m.most+m.most/8 && (m.total == 0 || m.all <= m.total-m.total/fillShare)
 }

@@ -45,7 +45,7 @@ func dense(name string, maps int) *unstructured.Unstructured {
 func TestCacheMemory(t *testing.T) {
 	const maps, objects, most = 100, 20, 1_450_000 // so many of such objects fit in two caches
 	b := newBackend(t)
-	b.cacheMemory = NewCacheMemory(most)
+	b.cacheMemory = NewCacheMemory(most, 0)
 	// Two versions of a definition, and one of another tenant's.
 	widgets, other, foreign := b.widgets(t, "a", true), b.widgets(t, "a", true), b.widgets(t, "b", true)
 	held := func(n tenant.Name) int64 {
@@ -135,7 +135,7 @@ func TestCacheMemory(t *testing.T) {
 		t.Errorf("without a bound: %v", err)
 	}
 	started := b.cacheMemory
-	b.cacheMemory = NewCacheMemory(most)
+	b.cacheMemory = NewCacheMemory(most, 0)
 	for what, tc := range map[string]struct {
 		of     tenant.Name
 		change DefinitionChange
@@ -223,7 +223,7 @@ func TestListsBeyondTheBound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := NewCacheMemory(most)
+	m := NewCacheMemory(most, 0)
 	etcd := widgets.uncached.(*etcdKeys)
 	h := b.histories.newHistory(etcd, widgets.newFunc(), time.Minute)
 	h.contents = m.newCache(etcd.cacheID, "", etcd.cacheKey)
@@ -268,7 +268,7 @@ func TestDenseObjects(t *testing.T) {
 	const subsets, objects = 1000, 10
 	one := int64(builtInCopies * (subsets*(72-2*ordinary) - smallObject)) // of the subsets alone, each of which has two bytes
 	b := newBackend(t)
-	b.cacheMemory = NewCacheMemory(one*objects + one/2)
+	b.cacheMemory = NewCacheMemory(one*objects+one/2, 0)
 	endpoints := func() *store {
 		return b.store(t, schema.GroupResource{Resource: "endpoints"}, true, true,
 			func() runtime.Object { return &corev1.Endpoints{} }, func() runtime.Object { return &corev1.EndpointsList{} })
@@ -336,7 +336,7 @@ func TestDenseObjects(t *testing.T) {
 // TestCachesThatAreEmpty checks that caches count as the fullest one of their definition: those of versions that a webhook does not convert
 // to fill later.
 func TestCachesThatAreEmpty(t *testing.T) {
-	m := NewCacheMemory(1 << 20)
+	m := NewCacheMemory(1<<20, 0)
 	definition := cacheID{"widgets.example.com", "a"}
 	key := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
 	full, empty := m.newCache(definition, "", key), m.newCache(definition, "", key)
@@ -371,7 +371,7 @@ func TestCachesThatAreEmpty(t *testing.T) {
 
 // TestWritesThatNoCacheHas checks that what is written counts from then on, and once, whatever caches have or wait for.
 func TestWritesThatNoCacheHas(t *testing.T) {
-	m := NewCacheMemory(80_000)
+	m := NewCacheMemory(80_000, 0)
 	definition := cacheID{"widgets.example.com", "a"}
 	first, second := m.newCache(definition, "", nil), m.newCache(definition, "", nil)
 	s := &Space{cacheMemory: m, cacheID: definition, resource: schema.GroupResource{Resource: "widgets"}}
@@ -465,7 +465,7 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 // TestFinalizersInFullSpaces checks that finalizers can be taken out in a full space, and what a server may note with that.
 func TestFinalizersInFullSpaces(t *testing.T) {
 	b := newBackend(t)
-	b.cacheMemory = NewCacheMemory(200_000)
+	b.cacheMemory = NewCacheMemory(200_000, 0)
 	widgets := b.widgets(t, "a", true)
 	object := dense("x", 50)
 	object.SetFinalizers([]string{"example.com/1", "example.com/2", "example.com/3", "example.com/4", "example.com/5"})
@@ -537,7 +537,7 @@ func memoryOfStored(t *testing.T, s *store, name string) int {
 // TestCachesMadeAnew checks that what objects take is known while the caches of a definition are made anew, and that a definition is not changed again
 // while earlier ones are there.
 func TestCachesMadeAnew(t *testing.T) {
-	m := NewCacheMemory(10_000)
+	m := NewCacheMemory(10_000, 0)
 	definition := cacheID{"widgets.example.com", "a"}
 	key := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
 	object := dense("x", 1)

@@ -11,11 +11,19 @@ import (
 )
 
 func TestCacheMetrics(t *testing.T) {
-	m := NewCacheMemory(1000)
-	m.bytes = map[tenant.Name]int64{"a": 10, "b": 30, "c": 20, "d": 5}
+	m := NewCacheMemory(1000, 3000)
+	for n, bytes := range map[tenant.Name]int64{"a": 10, "b": 30, "c": 20, "d": 5} {
+		m.add(n, bytes)
+	}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(cacheCollector{m, 2})
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP tenantry_tenant_cache_all_bytes What all tenants together take of what tenantry_tenant_cache_bytes shows.
+# TYPE tenantry_tenant_cache_all_bytes gauge
+tenantry_tenant_cache_all_bytes 65
+# HELP tenantry_tenant_cache_all_limit_bytes What --tenant-cache-total-bytes allows all tenants together, 0 without a limit.
+# TYPE tenantry_tenant_cache_all_limit_bytes gauge
+tenantry_tenant_cache_all_limit_bytes 3000
 # HELP tenantry_tenant_cache_bytes Bytes of the server's memory that custom resources of tenants, and objects of empty entries, take in watch caches, as --tenant-cache-bytes counts them. The tenants with the most have series of their own.
 # TYPE tenantry_tenant_cache_bytes gauge
 tenantry_tenant_cache_bytes{tenant="_other"} 15

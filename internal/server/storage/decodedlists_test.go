@@ -19,7 +19,7 @@ import (
 func TestDecodedLists(t *testing.T) {
 	const maps, objects = 100, 10
 	b := newBackend(t)
-	b.cacheMemory = NewCacheMemory(objects * 400 * maps) // all together, in a cache
+	b.cacheMemory = NewCacheMemory(objects*400*maps, 0) // all together, in a cache
 	widgets, others, cached := b.customs(t, "a", true, false), b.customs(t, "b", true, false), b.widgets(t, "a", true)
 	for n, s := range map[tenant.Name]*store{"a": widgets, "b": others} {
 		for i := range objects {

@@ -528,7 +528,7 @@ func (s slowList) GetList(ctx context.Context, _ string, _ storage.ListOptions, 
 // TestListsOfStoppedCaches checks that lists of a cache end with it, and that it counts until they have ended.
 func TestListsOfStoppedCaches(t *testing.T) {
 	slow := slowList{events{}, make(chan struct{}), make(chan struct{})}
-	m := NewCacheMemory(1 << 20)
+	m := NewCacheMemory(1<<20, 0)
 	etcd := &etcdKeys{Interface: slow, resourcePrefix: "/slow/", cacheID: cacheID{"slow", "a"}}
 	h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
 	h.contents = m.newCache(etcd.cacheID, "", nil)
