@@ -131,6 +131,10 @@ func (u *up) addServerFlags(fs *pflag.FlagSet) {
 		"Unlike DIR/pki/client-ca, they cannot make system users."
 	fs.Lookup("token-auth-file").Usage = "File of bearer tokens: token,user,uid[,\"groups\"[,other]][,,tenant]. " +
 		"It is read again when it changes."
+	fs.StringVar(&kube.Etcd.EncryptionProviderConfigFilepath, "encryption-provider-config", "",
+		"File of the keys by which objects are encrypted in etcd, an EncryptionConfiguration. Nothing is encrypted without it.")
+	fs.BoolVar(&kube.Etcd.EncryptionProviderConfigAutomaticReload, "encryption-provider-config-automatic-reload", false,
+		"Read that file again when it changes.")
 	kube.Authorization.AddFlags(fs)
 	fs.Lookup("authorization-policy-file").Usage = "File of ABAC policies, one in a line, for the mode ABAC. " +
 		"Their spec may have a tenant and a space beside upstream's fields."
