@@ -2,6 +2,10 @@ package main
 
 // servicesTable are lines of Services and Ingresses of spaces on a host cluster.
 var servicesTable = []mutant{
+	{"slices lead to no pod without a network", by("internal/workloads/sync", "TestSlices$"),
+		"internal/workloads/sync/slices.go", `if !translate.HasAddress(there) {`, `if !translate.HasAddress(there) && false {`},
+	{"slices are looked at when a pod has no network any more", by("internal/workloads/sync", "TestWhatMakesSlicesStale"),
+		"internal/workloads/sync/watch.go", `translate.HasAddress(was) != translate.HasAddress(now) || `, `translate.HasAddress(was) != translate.HasAddress(was) || `},
 	{"the addresses of a predecessor are not shown", by("internal/workloads/sync", "TestIngresses$"),
 		"internal/workloads/sync/ingresses.go", `	if there != nil && uidOf(there) == ingress.UID {`, `	if there != nil {`},
 	{"Services that are made wait", by("internal/workloads/sync", "TestPacedSmall"),
@@ -236,7 +240,7 @@ var servicesTable = []mutant{
 	{"slices lose addresses that no pod has", by("internal/workloads/sync", "TestStaleSlices"),
 		"internal/workloads/sync/staleslices.go", `if has.lack(id) {`, `if false {`},
 	{"slices lose them of pods that have ended", by("internal/workloads/sync", "TestStaleSlices$"),
-		"internal/workloads/sync/staleslices.go", `!endpointsliceutil.ShouldPodBeInEndpoints(pod, true)`, `!endpointsliceutil.ShouldPodBeInEndpoints(pod, true) && false`},
+		"internal/workloads/sync/staleslices.go", `if !translate.HasAddress(pod) {`, `if !translate.HasAddress(pod) && false {`},
 	{"addresses are those of a pod", by("internal/workloads/sync", "TestStaleSlices$"),
 		"internal/workloads/sync/staleslices.go", `[2]string{string(pod), address}`, `[2]string{"", address}`},
 	{"slices without stale addresses have a rate", by("internal/workloads/sync", "TestStaleSlices$"),

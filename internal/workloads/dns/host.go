@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 const (
@@ -108,7 +108,7 @@ func slim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		kept := &corev1.Pod{ObjectMeta: metaOf(o)}
-		if isLive(o) {
+		if translate.HasAddress(o) && !o.Spec.HostNetwork {
 			kept.Status = corev1.PodStatus{PodIP: o.Status.PodIP, PodIPs: o.Status.PodIPs, HostIP: o.Status.HostIP}
 		}
 		return kept, nil
@@ -140,15 +140,6 @@ func slim(obj any) (any, error) {
 
 func metaOf(o metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
-}
-
-// isLive reports whether the addresses of a pod are its own. The kubelet says of a pod whose network is gone that it is
-// over, or that it is not ready to start containers, before others have its address.
-func isLive(pod *corev1.Pod) bool {
-	withoutNetwork := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse
-	})
-	return !podv1.IsPodTerminal(pod) && !withoutNetwork && !pod.Spec.HostNetwork
 }
 
 func podAddresses(obj any) ([]string, error) {

@@ -131,6 +131,9 @@ func (s *syncer) endpointsOf(service, host *corev1.Service) ([]*corev1.Pod, erro
 	selector := labels.ValidatedSetSelector(service.Spec.Selector)
 	var pods []*corev1.Pod
 	for _, there := range all {
+		if !translate.HasAddress(there) {
+			continue
+		}
 		pod, err := orNil(s.pods.Pods(service.Namespace).Get(there.Name))
 		if err != nil {
 			return nil, err

@@ -135,6 +135,11 @@ func answering(is corev1.ConditionStatus, addresses ...string) func(*corev1.Pod)
 	})
 }
 
+// withoutNetwork is a pod whose sandbox has gone: its address may be another's soon.
+func withoutNetwork(p *corev1.Pod) {
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse})
+}
+
 // TestSlices checks where the host's Service leads.
 func TestSlices(t *testing.T) {
 	ready := answering(corev1.ConditionTrue, "10.1.0.7")
@@ -149,6 +154,7 @@ func TestSlices(t *testing.T) {
 		"one that ends, and still serves":  {there: both(ready, ending(30)), want: []string{"IPv4 [:80] 10.1.0.7 serving terminating"}},
 		"one that ends in the space first": {pod: ending(30), want: []string{"IPv4 [:80] 10.1.0.7 serving terminating"}},
 		"one that has ended":               {there: both(ready, over), want: []string{"IPv4 []"}},
+		"one without a network":            {there: both(ready, withoutNetwork), want: []string{"IPv4 []"}},
 		"one without an address":           {there: onNode, want: []string{"IPv4 []"}},
 		"one of other labels in the space": {pod: func(p *corev1.Pod) { p.Labels = map[string]string{"app": "other"} }, want: []string{"IPv4 []"}},
 		"one of other labels on the host":  {there: both(ready, func(p *corev1.Pod) { p.Labels["app"] = "other" }), want: []string{"IPv4 [:80] 10.1.0.7 ready serving"}},
@@ -482,6 +488,7 @@ func TestStaleSlices(t *testing.T) {
 		"a pod at another address": {now(answering(corev1.ConditionTrue, "10.1.0.2")), true},
 		"another pod":              {now(answering(corev1.ConditionTrue, "10.1.0.1"), func(p *corev1.Pod) { p.UID = "another" }), true},
 		"a pod that has ended":     {now(answering(corev1.ConditionFalse, "10.1.0.1"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), true},
+		"a pod without a network":  {now(answering(corev1.ConditionTrue, "10.1.0.1"), withoutNetwork), true},
 		"no pod":                   {nil, true},
 	} {
 		for what, spent := range map[string]int{"written": 0, "deleted": staleAtOnce} {
@@ -583,6 +590,9 @@ func TestWhatMakesSlicesStale(t *testing.T) {
 		},
 		"a pod gets another address": func(w *world) {
 			w.hostPodUpdated(ready, hostPod(spacePod(labelled), both(answering(corev1.ConditionTrue, "10.1.0.2"), func(p *corev1.Pod) { p.ResourceVersion = "2" })))
+		},
+		"a pod has no network any more": func(w *world) {
+			w.hostPodUpdated(ready, hostPod(spacePod(labelled), both(answering(corev1.ConditionTrue, "10.1.0.1"), withoutNetwork)))
 		},
 		"a slice is written": func(w *world) {
 			w.hostSliceChanged(&hostSlice{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: home.Host()}})

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	endpointsliceutil "k8s.io/endpointslice/util"
 
 	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // The slices of a Service are written in the turn of their tenant, and a tenant chooses how long that takes. The host may have
@@ -69,7 +69,7 @@ func (h *hostCaches) addressesIn(namespace string) addresses {
 	pods, _ := objects.Indexed[*corev1.Pod](h.pods.GetIndexer(), cache.NamespaceIndex, namespace) // there is this index
 	all := make(addresses, len(pods))
 	for _, pod := range pods {
-		if !endpointsliceutil.ShouldPodBeInEndpoints(pod, true) {
+		if !translate.HasAddress(pod) {
 			continue
 		}
 		for _, ip := range pod.Status.PodIPs {

@@ -10,11 +10,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 	endpointsliceutil "k8s.io/endpointslice/util"
 	"k8s.io/klog/v2"
-	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // watch has both sides fill the queue. remove ends that, synced say when everything there is has been seen.
@@ -316,7 +316,7 @@ func (s *syncer) enqueueHostSelectors(host *corev1.Pod) {
 // hostPodUpdated has the slices looked at that have the pod if they are to say something else of it.
 func (s *syncer) hostPodUpdated(before, obj any) {
 	s.hostPodSeen(obj)
-	if was, now := before.(*corev1.Pod), obj.(*corev1.Pod); podv1.IsPodTerminal(was) != podv1.IsPodTerminal(now) || endpointsliceutil.GetPodUpdateProjectionKey(was, now) != nil {
+	if was, now := before.(*corev1.Pod), obj.(*corev1.Pod); translate.HasAddress(was) != translate.HasAddress(now) || endpointsliceutil.GetPodUpdateProjectionKey(was, now) != nil {
 		s.enqueueHostSelectors(now)
 		s.enqueueStale(now.Namespace)
 	}

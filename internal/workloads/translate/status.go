@@ -14,6 +14,14 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
+// HasAddress reports whether the addresses of a host's pod are its own, if it has any. The kubelet says of a pod whose network is gone that it is
+// over, or that it is not ready to start containers, before others have its address.
+func HasAddress(host *corev1.Pod) bool {
+	return !podv1.IsPodTerminal(host) && !slices.ContainsFunc(host.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse
+	})
+}
+
 // Status returns the status of a pod in a space, whose host's pod has another one. What is the space's own stays, such as the
 // conditions of readiness gates, which the host has from the space. hostIsCurrent is whether the host's pod has all that this one
 // asks for. Only then does a generation that the host has observed stand for the space's.
