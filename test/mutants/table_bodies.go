@@ -2,6 +2,11 @@ package main
 
 // bodiesTable are lines of what looks at requests and their bodies.
 var bodiesTable = []mutant{
+	{"answers end that are not read", by("internal/server/flowcontrol", "TestUnreadAnswers"),
+		"internal/server/flowcontrol/sent.go", `_ = answer.SetWriteDeadline(past)`, `_ = answer`},
+	{"answers that last are not ended", by("internal/server/flowcontrol", "TestUnreadAnswers"),
+		"internal/server/flowcontrol/sent.go", `	if s.unread != nil {
+		s.unread.Stop()`, `	if s.unread != nil {`},
 	{"requests that are older than their tenant", by("internal/server/filters", "TestRequestsOfAnEarlierTenant"),
 		"internal/server/filters/space.go", `ok && received.Before(found.CredentialsNotBefore)`, `ok && false && received.Before(found.CredentialsNotBefore)`},
 	{"impersonated users are as authentication would make them", by("internal/server/filters", "TestUsersAreAsAuthenticated"),

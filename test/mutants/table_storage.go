@@ -278,16 +278,34 @@ var storageTable = []mutant{
 		"internal/server/storage/decodedlists.go", `context.AfterFunc(ctx, list.end)`, ``},
 	{"a list alone may take what there is", by("internal/server/storage", "TestDecodedLists"),
 		"internal/server/storage/decodedlists.go", `m.lists[l.of] > l.bytes && takes > m.most`, `takes > m.most`},
+	{"the copy counts that is made of a list", by("internal/server/storage", "TestDecodedLists$"),
+		"internal/server/storage/cachememory.go", `		bytes += c.held[key].bytes
+`, `		_ = key
+`},
+	{"what a cache answers is copied, too", by("internal/server/storage", "TestDecodedLists$"),
+		"internal/server/storage/decodedlists.go", `return of.add(in.sizeOf(list))`, `return of.add(0 * in.sizeOf(list))`},
 	{"a list alone may take what there is for all", by("internal/server/storage", "TestDecodedListsOfAll"),
 		"internal/server/storage/decodedlists.go", `m.total > 0 && m.allLists > l.bytes && `, `m.total > 0 && `},
 	{"lists that are decoded have a bound for all together", by("internal/server/storage", "TestDecodedListsOfAll"),
 		"internal/server/storage/decodedlists.go", `m.total > 0 && m.allLists`, `m.total < 0 && m.allLists`},
 	{"large lists of others do not refuse a small one", by("internal/server/storage", "TestDecodedListsOfAll"),
-		"internal/server/storage/decodedlists.go", `, m.total/leastShare)`, `, 0)`},
+		"internal/server/storage/decodedlists.go", `, m.total/leastListShare)`, `, 0)`},
 	{"what all spaces take is bounded", by("internal/server/storage", "TestMemoryOfAll"),
-		"internal/server/storage/cachememory.go", `case now+more > m.allowed():`, `case false:`},
-	{"what others take does not keep a space from a little", by("internal/server/storage", "TestMemoryOfAll"),
-		"internal/server/storage/cachememory.go", `max(m.total-m.all, m.total/leastShare)`, `max(m.total-m.all, 0)`},
+		"internal/server/storage/cachememory.go", `case m.slack[n]+more <= m.total/leastShare:`, `case m.slack[n] <= m.total:`},
+	{"who has little goes on when nothing is left", by("internal/server/storage", "TestMemoryOfAll"),
+		"internal/server/storage/cachememory.go", `case m.slack[n]+more <= m.total/leastShare:`, `case false:`},
+	{"slack that a write has not used is given back", by("internal/server/storage", "TestSlack"),
+		"internal/server/storage/cachefits.go", `	if err != nil {
+		w.takeSlack(0)
+	}
+`, ``},
+	{"slack is given back by what deletes", by("internal/server/storage", "TestSlack"),
+		"internal/server/storage/cachememory.go", `	if bytes < before {
+`, `	if false {
+`},
+	{"what a watch begins with counts until it has been sent", by("internal/server/storage", "TestDecodedWatches"),
+		"internal/server/storage/watch.go", `		w.sent()
+`, ``},
 	{"caches of much are not filled where all have too much", by("internal/server/storage", "TestCachesBeyondAll"),
 		"internal/server/storage/cachememory.go", `m.all > m.total+m.total/4 && `, `false && `},
 	{"caches of little are filled where all have too much", by("internal/server/storage", "TestCachesBeyondAll"),
@@ -310,6 +328,9 @@ var storageTable = []mutant{
 		"internal/server/storage/historywatch.go", `w.history.failures.Add(1)`, ``},
 	{"lists of a stopped cache end", by("internal/server/storage", "TestListsOfStoppedCaches"),
 		"internal/server/storage/history.go", `context.AfterFunc(h.closing, cancel)`, `context.AfterFunc(h.closing, func() {})`},
+	{"a cache counts as long as requests have its objects", by("internal/server/storage", "TestListsThatACacheAnswers"),
+		"internal/server/storage/history.go", `	c.history.keep(ctx)
+`, ``},
 	{"a cache counts as long as it lists", by("internal/server/storage", "TestListsOfStoppedCaches"),
 		"internal/server/storage/history.go", `h.closed() && h.lists == 0 {`, `h.closed() {`},
 	{"definitions that change while an object is written", by("internal/server/storage", "TestCacheMemory"),

@@ -48,7 +48,7 @@ func WithUnended(handler http.Handler, longRunning request.LongRunningRequestChe
 		info, ok := request.RequestInfoFrom(ctx)
 		lasts := ok && longRunning != nil && longRunning(req, info)
 		if lasts {
-			sentFrom(ctx).body.lasts()
+			sentFrom(ctx).lasts()
 		}
 		if !ok || classify(info, 0) != write || !chargedTenant(ctx).IsSpace() || lasts {
 			handler.ServeHTTP(w, req)

@@ -20,20 +20,20 @@ import (
 // objectShare is which part of what a space may have one object may take: while it is written, or deleted, it is decoded several times.
 const objectShare = 8
 
-// fits returns an error if an object of a space may not become so large in each cache of a definition.
-func (m *CacheMemory) fits(n tenant.Name, definition cacheID, before, after int) error {
+// fits returns an error if an object of a space may not become so large in each cache of a definition, and otherwise how much slack it takes.
+func (m *CacheMemory) fits(n tenant.Name, definition cacheID, before, after int) (slack int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, caches := m.bytes[n], m.definitions[definition].count()
+	caches := m.definitions[definition].count()
 	more, object := int64(after-before)*caches, int64(after)*caches
 	switch {
 	case more <= 0:
-		return nil
+		return 0, nil
 	case object > m.most/objectShare:
-		return fmt.Errorf("it takes %d bytes of the server's memory in all versions of its definition: %d are allowed; make several objects of it, or leave out versions that nobody uses",
+		return 0, fmt.Errorf("it takes %d bytes of the server's memory in all versions of its definition: %d are allowed; make several objects of it, or leave out versions that nobody uses",
 			object, m.most/objectShare)
 	default:
-		return m.check(now, more)
+		return m.admit(n, more)
 	}
 }
 
@@ -88,10 +88,13 @@ func (m *CacheMemory) fitsDefinition(definition cacheID, change DefinitionChange
 // fitsObjects is DefinitionFits for so many objects that take so much in a cache, and take so much in all caches now. The lock is held.
 func (m *CacheMemory) fitsObjects(n tenant.Name, change DefinitionChange, objects int, bytes, now int64) error {
 	each := bytes + int64(objects)*change.Object + bytes/leastMap*change.Element
-	if more := each*int64(change.Versions) - now; more > 0 {
-		return m.check(m.bytes[n], more)
+	more := each*int64(change.Versions) - now
+	if more <= 0 {
+		return nil
 	}
-	return nil
+	slack, err := m.admit(n, more)
+	m.useSlack(n, slack)
+	return err
 }
 
 // memoryOf returns how many custom resources of a definition a space has, and what they take in a cache without conversion. It decodes no more once that is most.
@@ -122,6 +125,7 @@ type cacheWrite struct {
 	n     tenant.Name
 	in    *definitionCaches
 	bytes int64
+	slack int64
 }
 
 func (s *Space) newWrite(n tenant.Name) *cacheWrite { return &cacheWrite{space: s, n: n} }
@@ -135,8 +139,22 @@ func (w *cacheWrite) take(bytes int) {
 	}
 }
 
+// takeSlack notes the slack that an attempt takes, in place of one before.
+func (w *cacheWrite) takeSlack(bytes int64) {
+	if more := bytes - w.slack; more != 0 {
+		m := w.space.cacheMemory
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.useSlack(w.n, more)
+		w.slack = bytes
+	}
+}
+
 // settle ends a write with its result.
 func (w *cacheWrite) settle(err error, result runtime.Object) {
+	if err != nil {
+		w.takeSlack(0)
+	}
 	if w.bytes == 0 {
 		return
 	}
@@ -159,6 +177,7 @@ func (w *cacheWrite) fits(ctx context.Context, before runtime.Object) func(after
 		return func(runtime.Object) error { return nil }
 	}
 	w.take(0)
+	w.takeSlack(0)
 	had, onlyReleases := 0, func(runtime.Object) bool { return false }
 	if before != nil {
 		had = weightOf(before, memory.Of(before))
@@ -172,8 +191,8 @@ func (w *cacheWrite) fits(ctx context.Context, before runtime.Object) func(after
 			w.take(max(0, has-had))
 			return nil
 		}
-		err := s.cacheMemory.fits(n, s.cacheID, had, has)
-		if err == nil || before != nil && has-had <= smallGrowth && saysHowItIs(ctx, after) && s.cacheMemory.maySay(n) {
+		slack, err := s.cacheMemory.fits(n, s.cacheID, had, has)
+		if w.takeSlack(slack); err == nil || before != nil && has-had <= smallGrowth && saysHowItIs(ctx, after) && s.cacheMemory.maySay(n) {
 			w.take(has - had)
 			return nil
 		}

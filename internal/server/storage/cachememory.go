@@ -28,6 +28,8 @@ type CacheMemory struct {
 	// bytes are what the objects of spaces take in all caches, and all the sum of these.
 	bytes map[tenant.Name]int64
 	all   int64
+	// slack is what spaces have got when nothing was left of what all may have.
+	slack map[tenant.Name]int64
 	// lists are what lists have decoded whose requests have not ended, and allLists the sum.
 	lists    map[tenant.Name]int64
 	allLists int64
@@ -77,36 +79,43 @@ func NewCacheMemory(most, total int64) *CacheMemory {
 	if most == 0 {
 		return nil
 	}
-	return &CacheMemory{most: most, total: total, bytes: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[cacheID]*definitionCaches{}}
+	return &CacheMemory{most: most, total: total, bytes: map[tenant.Name]int64{}, slack: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[cacheID]*definitionCaches{}}
 }
 
 const (
-	// leastShare is which part of what all spaces may have each may in any case, whatever others have.
+	// leftShare is which part of what is left of what all spaces may have one may.
+	leftShare = 2
+	// leastShare is which part of what all may have each may have more than it has, also when nothing is left: its controllers are to go on.
 	leastShare = 64
 	// fillShare is which part of that a space has whose caches are not filled when all have a quarter more than they may.
 	fillShare = 16
 )
 
-// allowed returns what a space may have: as much as all others leave, at most its own bound. So of two that want whatever they get each has a third, and
-// a third is left for those who come. Switches share their buffers so (Choudhury and Hahne, "Dynamic Queue Length Thresholds", 1998). The lock is held.
-func (m *CacheMemory) allowed() int64 {
-	if m.total == 0 {
-		return m.most
-	}
-	return min(m.most, max(m.total-m.all, m.total/leastShare))
-}
-
-// check returns an error that names the rule and the way out if a space that has so much may not have so much more. The lock is held.
-func (m *CacheMemory) check(now, more int64) error {
+// admit returns an error that names the rule and the way out if a space may not have so much more, and otherwise how much of that is slack.
+//
+// A space may have half as much as all leave, at most its own bound. So of two that want whatever they get each has a quarter, and half is left for those who
+// come. Switches share their buffers so (Choudhury and Hahne, "Dynamic Queue Length Thresholds", 1998). Whoever has less than others when little is
+// left has some slack, and gets it again with what it deletes. The lock is held.
+func (m *CacheMemory) admit(n tenant.Name, more int64) (slack int64, err error) {
+	now := m.bytes[n]
 	switch {
 	case now+more > m.most:
-		return fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
+		return 0, fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
 			"%d are allowed; delete some, or leave out versions that nobody uses", now, more, m.most)
-	case now+more > m.allowed():
-		return fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more, "+
-			"of which all spaces together have used most; delete some, or ask the platform for more (--tenant-cache-total-bytes)", now, more)
+	case m.total == 0 || now+more <= (m.total-m.all)/leftShare:
+		return 0, nil
+	case m.slack[n]+more <= m.total/leastShare:
+		return more, nil
 	default:
-		return nil
+		return 0, fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more, "+
+			"of which all spaces together have used most; delete some, or ask the platform for more (--tenant-cache-total-bytes)", now, more)
+	}
+}
+
+// useSlack notes that a space has got so much slack, or gives it back. The lock is held.
+func (m *CacheMemory) useSlack(n tenant.Name, bytes int64) {
+	if m.slack[n] = max(0, m.slack[n]+bytes); m.slack[n] == 0 {
+		delete(m.slack, n)
 	}
 }
 
@@ -283,10 +292,35 @@ func (c *contents) set(obj runtime.Object, taken int) {
 	}
 	before := c.held[key].bytes
 	c.add(n, bytes-before)
+	if bytes < before {
+		c.of.memory.useSlack(n, bytes-before)
+	}
 	if c.held[key] = (heldObject{n, bytes}); bytes == 0 {
 		delete(c.held, key)
 	}
 	c.of.recount()
+}
+
+// sizeOf returns what the objects of a list take. The sizes of those that are in the cache are known.
+func (c *contents) sizeOf(list runtime.Object) (bytes int64) {
+	var keys []string
+	_ = meta.EachListItem(list, func(obj runtime.Object) error {
+		if c == nil {
+			bytes += int64(memory.Of(obj))
+		} else if key, err := c.key(obj); err == nil {
+			keys = append(keys, key)
+		}
+		return nil
+	})
+	if c == nil {
+		return bytes
+	}
+	c.of.memory.mu.Lock()
+	defer c.of.memory.mu.Unlock()
+	for _, key := range keys {
+		bytes += c.held[key].bytes
+	}
+	return bytes
 }
 
 // known reports whether a cache has all that there is.

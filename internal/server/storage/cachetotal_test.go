@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,43 +12,96 @@ import (
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/until"
 )
 
-// TestMemoryOfAll checks that spaces share what all may have: none takes what others need, and a little is there for each.
+// TestMemoryOfAll checks that spaces share what all may have: none takes what others need, and who has little goes on when nothing is left.
 func TestMemoryOfAll(t *testing.T) {
-	m := NewCacheMemory(1000, 1280)
+	const least = 20
+	m := NewCacheMemory(1000, leastShare*least)
 	expect := func(n tenant.Name, allowed int64) {
 		t.Helper()
-		now := m.bytes[n]
-		if err := m.check(now, allowed-now); err != nil {
+		more := allowed - m.bytes[n]
+		if slack, err := m.admit(n, more); err != nil || slack != 0 && more > least {
 			t.Errorf("%q may not have %d: %v", n, allowed, err)
 		}
-		if err := m.check(now, allowed-now+1); err == nil {
+		if _, err := m.admit(n, more+1); err == nil {
 			t.Errorf("%q may have more than %d", n, allowed)
 		}
 	}
-	expect("a", 1000)
-	m.add("a", 640)
 	expect("a", 640)
-	expect("b", 640)
-	m.add("b", 440)
-	expect("b", 200)
-	expect("c", 200)
+	m.add("a", 600)
+	expect("a", 600+least)
+	expect("b", 340)
+	m.add("b", 340)
+	expect("c", 170)
 	if !m.maySay("d") {
 		t.Error("while there is some left, objects do not say how they are")
 	}
-	m.add("c", 200)
-	expect("c", 20)
-	expect("d", 20)
-	if m.maySay("d") {
+	m.add("c", 170)
+	m.add("d", 85)
+	m.add("e", 40)
+	expect("f", 22)
+	m.add("f", 45)
+	expect("g", least)
+	expect("f", 45+least)
+	if m.maySay("f") {
 		t.Error("where nothing is left, objects say how they are")
 	}
-	if err := m.check(200, 1); err == nil || !strings.Contains(err.Error(), "all spaces together") {
+	slack, err := m.admit("f", least)
+	if slack != least {
+		t.Fatalf("%d is slack: %v", slack, err)
+	}
+	m.add("f", least)
+	m.useSlack("f", least)
+	if _, err = m.admit("f", 1); err == nil || !strings.Contains(err.Error(), "all spaces together") {
 		t.Errorf("the error does not say who has the memory: %v", err)
 	}
-	if m.add("a", -640); m.all != 640 {
+	m.add("f", -5)
+	m.useSlack("f", -5)
+	expect("f", 45+least)
+	if m.useSlack("f", -least); len(m.slack) != 0 {
+		t.Errorf("there is slack that nobody has: %v", m.slack)
+	}
+	if m.add("a", -600); m.all != 340+170+85+40+45+least-5 {
 		t.Errorf("all have %d", m.all)
 	}
+}
+
+// TestSlack checks that a write which fails gives back what it took where nothing is left, and a deletion, too.
+func TestSlack(t *testing.T) {
+	b := newBackend(t)
+	b.cacheMemory = NewCacheMemory(1<<20, 1<<20)
+	m := b.cacheMemory
+	m.add("others", 1<<20)
+	s := b.widgets(t, "a", true)
+	create := func(name string, maps int) error {
+		return s.Create(s.in(t, "a", "ns"), s.key("ns", name), dense(name, maps), s.newFunc(), 0)
+	}
+	slack := func() int64 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.slack["a"]
+	}
+	for _, name := range []string{"one", "two"} {
+		if err := create(name, 15); err != nil {
+			t.Fatal(err)
+		}
+	}
+	used := slack()
+	if used == 0 || used > 1<<20/leastShare {
+		t.Fatalf("%d bytes are slack", used)
+	}
+	if err := create("two", 5); err == nil || slack() != used {
+		t.Errorf("after a write that failed, %d bytes are slack, and were %d: %v", slack(), used, err)
+	}
+	if err := create("three", 40); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "all spaces together") {
+		t.Errorf("one too many: %v", err)
+	}
+	if err := s.Delete(s.in(t, "a", "ns"), s.key("ns", "two"), s.newFunc(), nil, nil, nil, storage.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until.True(t, "what is deleted is given back", func() bool { return slack() < used })
 }
 
 // TestCachesBeyondAll checks that where all spaces have far more than they may, caches of those with little are filled, and of others are not.
@@ -84,13 +138,13 @@ func TestCachesBeyondAll(t *testing.T) {
 // TestDecodedListsOfAll checks that lists of all spaces share what they may decode at once.
 func TestDecodedListsOfAll(t *testing.T) {
 	object := dense("x", 10)
-	one := int64(weightOf(object, memory.Of(object)))
+	one := int64(memory.Of(object))
 	m := NewCacheMemory(1<<30, 20*one)
 	large, small := &decodedList{memory: m, of: "a"}, &decodedList{memory: m, of: "b"}
 	read := func(l *decodedList, objects int) (err error) {
 		for range objects {
 			if err == nil {
-				err = l.add(object)
+				err = l.add(one)
 			}
 		}
 		return err
@@ -101,7 +155,7 @@ func TestDecodedListsOfAll(t *testing.T) {
 	if err := read(small, 1); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("another one: %v", err)
 	}
-	m.total = 128 * one
+	m.total = 64 * one
 	large.bytes, m.lists["a"], m.allLists = 100*one, 100*one, 100*one
 	if err := read(small, 2); err != nil {
 		t.Errorf("a little one: %v", err)
@@ -116,4 +170,29 @@ func TestDecodedListsOfAll(t *testing.T) {
 	if small.end(); m.allLists != 0 {
 		t.Errorf("%d bytes count of lists that have ended", m.allLists)
 	}
+}
+
+// TestListsThatACacheAnswers checks that what a cache has counts as long as there are requests that list it.
+func TestListsThatACacheAnswers(t *testing.T) {
+	b := newBackend(t)
+	b.cacheMemory = NewCacheMemory(1<<20, 0)
+	s := b.widgets(t, "a", true)
+	ctx, end := context.WithCancel(s.in(t, "a", "ns"))
+	list := func() error {
+		return s.GetList(ctx, s.prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything, ResourceVersion: "0"}, s.newListFunc())
+	}
+	until.True(t, "the cache answers", func() bool { return list() == nil })
+	counts := func() bool {
+		b.cacheMemory.mu.Lock()
+		defer b.cacheMemory.mu.Unlock()
+		return len(b.cacheMemory.definitions) > 0
+	}
+	h := s.Interface.(*withHistory).history
+	h.endWatch()
+	h.forgetClosed()
+	if !counts() {
+		t.Error("a cache is forgotten whose objects a request has")
+	}
+	end()
+	until.True(t, "it is forgotten with the request", func() bool { return !counts() })
 }

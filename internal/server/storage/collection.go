@@ -77,7 +77,7 @@ func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOption
 			return err
 		}
 	}
-	return s.list(ctx, c, list)
+	return s.list(ctx, c, list, true)
 }
 
 // listedBy returns the storage that serves a list. Upstream's controller of definitions
@@ -90,9 +90,16 @@ func (s *Space) listedBy(ctx context.Context) storage.Interface {
 	return s.Interface
 }
 
-func (s *Space) list(ctx context.Context, c collection, list runtime.Object) error {
-	if err := s.listedBy(ctx).GetList(s.boundDecoded(ctx, c.space), c.key, c.opts, list); err != nil {
+// list lists, for GetList or for what a watch begins with, which is not encoded as one list.
+func (s *Space) list(ctx context.Context, c collection, list runtime.Object, encodes bool) error {
+	listing, takes := s.boundDecoded(ctx, c.space)
+	if err := s.listedBy(ctx).GetList(listing, c.key, c.opts, list); err != nil {
 		return bindContinueError(c.scope, err)
+	}
+	if encodes {
+		if err := s.boundCopied(takes, list); err != nil {
+			return err
+		}
 	}
 	if err := ended(ctx); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tenantry/tenantry/internal/etcdstore"
@@ -12,11 +13,15 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// listShare is which part of what a space, and all together, may have in caches lists may decode at once that caches do not answer, if there are several.
-const listShare = 2
+// listShare is which part of what a space, and all together, may have in caches lists may take at once, if there are several.
+const (
+	listShare = 2
+	// leastListShare is which part of what all may have the lists of a space may take whatever others do: a page of 500 Secrets of charts takes 30 MB.
+	leastListShare = 32
+)
 
-// decodedList is a list that is decoded for one request, such as one at an exact resource version. Its seats are those of
-// the bytes that are sent, of which some take fifty times as much memory.
+// decodedList is what one request takes that lists: what is decoded for it, such as of a list at an exact resource version, and the copy that upstream makes of
+// custom resources while it encodes them. Its seats are those of the bytes that are sent, of which some take fifty times as much memory.
 type decodedList struct {
 	memory *CacheMemory
 	of     tenant.Name
@@ -25,24 +30,35 @@ type decodedList struct {
 	ended bool
 }
 
-// boundDecoded returns the context of a list of n, which ends if the lists of n take too much memory at once.
-func (s *Space) boundDecoded(ctx context.Context, n tenant.Name) context.Context {
+// boundDecoded returns the context of a list of n, which ends if the lists of n take too much memory at once, and what it takes, nil if that has no bound.
+func (s *Space) boundDecoded(ctx context.Context, n tenant.Name) (context.Context, *decodedList) {
 	if s.cacheMemory == nil || !n.IsSpace() || tenant.RequestFrom(ctx) == nil || tenant.ByPlatform(ctx) {
-		return ctx
+		return ctx, nil
 	}
 	list := &decodedList{memory: s.cacheMemory, of: n}
 	context.AfterFunc(ctx, list.end)
 	return etcdstore.WithDecoded(ctx, func(_ []byte, obj runtime.Object, err error) (runtime.Object, error) {
 		if err == nil {
-			err = list.add(obj)
+			err = list.add(int64(memory.Of(obj)))
 		}
 		return obj, err
-	})
+	}), list
 }
 
-// add notes an object. What is decoded lasts as long as the request.
-func (l *decodedList) add(obj runtime.Object) error {
-	bytes := int64(memory.Of(obj))
+// boundCopied returns an error if a list of custom resources takes too much memory while it is encoded, also one that a cache answers.
+func (s *Space) boundCopied(of *decodedList, list runtime.Object) error {
+	if _, custom := s.newFunc().(*unstructured.Unstructured); !custom || of == nil {
+		return nil
+	}
+	var in *contents
+	if cached, ok := s.Interface.(*withHistory); ok {
+		in = cached.history.contents
+	}
+	return of.add(in.sizeOf(list))
+}
+
+// add notes so many bytes more. They last as long as the request.
+func (l *decodedList) add(bytes int64) error {
 	m := l.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,11 +79,10 @@ func (l *decodedList) check(takes int64) error {
 	m := l.memory
 	switch {
 	case m.lists[l.of] > l.bytes && takes > m.most/listShare:
-		return apierrors.NewTooManyRequests(fmt.Sprintf("lists of tenant %q that are read from etcd take more than %d bytes of the server's memory at once; "+
-			"read them one after the other, or without a resourceVersion", l.of, m.most/listShare), 1)
-	case m.total > 0 && m.allLists > l.bytes && takes > max(m.total/listShare-m.allLists, m.total/leastShare):
-		return apierrors.NewTooManyRequests("lists of all tenants that are read from etcd take too much of the server's memory at once; "+
-			"read in pages, or without a resourceVersion", 1)
+		return apierrors.NewTooManyRequests(fmt.Sprintf("lists of tenant %q take more than %d bytes of the server's memory at once; "+
+			"read them one after the other, or in pages", l.of, m.most/listShare), 1)
+	case m.total > 0 && m.allLists > l.bytes && takes > max(m.total/listShare-m.allLists, m.total/leastListShare):
+		return apierrors.NewTooManyRequests("lists of all tenants take too much of the server's memory at once; read in pages", 1)
 	default:
 		return nil
 	}

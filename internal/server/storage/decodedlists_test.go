@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
@@ -40,27 +41,69 @@ func TestDecodedLists(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	first, end := context.WithCancel(by(widgets, "a"))
-	defer end()
-	expect("one", true, list(first, widgets))
-	second, endSecond := context.WithCancel(by(widgets, "a"))
-	expect("another one beside it", false, list(second, widgets))
-	expect("one that a cache answers", true, list(second, cached))
-	expect("another tenant's", true, list(by(others, "b"), others))
-	platform := request.WithUser(widgets.in(t, "a", "ns"), &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
-	expect("one of the platform", true, list(platform, widgets))
-	late := &decodedList{memory: b.cacheMemory, of: "late"}
-	late.end()
 	heldBy := func(n tenant.Name) int64 {
 		b.cacheMemory.mu.Lock()
 		defer b.cacheMemory.mu.Unlock()
 		return b.cacheMemory.lists[n]
 	}
-	if err := late.add(dense("x", 1)); !errors.Is(err, context.Canceled) || heldBy("late") != 0 {
+	released := func() {
+		t.Helper()
+		until.True(t, "nothing is held of lists that have ended", func() bool { return heldBy("a") == 0 })
+	}
+	until.True(t, "the cache is filled", func() bool {
+		ctx, end := context.WithCancel(by(cached, "a"))
+		defer end()
+		return list(ctx, cached) == nil
+	})
+	released()
+	first, end := context.WithCancel(by(widgets, "a"))
+	defer end()
+	expect("one", true, list(first, widgets))
+	second, endSecond := context.WithCancel(by(widgets, "a"))
+	expect("another one beside it", false, list(second, widgets))
+	expect("one that a cache answers, which is copied", false, list(second, cached))
+	expect("another tenant's", true, list(by(others, "b"), others))
+	platform := request.WithUser(widgets.in(t, "a", "ns"), &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
+	expect("one of the platform", true, list(platform, widgets))
+	late := &decodedList{memory: b.cacheMemory, of: "late"}
+	late.end()
+	if err := late.add(1); !errors.Is(err, context.Canceled) || heldBy("late") != 0 {
 		t.Errorf("what is decoded when the client has gone: %v; %d bytes count", err, heldBy("late"))
 	}
 	end()
 	endSecond()
-	until.True(t, "nothing is held of lists that have ended", func() bool { return heldBy("a") == 0 })
-	expect("another one after it", true, list(by(widgets, "a"), widgets))
+	released()
+	after, endAfter := context.WithCancel(by(widgets, "a"))
+	expect("another one after it", true, list(after, widgets))
+	endAfter()
+	released()
+	third, endThird := context.WithCancel(by(cached, "a"))
+	defer endThird()
+	if expect("one that a cache answers after it", true, list(third, cached)); heldBy("a") < objects*300*maps {
+		t.Errorf("a copy counts as %d bytes", heldBy("a"))
+	}
+}
+
+// TestDecodedWatches checks that what a watch begins with counts until it has been sent, and not as long as the watch.
+func TestDecodedWatches(t *testing.T) {
+	b := newBackend(t)
+	b.cacheMemory = NewCacheMemory(1<<20, 0)
+	s := b.customs(t, "a", true, false)
+	if err := s.Create(s.in(t, "a", "ns"), s.key("ns", "one"), dense("one", 1), s.newFunc(), 0); err != nil {
+		t.Fatal(err)
+	}
+	ctx := request.WithUser(s.in(t, "a", "ns"), &user.DefaultInfo{Name: "dev", Extra: map[string][]string{tenant.UserExtraKey: {"a"}}})
+	w, err := s.Watch(ctx, s.prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	if event := <-w.ResultChan(); event.Type != watch.Added {
+		t.Fatalf("the watch begins with %v", event)
+	}
+	until.True(t, "nothing counts", func() bool {
+		b.cacheMemory.mu.Lock()
+		defer b.cacheMemory.mu.Unlock()
+		return len(b.cacheMemory.lists) == 0
+	})
 }

@@ -64,7 +64,7 @@ type history struct {
 	close   context.CancelFunc
 	// mu guards watch and lists, and that none is begun once it is closing.
 	mu sync.Mutex
-	// lists are how many run: the reflector does not wait for them when it is stopped.
+	// lists are how many run: the reflector does not wait for them when it is stopped. Those that the cache answers run until their requests end.
 	lists int
 	// watch is the last watch, whose goroutine has the fields below as long as it runs.
 	watch *historyWatch
@@ -124,6 +124,17 @@ func (h *history) beginList(ctx context.Context) (context.Context, func(), error
 		cancel()
 		h.endList()
 	}, nil
+}
+
+// keep has what the cache has count until a request ends that lists it, also if the cache is stopped before: the list has the objects until it is sent, and
+// its client may take a minute for that.
+func (h *history) keep(ctx context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.contents != nil && h.contents.of.id.only != "" && ctx.Done() != nil && !h.closed() {
+		h.lists++
+		context.AfterFunc(ctx, h.endList)
+	}
 }
 
 func (h *history) endList() {
@@ -315,6 +326,12 @@ func (h *history) dropped(resourceVersion string) bool {
 type withHistory struct {
 	storage.Interface
 	history *history
+}
+
+// GetList implements storage.Interface.
+func (c *withHistory) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	c.history.keep(ctx)
+	return c.Interface.GetList(ctx, key, opts, list)
 }
 
 // Watch implements storage.Interface.

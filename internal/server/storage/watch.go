@@ -29,6 +29,32 @@ func wantsInitialEvents(opts storage.ListOptions) bool {
 // sort the objects of every space to serve the initial events of one, and its store
 // without a cache gives the seat of the request back before it reads them.
 func (s *Space) watchFromList(ctx context.Context, c collection, ended <-chan struct{}) (watch.Interface, error) {
+	listing, sent := context.WithCancel(ctx) // what a list has decoded counts until it is sent, and a watch may last for days
+	initial, resourceVersion, err := s.initialEvents(listing, c)
+	if err != nil {
+		sent()
+		return errorWatch(err), nil
+	}
+	following := c.opts
+	following.SendInitialEvents = nil
+	following.ResourceVersionMatch = ""
+	following.ResourceVersion = resourceVersion
+	// The source has nothing to begin with, and would give the seat of the request back at once.
+	source, err := s.Interface.Watch(upstream.WithInitializationSignal(ctx, nil), c.key, following)
+	if err != nil {
+		sent()
+		return nil, err
+	}
+	w := newPrefixedWatch(source, s.restored(ctx, c), ended)
+	w.initialized = func() { upstream.WatchInitialized(ctx) }
+	w.written = writtenFrom(ctx)
+	w.sent = sent
+	go w.run(initial)
+	return w, nil
+}
+
+// initialEvents returns the current state as events, and the resource version from which a watch goes on.
+func (s *Space) initialEvents(ctx context.Context, c collection) (initial []watch.Event, resourceVersion string, err error) {
 	list := c
 	list.opts.SendInitialEvents = nil
 	list.opts.Predicate.AllowWatchBookmarks = false
@@ -37,42 +63,29 @@ func (s *Space) watchFromList(ctx context.Context, c collection, ended <-chan st
 		list.opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
 	objects := s.newListFunc()
-	if err := s.list(ctx, list, objects); err != nil {
-		return errorWatch(err), nil
+	if err := s.list(ctx, list, objects, false); err != nil {
+		return nil, "", err
 	}
 	accessor, err := meta.ListAccessor(objects)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	items, err := meta.ExtractList(objects)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	initial := make([]watch.Event, 0, len(items)+1)
+	initial = make([]watch.Event, 0, len(items)+1)
 	for _, item := range items {
 		initial = append(initial, watch.Event{Type: watch.Added, Object: item})
 	}
 	if c.opts.SendInitialEvents != nil && c.opts.Predicate.AllowWatchBookmarks {
 		bookmark, err := s.initialEventsEnd(accessor.GetResourceVersion())
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		initial = append(initial, watch.Event{Type: watch.Bookmark, Object: bookmark})
 	}
-	following := c.opts
-	following.SendInitialEvents = nil
-	following.ResourceVersionMatch = ""
-	following.ResourceVersion = accessor.GetResourceVersion()
-	// The source has nothing to begin with, and would give the seat of the request back at once.
-	source, err := s.Interface.Watch(upstream.WithInitializationSignal(ctx, nil), c.key, following)
-	if err != nil {
-		return nil, err
-	}
-	w := newPrefixedWatch(source, s.restored(ctx, c), ended)
-	w.initialized = func() { upstream.WatchInitialized(ctx) }
-	w.written = writtenFrom(ctx)
-	go w.run(initial)
-	return w, nil
+	return initial, accessor.GetResourceVersion(), nil
 }
 
 // maxInitialSeat is for how long a watch has a seat whose client does not read the initial events.
@@ -102,6 +115,8 @@ type prefixedWatch struct {
 	// initialized, if set, is called when the initial events have been written, as far as written tells, which may be nil.
 	initialized func()
 	written     *WrittenEvents
+	// sent, if set, is called when the initial events have been sent, or never will be.
+	sent func()
 }
 
 // newPrefixedWatch returns a watch to run.
@@ -112,7 +127,11 @@ func newPrefixedWatch(source watch.Interface, follow func(watch.Event) (watch.Ev
 
 func (w *prefixedWatch) run(initial []watch.Event) {
 	defer close(w.result)
-	if !w.begin(initial) {
+	begun := w.begin(initial)
+	if w.sent != nil {
+		w.sent()
+	}
+	if !begun {
 		return
 	}
 	for {
