@@ -2,6 +2,14 @@ package main
 
 // servicesTable are lines of Services and Ingresses of spaces on a host cluster.
 var servicesTable = []mutant{
+	{"slices that are refused leave the rate to others", by("internal/workloads/sync", "TestRefusedSlicesPayNothing"),
+		"internal/workloads/sync/slices.go", `		s.writeBudgets[sliceBudget].drop(i)
+		s.queue.AddAfter(i, noRoomPeriod)`, `		s.postpone(sliceBudget, i, bytesOf(wanted[:next]))
+		s.queue.AddAfter(i, noRoomPeriod)`},
+	{"statuses are those of a space's containers", by("internal/workloads/translate", "TestStatus$"),
+		"internal/workloads/translate/status.go", `func(c corev1.Container) bool { return c.Name == status.Name }`, `func(c corev1.Container) bool { return c.Name != "" || status.Name == "" }`},
+	{"events of a host's own containers are not told", by("internal/workloads/translate", "TestEvents"),
+		"internal/workloads/translate/event.go", `	case isOfAnother(event, pod):`, `	case isOfAnother(event, pod) && false:`},
 	{"slices lead to no pod without a network", by("internal/workloads/sync", "TestSlices$"),
 		"internal/workloads/sync/slices.go", `if !translate.HasAddress(there) {`, `if !translate.HasAddress(there) && false {`},
 	{"slices are looked at when a pod has no network any more", by("internal/workloads/sync", "TestWhatMakesSlicesStale"),
@@ -248,7 +256,8 @@ var servicesTable = []mutant{
 	{"slices that a host does not let change are deleted", by("internal/workloads/sync", "TestStaleSlicesThatAHostRefuses"),
 		"internal/workloads/sync/staleslices.go", `	case isRefused(err): // such`, `	case false: // such`},
 	{"slices without room are looked at again", by("internal/workloads/sync", "TestSliceBytes"),
-		"internal/workloads/sync/slices.go", `s.queue.AddAfter(i, noRoomPeriod)`, ``},
+		"internal/workloads/sync/slices.go", `		s.queue.AddAfter(i, noRoomPeriod)
+`, ``},
 	{"small slices count", by("internal/workloads/sync", "TestSliceBytes"),
 		"internal/workloads/sync/slices.go", `more += max(leastSlice, w.slice.Size())`, `more += w.slice.Size()`},
 	{"slices that never come are not waited for", by("internal/workloads/sync", "TestSlicesThatNeverCome"),

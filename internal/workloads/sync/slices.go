@@ -79,11 +79,12 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 	case err != nil:
 	case len(wanted) == 0:
 		s.writeBudgets[sliceBudget].drop(i)
-	case s.postpone(sliceBudget, i, bytesOf(wanted[:next])):
 	case s.tooManyBytes(i.tenant, host, wanted[:next]):
+		s.writeBudgets[sliceBudget].drop(i)
 		s.queue.AddAfter(i, noRoomPeriod) // nothing says when there is room
 		err = s.recordRefusal(ctx, service, fmt.Sprintf("the EndpointSlices of the tenant's Services take more than %d bytes on the host cluster; "+
 			"have fewer Services of the same pods, or fewer ports", maxSliceBytes))
+	case s.postpone(sliceBudget, i, bytesOf(wanted[:next])):
 	default:
 		if err = s.writeSlices(ctx, service, host, wanted[:next]); err == nil && next < len(wanted) {
 			s.enqueueSlices(i)

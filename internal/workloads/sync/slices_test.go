@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
@@ -842,5 +843,22 @@ func TestHostSlices(t *testing.T) {
 	w.hostServiceGone(hostService(webService(nil), nil), true)
 	if w.sliceTracker.Has(&made) {
 		t.Error("it is known after its Service has gone")
+	}
+}
+
+// TestRefusedSlicesPayNothing checks that slices which have no room, and are looked at again and again, leave the rate of their tenant to
+// those that are written.
+func TestRefusedSlicesPayNothing(t *testing.T) {
+	w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1")))
+	if err := w.hostCaches.slices.GetIndexer().Add(&hostSlice{ObjectMeta: metav1.ObjectMeta{Name: "large", Namespace: home.Host()}, stored: maxSliceBytes}); err != nil {
+		t.Fatal(err)
+	}
+	for range 1 + slicedAtOnce/leastCopy {
+		if err := w.syncSlices(t.Context(), webSlices); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if wait := w.writeBudgets[sliceBudget].wait(itemWrite{itemFor(slicesItem, tenant.Flat(webSlices.namespace), "other"), writeUpdate}, leastCopy); wait > 0 {
+		t.Errorf("another Service of the tenant waits %v for what is not written", wait)
 	}
 }

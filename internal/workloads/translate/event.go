@@ -1,10 +1,12 @@
 package translate
 
 import (
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/kubelet/events"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -28,6 +30,26 @@ var (
 		events.FailedCreatePodSandBox, events.FailedStatusPodSandBox, events.FailedToKillPod, events.FailedPrepareDynamicResources)
 )
 
+// notShown is what a tenant is told where a message may be about others.
+const notShown = "only the reason is shown, because the message may be about others; the platform's administrators see it on the host cluster"
+
+// containerOfEvent is the field that a kubelet names in an event about a container.
+var containerOfEvent = regexp.MustCompile(`^spec\.(?:initContainers|containers|ephemeralContainers)\{(.*)\}$`)
+
+// isOfAnother reports whether an event is about a container that a webhook of the host has added.
+func isOfAnother(event *corev1.Event, pod *corev1.Pod) bool {
+	about := containerOfEvent.FindStringSubmatch(event.InvolvedObject.FieldPath)
+	if about == nil {
+		return false
+	}
+	own := false
+	podv1.VisitContainers(&pod.Spec, podv1.AllContainers, func(c *corev1.Container, of podv1.ContainerType) bool {
+		own = about[1] == c.Name && of != podv1.EphemeralContainers || about[1] == names.Debugger(c.Name) && of == podv1.EphemeralContainers
+		return !own
+	})
+	return !own
+}
+
 // Event returns what a tenant is told of an event about a pod of the host: its reason, and its message where that is about the pod.
 func Event(event *corev1.Event, host, pod *corev1.Pod, home names.Namespace) corev1.Event {
 	shown := corev1.Event{
@@ -36,6 +58,8 @@ func Event(event *corev1.Event, host, pod *corev1.Pod, home names.Namespace) cor
 	}
 	message := Text(event.Message, pod, home)
 	switch {
+	case isOfAnother(event, pod):
+		shown.Message = notShown
 	case event.Reason == "FailedScheduling":
 		shown.Message = unschedulable(message)
 	case aboutPod.Has(event.Reason):
@@ -44,7 +68,7 @@ func Event(event *corev1.Event, host, pod *corev1.Pod, home names.Namespace) cor
 		shown.Message, _, _ = strings.Cut(message, "rpc error")
 		shown.Message = strings.TrimRight(shown.Message, ": ")
 	default:
-		shown.Message = "only the reason is shown, because the message may be about others; the platform's administrators see it on the host cluster"
+		shown.Message = notShown
 	}
 	if node := host.Spec.NodeName; node != "" && event.Source.Host == node {
 		shown.Source.Host, shown.ReportingInstance = node, node

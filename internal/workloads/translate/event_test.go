@@ -13,21 +13,28 @@ import (
 // TestEvents checks what a tenant is told of what the host says of its pod.
 func TestEvents(t *testing.T) {
 	home := names.Namespace{Tenant: "acme", Name: "shop"}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "acme|shop", Name: "web"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "acme|shop", Name: "web"}, Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: "i"}}, Containers: []corev1.Container{{Name: "c"}},
+		EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e"}}},
+	}}
 	host := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "node"}}
-	const general = "only the reason is shown, because the message may be about others; the platform's administrators see it on the host cluster"
-	for name, tc := range map[string]struct{ reason, message, from, want, node string }{
-		"of the kubelet":        {events.PulledImage, `Image "a" was pulled`, "node", `Image "a" was pulled`, "node"},
-		"of another node":       {events.PulledImage, "x", "others", "x", ""},
-		"names of the host":     {events.KillingContainer, "in " + home.Host(), "node", "in shop", "node"},
-		"of a plugin":           {events.FailedCreatePodSandBox, "Failed to create pod sandbox: rpc error: code = Unknown desc = address of tn-globex-x/web in use", "node", "Failed to create pod sandbox", "node"},
-		"of the scheduler":      {"FailedScheduling", "0/3 nodes are available: 2 node(s) had untolerated taint {tenant: globex}, 1 Insufficient cpu.", "scheduler-of-globex", "no node of the host cluster can run the pod now: Insufficient cpu", ""},
-		"of an autoscaler":      {"NotTriggerScaleUp", "2 node(s) had untolerated taint {tenant: globex}", "autoscaler", general, ""},
-		"of another autoscaler": {"Nominated", "nodeclaim/globex-pool-x7k2p", "karpenter", general, ""},
-		"of a preemption":       {"Preempted", "Preempted by pod u on node others", "scheduler", general, ""},
+	for name, tc := range map[string]struct{ reason, message, from, want, node, about string }{
+		"of the kubelet":        {events.PulledImage, `Image "a" was pulled`, "node", `Image "a" was pulled`, "node", ""},
+		"of another node":       {events.PulledImage, "x", "others", "x", "", ""},
+		"names of the host":     {events.KillingContainer, "in " + home.Host(), "node", "in shop", "node", ""},
+		"of a plugin":           {events.FailedCreatePodSandBox, "Failed to create pod sandbox: rpc error: code = Unknown desc = address of tn-globex-x/web in use", "node", "Failed to create pod sandbox", "node", ""},
+		"of the scheduler":      {"FailedScheduling", "0/3 nodes are available: 2 node(s) had untolerated taint {tenant: globex}, 1 Insufficient cpu.", "scheduler-of-globex", "no node of the host cluster can run the pod now: Insufficient cpu", "", ""},
+		"of an autoscaler":      {"NotTriggerScaleUp", "2 node(s) had untolerated taint {tenant: globex}", "autoscaler", notShown, "", ""},
+		"of another autoscaler": {"Nominated", "nodeclaim/globex-pool-x7k2p", "karpenter", notShown, "", ""},
+		"of a preemption":       {"Preempted", "Preempted by pod u on node others", "scheduler", notShown, "", ""},
+		"of its container":      {events.StartedContainer, "x", "node", "x", "node", "spec.containers{c}"},
+		"of another one":        {events.StartedContainer, "x", "node", notShown, "node", "spec.containers{sidecar}"},
+		"of an init container":  {events.StartedContainer, "x", "node", "x", "node", "spec.initContainers{i}"},
+		"of a debugger":         {events.StartedContainer, "x", "node", "x", "node", "spec.ephemeralContainers{" + names.Debugger("e") + "}"},
+		"of a debugger's name":  {events.StartedContainer, "x", "node", notShown, "node", "spec.containers{e}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Event(&corev1.Event{Reason: tc.reason, Message: tc.message, Source: corev1.EventSource{Host: tc.from}, ReportingInstance: tc.from, Action: "of " + tc.from}, host, pod, home)
+			got := Event(&corev1.Event{Reason: tc.reason, Message: tc.message, Source: corev1.EventSource{Host: tc.from}, InvolvedObject: corev1.ObjectReference{FieldPath: tc.about}, ReportingInstance: tc.from, Action: "of " + tc.from}, host, pod, home)
 			if got.Reason != tc.reason || got.Message != tc.want || got.Source.Host != tc.node || got.ReportingInstance != tc.node || got.Action != "" {
 				t.Errorf("told %+v", got)
 			}

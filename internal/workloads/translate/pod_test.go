@@ -273,7 +273,8 @@ func TestStatus(t *testing.T) {
 			{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "as it is", LastTransitionTime: metav1.Unix(1, 0)},
 			{Type: gate.Type, Status: corev1.ConditionFalse}, {Type: "example.com/unset", Status: corev1.ConditionTrue},
 		},
-		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+		InitContainerStatuses: []corev1.ContainerStatus{{Name: "injected-init"}},
+		ContainerStatuses: []corev1.ContainerStatus{{Name: "injected"}, {Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 			Reason: "CreateContainerConfigError", Message: `secret "tn-pull-2" not found, nor "tn-pull", nor "` + names.Tokens("p") + `"`,
 		}}}},
 	}}

@@ -52,6 +52,8 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, hostIsCurre
 		c.LastTransitionTime = sinceWhen(pod, *c)
 	}
 	status.Conditions = append(status.Conditions, ownConditions(pod, status.Conditions)...)
+	status.InitContainerStatuses = ofOwn(pod.Spec.InitContainers, status.InitContainerStatuses)
+	status.ContainerStatuses = ofOwn(pod.Spec.Containers, status.ContainerStatuses)
 	status.EphemeralContainerStatuses = debuggers(pod, status.EphemeralContainerStatuses)
 	for _, containers := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range containers {
@@ -77,6 +79,13 @@ func generationOf(pod *corev1.Pod, t corev1.PodConditionType) int64 {
 		return own.ObservedGeneration
 	}
 	return 0
+}
+
+// ofOwn returns the statuses of containers that a pod has in its space. A webhook of the host may have added others, which are the platform's.
+func ofOwn(own []corev1.Container, host []corev1.ContainerStatus) []corev1.ContainerStatus {
+	return slices.DeleteFunc(host, func(status corev1.ContainerStatus) bool {
+		return !slices.ContainsFunc(own, func(c corev1.Container) bool { return c.Name == status.Name })
+	})
 }
 
 // debuggers returns the statuses of the ephemeral containers that a pod has in its space, by their names there.
