@@ -46,18 +46,12 @@ const privileged = "kubernetes.io/system-privileged-group"
 // notified. It is upstream's.
 const reloadInterval = time.Minute
 
-// decider is an authorizer of one mode.
-type decider interface {
-	authorizer.UnconditionalAuthorizer
-	authorizer.RuleResolver
-}
-
 // ModesConfig configures the authorizers inside the boundary.
 type ModesConfig struct {
 	// Upstream is the configuration by the flags or --authorization-config.
 	Upstream *kubeauthorizer.Config
 	// RBAC decides in every space.
-	RBAC decider
+	RBAC Rights
 	// Views are the informers of the flattened view.
 	Views informers.SharedInformerFactory
 	// ServerID is for webhooks' metrics.
@@ -71,7 +65,7 @@ type ModesConfig struct {
 // context, the system space included.
 type Modes struct {
 	config   ModesConfig
-	node     decider
+	node     Rights
 	abac     *ABAC
 	compiler authorizationcel.Compiler
 	required sets.Set[authzconfig.AuthorizerType]
@@ -195,7 +189,7 @@ func (m *Modes) build(ctx context.Context, config *authzconfig.AuthorizationConf
 	return &chain{all, union.NewRuleResolvers(resolvers...), order}, nil
 }
 
-func (m *Modes) decider(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (decider, error) {
+func (m *Modes) decider(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (Rights, error) {
 	if mode.Type != authzconfig.TypeWebhook && !m.required.Has(mode.Type) {
 		return nil, fmt.Errorf("mode %s was not there when the server started; restart it", mode.Type)
 	}
@@ -218,7 +212,7 @@ func (m *Modes) decider(ctx context.Context, mode authzconfig.AuthorizerConfigur
 }
 
 // webhook returns upstream's authorizer of one webhook.
-func (m *Modes) webhook(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (decider, error) {
+func (m *Modes) webhook(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (Rights, error) {
 	alone := kubeauthorizer.Config{
 		WebhookRetryBackoff:        m.config.Upstream.WebhookRetryBackoff,
 		CustomDial:                 m.config.Upstream.CustomDial,
