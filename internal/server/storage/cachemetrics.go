@@ -19,31 +19,21 @@ var servedMemory metrics.Replaceable
 // ServeMetrics shows with the metrics of the process what each space takes. limit is how many tenants have series of their own.
 func (m *CacheMemory) ServeMetrics(limit int) {
 	if m != nil {
-		servedMemory.Show(cacheCollector{m, limit})
+		servedMemory.Show(m.collector(limit))
 	}
 }
 
-type cacheCollector struct {
-	of    *CacheMemory
-	limit int
-}
-
-// Describe implements prometheus.Collector.
-func (cacheCollector) Describe(descs chan<- *prometheus.Desc) {
-	descs <- cacheBytesDesc
-	descs <- cacheLimitDesc
-}
-
-// Collect implements prometheus.Collector.
-func (c cacheCollector) Collect(shown chan<- prometheus.Metric) {
-	var amounts []metrics.Amount
-	c.of.mu.Lock()
-	for n, bytes := range c.of.bytes {
-		amounts = append(amounts, metrics.Amount{Tenant: string(n), Bytes: bytes})
-	}
-	c.of.mu.Unlock()
-	for _, one := range metrics.Largest(amounts, c.limit) {
-		shown <- prometheus.MustNewConstMetric(cacheBytesDesc, prometheus.GaugeValue, float64(one.Bytes), one.Tenant)
-	}
-	shown <- prometheus.MustNewConstMetric(cacheLimitDesc, prometheus.GaugeValue, float64(c.of.most))
+func (m *CacheMemory) collector(limit int) prometheus.Collector {
+	return metrics.Computed(func(shown chan<- prometheus.Metric) {
+		var amounts []metrics.Amount
+		m.mu.Lock()
+		for n, bytes := range m.bytes {
+			amounts = append(amounts, metrics.Amount{Tenant: string(n), Bytes: bytes})
+		}
+		m.mu.Unlock()
+		for _, one := range metrics.Largest(amounts, limit) {
+			shown <- prometheus.MustNewConstMetric(cacheBytesDesc, prometheus.GaugeValue, float64(one.Bytes), one.Tenant)
+		}
+		shown <- prometheus.MustNewConstMetric(cacheLimitDesc, prometheus.GaugeValue, float64(m.most))
+	}, cacheBytesDesc, cacheLimitDesc)
 }

@@ -14,7 +14,7 @@ func TestCacheMetrics(t *testing.T) {
 	m := NewCacheMemory(1000)
 	m.bytes = map[tenant.Name]int64{"a": 10, "b": 30, "c": 20, "d": 5}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(cacheCollector{m, 2})
+	registry.MustRegister(m.collector(2))
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP tenantry_tenant_cache_bytes Bytes of the server's memory that custom resources of tenants, and objects of empty entries, take in watch caches, as --tenant-cache-bytes counts them. The tenants with the most have series of their own.
 # TYPE tenantry_tenant_cache_bytes gauge
