@@ -46,7 +46,7 @@ func TestEveryChangeIsAskedAbout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newBackend(t).configMaps(t, cached)
 			g := &guard{}
-			s.protect = g.of
+			s.options.Protect = g.of
 			s.prepare = func(_ context.Context, _ tenant.Name, before runtime.Object) func(after runtime.Object) error {
 				return func(after runtime.Object) error {
 					if o := after.(metav1.Object); before == nil {
