@@ -297,8 +297,6 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		transport:      config.Transport,
 		options:        *g,
 		defaults:       g.Defaults[resource],
-		prepare:        g.Prepare[resource],
-		removal:        g.removal(resource),
 		only:           g.Only,
 		definedBy:      g.definedBy(resource, config.Transport),
 		foreign:        g.foreign(resource),

@@ -39,10 +39,6 @@ type Space struct {
 	options        RESTOptionsGetter
 	// defaults, if set, are the default objects of the resource.
 	defaults *Defaults
-	// prepare, if set, completes new objects.
-	prepare Preparation
-	// removal says why an object must not go yet.
-	removal removal
 	// only, if set, is the one space that this storage is for, and definedBy the key of its definition of the resource.
 	only      tenant.Name
 	definedBy string
@@ -160,10 +156,11 @@ func (s *Space) mayChange(ctx context.Context, n tenant.Name, before runtime.Obj
 
 // completes returns the function that completes an object; see RESTOptionsGetter.Prepare.
 func (s *Space) completes(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
-	if s.prepare == nil {
+	prepare := s.options.Prepare[s.resource]
+	if prepare == nil {
 		return func(runtime.Object) error { return nil }
 	}
-	return s.prepare(ctx, n, before)
+	return prepare(ctx, n, before)
 }
 
 // admit returns the function that completes an object and decides whether the space of n may
@@ -171,7 +168,7 @@ func (s *Space) completes(ctx context.Context, n tenant.Name, before runtime.Obj
 // once, because updates may change it. What is decided about is what would be stored.
 func (s *Space) admit(ctx context.Context, n tenant.Name, w *cacheWrite, before runtime.Object) func(after runtime.Object) error {
 	already := hasItems(before)
-	rules := []func(after runtime.Object) error{
+	return allOf(
 		func(after runtime.Object) error {
 			if before != nil {
 				return nil
@@ -187,15 +184,7 @@ func (s *Space) admit(ctx context.Context, n tenant.Name, w *cacheWrite, before 
 		func(runtime.Object) error { return ctx.Err() }, // the tenant may have ended during admission
 		func(after runtime.Object) error { return setTenant(after, n) },
 		s.converts(n, before),
-	}
-	return func(after runtime.Object) error {
-		for _, rule := range rules {
-			if err := rule(after); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	)
 }
 
 // Create implements storage.Interface.
@@ -259,7 +248,7 @@ func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, prec
 		if err := s.mayChange(ctx, n, obj)(nil); err != nil {
 			return err
 		}
-		if err := s.removal(ctx, n, obj); err != nil {
+		if err := s.mayGo(ctx, n, obj); err != nil {
 			return err
 		}
 		if validate != nil {
