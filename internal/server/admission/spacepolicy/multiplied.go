@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
 	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/rbac"
 	"k8s.io/utils/ptr"
 )
 
@@ -45,14 +46,32 @@ const (
 	// maxDeadline are the seconds for which a Job may be active: those that there are of a pod. Its
 	// controller subtracts times from it, see bounds.Value.
 	maxDeadline = math.MaxInt32
+	// maxScheduleBytes is several times what a schedule has that lists each minute and hour. The
+	// controller of CronJobs parses it each time that it looks at one.
+	maxScheduleBytes = 1_000
+	// maxRoleRules are those of a ClusterRole, and maxSelection what selects those it aggregates.
+	// Upstream's aggregation controller compares each rule with all others.
+	maxRoleRules = 1_000
+	maxSelection = 100
 )
 
-// factors are the numbers of an object that controllers multiply.
-var factors = []struct {
+// factor is a number of an object, which has at most so many in a space.
+type factor struct {
 	of      func(schema.GroupResource, runtime.Object) int
 	most    int
 	refusal string
-}{
+}
+
+// lengths are the numbers of an object of each of which controllers look at all.
+var lengths = []factor{
+	{of(scheduleBytes), maxScheduleBytes, "its schedule has %d bytes, and that of a CronJob in a space at most %d; make several CronJobs of it"},
+	{of(rulesOfRole), maxRoleRules, "it has %d rules, and a ClusterRole in a space at most %d; make several ClusterRoles of it"},
+	{of(selectionOfRole), maxSelection, "its aggregationRule has %d selectors, labels and values, and that of a ClusterRole in a space at most %d; " +
+		"give the ClusterRoles that it selects a label of their own"},
+}
+
+// factors are the numbers of an object that controllers multiply.
+var factors = []factor{
 	{replicasOf, MaxReplicas, "it has %d replicas, and a StatefulSet in a space at most %d; make several StatefulSets of it"},
 	{of(replicaBytesOf), MaxReplicaBytes, "its replicas take %d bytes of memory, and those of a StatefulSet in a space at most %d; " +
 		"have fewer, or make its template or volumeClaimTemplates shorter"},
@@ -81,7 +100,11 @@ func of[T runtime.Object](number func(T) int) func(schema.GroupResource, runtime
 
 // checkFactors refuses an object of which a controller would make too much. What is beyond a
 // limit already may stay, so that the object can be changed otherwise, and deleted.
-func checkFactors(a admission.Attributes) error {
+func checkFactors(a admission.Attributes) error { return checkMost(a, factors) }
+
+func checkLengths(a admission.Attributes) error { return checkMost(a, lengths) }
+
+func checkMost(a admission.Attributes, factors []factor) error {
 	resource := a.GetResource().GroupResource()
 	for _, f := range factors {
 		if is := f.of(resource, a.GetObject()); is > f.most && is > f.of(resource, a.GetOldObject()) {
@@ -89,6 +112,22 @@ func checkFactors(a admission.Attributes) error {
 		}
 	}
 	return nil
+}
+
+func scheduleBytes(job *batch.CronJob) int { return len(job.Spec.Schedule) }
+
+func rulesOfRole(role *rbac.ClusterRole) int { return len(role.Rules) }
+
+func selectionOfRole(role *rbac.ClusterRole) (count int) {
+	if role.AggregationRule != nil {
+		for _, selector := range role.AggregationRule.ClusterRoleSelectors {
+			count += 1 + len(selector.MatchLabels) + len(selector.MatchExpressions)
+			for _, expression := range selector.MatchExpressions {
+				count += len(expression.Values)
+			}
+		}
+	}
+	return count
 }
 
 var statefulSets = apps.Resource("statefulsets")
