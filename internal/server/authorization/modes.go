@@ -222,14 +222,14 @@ func (m *Modes) webhook(ctx context.Context, mode authzconfig.AuthorizerConfigur
 	if err != nil {
 		return nil, err
 	}
-	return webhook{upstream: chain{UnconditionalAuthorizer: a, RuleResolver: resolver}, tenantUID: m.config.TenantUID}, nil
+	return webhook{chain: chain{UnconditionalAuthorizer: a, RuleResolver: resolver}, tenantUID: m.config.TenantUID}, nil
 }
 
 // webhook tells upstream's authorizer the user's tenant and the space of the request, by
 // name and UID. All are part of the keys of upstream's cache, so cached answers are not
 // used for later tenants of the names.
 type webhook struct {
-	upstream  chain
+	chain     // upstream's
 	tenantUID func(ctx context.Context, n tenant.Name) (types.UID, error)
 }
 
@@ -263,7 +263,7 @@ func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (author
 		}
 		located.Extra[key] = []string{string(uid)}
 	}
-	return w.upstream.Authorize(ctx, userAttributes{a, located})
+	return w.chain.Authorize(ctx, userAttributes{a, located})
 }
 
 // withoutReserved returns a copy of a user's extra without the keys by which webhooks
@@ -277,11 +277,6 @@ func withoutReserved(extra map[string][]string) map[string][]string {
 		}
 	}
 	return result
-}
-
-// RulesFor implements authorizer.RuleResolver.
-func (w webhook) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
-	return w.upstream.RulesFor(ctx, u, namespace)
 }
 
 // userAttributes are the attributes of a request with another user.
