@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -34,6 +35,16 @@ type ending struct {
 func (e *ending) Close() error {
 	defer e.end()
 	return e.ReadCloser.Close()
+}
+
+// Restored returns a body that begins again with what has been read of it, or with what takes its place.
+func Restored(begin []byte, rest io.ReadCloser) io.ReadCloser {
+	return &restored{io.MultiReader(bytes.NewReader(begin), rest), rest}
+}
+
+type restored struct {
+	io.Reader
+	io.Closer
 }
 
 // Bounded is a body of which a number of bytes can be read. One more is read to see that there

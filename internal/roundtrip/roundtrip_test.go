@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -86,5 +87,37 @@ func TestEvents(t *testing.T) {
 				t.Errorf("read %q, %v; want %q, %v", got, err, tc.want, tc.err)
 			}
 		})
+	}
+}
+
+// TestOnHeader checks that something is done once before an answer begins, whoever begins it.
+func TestOnHeader(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer func(http.ResponseWriter)
+		want   int
+	}{
+		"with a status": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTeapot) }, http.StatusTeapot},
+		"with a body":   {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "x") }, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorder := httptest.NewRecorder()
+			var got []int
+			w := OnHeader(recorder, func(status int) {
+				got = append(got, status)
+				recorder.Header().Set("X-Status", "known")
+			})
+			tc.answer(w)
+			_, _ = io.WriteString(w, "more")
+			if len(got) != 1 || got[0] != tc.want || recorder.Code != tc.want || recorder.Result().Header.Get("X-Status") != "known" {
+				t.Errorf("done for %v before %d with %v", got, recorder.Code, recorder.Result().Header)
+			}
+		})
+	}
+}
+
+func TestRestored(t *testing.T) {
+	rest := io.NopCloser(strings.NewReader("rest"))
+	if got, err := io.ReadAll(Restored([]byte("begin and "), rest)); err != nil || string(got) != "begin and rest" {
+		t.Errorf("got %q, %v", got, err)
 	}
 }

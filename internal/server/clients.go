@@ -12,6 +12,7 @@ import (
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 
 	"github.com/tenantry/tenantry/internal/server/loopback"
+	"github.com/tenantry/tenantry/internal/server/serializer"
 )
 
 // ownClients divides the clients by which the server calls itself: upstream's
@@ -58,11 +59,7 @@ func ofPlatform() []loopback.Path {
 	// whose resource is looked up without a context. What every space has is known;
 	// the kinds of the system space's definitions are not those of another.
 	for _, gv := range legacyscheme.Scheme.PrioritizedVersionsAllGroups() {
-		path := "/apis/" + gv.String()
-		if gv.Group == "" {
-			path = "/api/" + gv.Version
-		}
-		paths = append(paths, loopback.Path{Method: http.MethodGet, Path: path, Exactly: true})
+		paths = append(paths, loopback.Path{Method: http.MethodGet, Path: serializer.RootOf(gv), Exactly: true})
 	}
 	return paths
 }

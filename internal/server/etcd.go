@@ -51,8 +51,11 @@ func (c *etcdClients) connect(config storagebackend.TransportConfig) (*clientv3.
 	if client, ok := c.made[servers]; ok {
 		return client, nil
 	}
-	client, err := c.open(config)
-	if err != nil {
+	var client *clientv3.Client
+	var err error
+	if c.embedded != nil {
+		client = c.embedded()
+	} else if client, err = dial(config); err != nil {
 		return nil, err
 	}
 	if c.made == nil {
@@ -95,13 +98,6 @@ func (c *etcdClients) claim(ctx context.Context, configs []storagebackend.Config
 		}
 	}
 	return nil
-}
-
-func (c *etcdClients) open(config storagebackend.TransportConfig) (*clientv3.Client, error) {
-	if c.embedded != nil {
-		return c.embedded(), nil
-	}
-	return dial(config)
 }
 
 // Clients of etcd are as upstream's (k8s.io/apiserver/pkg/storage/storagebackend/factory),

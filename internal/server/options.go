@@ -187,25 +187,12 @@ func (o *Options) AddCacheFlags(fs *pflag.FlagSet) {
 
 // CompletedOptions can be validated and run.
 type CompletedOptions struct {
-	kube           options.CompletedOptions
-	defaultTenant  tenant.Name
-	rootCAFile     string
-	authentication authentication.Options
-	flow           flowcontrol.Options
-	egress         egress.Options
-	usage          usage.Options
-	signing        signing.Config
-	historyBytes   int64
-	cacheBytes     int64
-	cacheTotal     int64
-	quotaSettle    time.Duration
-	etcdClaim      string
-	etcdClient     func() *clientv3.Client
-	rawStorage     storage.RawFunc
-	publishable    []schema.GroupResource
-	hostLimits     *v1alpha1.TenantLimits
-	search         *search.Options
-	searchOnly     bool
+	given         Options
+	kube          options.CompletedOptions
+	defaultTenant tenant.Name
+	publishable   []schema.GroupResource
+	hostLimits    *v1alpha1.TenantLimits
+	search        *search.Options
 	// tokenKeys are those of service accounts, nil with an external signer.
 	tokenKeys *authentication.TokenKeys
 	// host is nil if pods do not run, and podsAPI is where they reach the server.
@@ -215,11 +202,9 @@ type CompletedOptions struct {
 
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
-	completed := CompletedOptions{etcdClient: o.EtcdClient, rawStorage: o.RawStorage, rootCAFile: o.RootCAFile,
-		authentication: o.Authentication, flow: o.FlowControl, egress: o.Egress, usage: o.Usage, signing: o.Signing, quotaSettle: o.QuotaSettle,
-		historyBytes: o.WatchCacheHistoryBytes, cacheBytes: o.TenantCacheBytes, cacheTotal: o.TenantCacheTotalBytes, etcdClaim: o.EtcdClaim}
+	completed := CompletedOptions{given: *o}
 	if o.TenantCacheTotalBytes == -1 {
-		completed.cacheTotal = memory.Available() / 8 * 3
+		completed.given.TenantCacheTotalBytes = memory.Available() / 8 * 3
 	}
 	if err := configv1alpha1.ValidatePublishable(o.Publishable); err != nil {
 		return completed, fmt.Errorf("--publishable-resources: %w", err)
@@ -259,9 +244,8 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	if err != nil {
 		return completed, err
 	}
-	completed.kube = kube
-	completed.search, completed.searchOnly = o.searches(), o.SearchOnly
-	completed.authentication.Upstream = kube.Authentication
+	completed.kube, completed.search = kube, o.searches()
+	completed.given.Authentication.Upstream = kube.Authentication
 	return completed, completed.readTokenKeys()
 }
 
@@ -279,7 +263,7 @@ func (o *CompletedOptions) readTokenKeys() error {
 	upstream, read := *o.kube.Authentication, *accounts // the given ones stay as they are
 	read.KeyFiles, read.ExternalPublicKeysGetter = nil, o.tokenKeys
 	upstream.ServiceAccounts = &read
-	o.kube.Authentication, o.authentication.Upstream = &upstream, &upstream
+	o.kube.Authentication, o.given.Authentication.Upstream = &upstream, &upstream
 	return nil
 }
 
@@ -306,19 +290,19 @@ const leastCacheBytes = 16 << 20
 
 // Validate reports what is wrong with the options.
 func (o CompletedOptions) Validate() []error {
-	trusted := []string{o.authentication.SystemClientCAFile}
-	if clients := o.authentication.Upstream.ClientCert; clients != nil {
+	trusted := []string{o.given.Authentication.SystemClientCAFile}
+	if clients := o.given.Authentication.Upstream.ClientCert; clients != nil {
 		trusted = append(trusted, clients.ClientCA)
 	}
-	errs := slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.flow.Validate(), o.usage.Validate(), o.signing.Validate(trusted...))
-	if o.historyBytes < 0 {
-		errs = append(errs, fmt.Errorf("--watch-cache-history-bytes: %d is negative", o.historyBytes))
+	errs := slices.Concat(o.kube.Validate(), o.given.Authentication.Validate(), o.given.FlowControl.Validate(), o.given.Usage.Validate(), o.given.Signing.Validate(trusted...))
+	if o.given.WatchCacheHistoryBytes < 0 {
+		errs = append(errs, fmt.Errorf("--watch-cache-history-bytes: %d is negative", o.given.WatchCacheHistoryBytes))
 	}
-	if o.cacheBytes != 0 && o.cacheBytes < leastCacheBytes {
-		errs = append(errs, fmt.Errorf("--tenant-cache-bytes: %d is less than %d, of which an object has an eighth; 0 is no limit", o.cacheBytes, leastCacheBytes))
+	if o.given.TenantCacheBytes != 0 && o.given.TenantCacheBytes < leastCacheBytes {
+		errs = append(errs, fmt.Errorf("--tenant-cache-bytes: %d is less than %d, of which an object has an eighth; 0 is no limit", o.given.TenantCacheBytes, leastCacheBytes))
 	}
-	if o.cacheTotal != 0 && o.cacheTotal < leastCacheBytes {
-		errs = append(errs, fmt.Errorf("--tenant-cache-total-bytes: %d is less than %d; 0 is no limit, and -1 three eighths of the process's memory", o.cacheTotal, leastCacheBytes))
+	if total := o.given.TenantCacheTotalBytes; total != 0 && total < leastCacheBytes {
+		errs = append(errs, fmt.Errorf("--tenant-cache-total-bytes: %d is less than %d; 0 is no limit, and -1 three eighths of the process's memory", total, leastCacheBytes))
 	}
 	if o.search != nil {
 		errs = append(errs, o.search.Validate()...)

@@ -36,7 +36,7 @@ func (a *assembly) newSearch(core http.Handler) (*search.Service, error) {
 		Authorizer: a.policy.authorizer,
 		Serializer: a.generic.Serializer,
 	}
-	if a.opts.searchOnly { // the server that asks has the authorizer
+	if a.opts.given.SearchOnly { // the server that asks has the authorizer
 		config.Authorizer = nil
 	}
 	service, err := search.New(config)
@@ -104,11 +104,10 @@ func decodeStored(data []byte, custom bool) (runtime.Object, error) {
 }
 
 func presentDefinition(stored runtime.Object) (runtime.Object, error) {
-	internal, err := apiextensionsapiserver.Scheme.ConvertToVersion(stored, apiextensions.SchemeGroupVersion)
-	if err != nil {
-		return nil, fmt.Errorf("converting a stored definition: %w", err)
+	present, err := apiextensionsapiserver.Scheme.ConvertToVersion(stored, apiextensions.SchemeGroupVersion)
+	if err == nil {
+		present, err = apiextensionsapiserver.Scheme.ConvertToVersion(present, apiextensionsv1.SchemeGroupVersion)
 	}
-	present, err := apiextensionsapiserver.Scheme.ConvertToVersion(internal, apiextensionsv1.SchemeGroupVersion)
 	if err != nil {
 		return nil, fmt.Errorf("converting a stored definition: %w", err)
 	}

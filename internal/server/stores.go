@@ -54,15 +54,15 @@ func newStores(ctx context.Context, opts CompletedOptions, b *base) (*stores, er
 	if err != nil {
 		return nil, fmt.Errorf("--watch-cache-sizes: %w", err)
 	}
-	etcd, configs := &etcdClients{embedded: opts.etcdClient}, b.storage.Configs()
-	if opts.etcdClaim != "" {
-		if err := etcd.claim(ctx, configs, opts.etcdClaim); err != nil {
+	etcd, configs := &etcdClients{embedded: opts.given.EtcdClient}, b.storage.Configs()
+	if opts.given.EtcdClaim != "" {
+		if err := etcd.claim(ctx, configs, opts.given.EtcdClaim); err != nil {
 			return nil, err
 		}
 	}
-	raw := opts.rawStorage
+	raw := opts.given.RawStorage
 	switch {
-	case raw == nil && opts.searchOnly:
+	case raw == nil && opts.given.SearchOnly:
 		raw = etcd.shared
 	case raw == nil:
 		raw = etcd.storage
@@ -71,8 +71,8 @@ func newStores(ctx context.Context, opts CompletedOptions, b *base) (*stores, er
 	s := &stores{
 		connect: etcd.connect,
 		spaces: storage.RESTOptionsGetter{
-			Raw: raw, Uncached: uncached, Uncaching: opts.searchOnly, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
-			Histories: storage.NewHistories(opts.historyBytes), CacheMemory: storage.NewCacheMemory(opts.cacheBytes, opts.cacheTotal), Events: storage.NewEventBudget(),
+			Raw: raw, Uncached: uncached, Uncaching: opts.given.SearchOnly, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
+			Histories: storage.NewHistories(opts.given.WatchCacheHistoryBytes), CacheMemory: storage.NewCacheMemory(opts.given.TenantCacheBytes, opts.given.TenantCacheTotalBytes), Events: storage.NewEventBudget(),
 		},
 		deletions: &tenantregistry.Deletions{
 			Client:  func() (*clientv3.Client, error) { return etcd.connect(b.storage.StorageConfig.Transport) },

@@ -184,7 +184,7 @@ var storageTable = []mutant{
 		"internal/server/crd/prepare.go", `			keepServed(definition, served)
 `, ``},
 	{"what a tenant has written of events is not the next one's", by("internal/server/storage", "TestExpiringWrites"),
-		"internal/server/storage/expiring.go", `return s.expiring.take(writer{n, uid}, size)`, `return s.expiring.take(writer{n, uid[:0]}, size)`},
+		"internal/server/storage/expiring.go", `return s.options.Events.take(writer{n, uid}, size)`, `return s.options.Events.take(writer{n, uid[:0]}, size)`},
 	{"lists of a namespace by its name are of the one that was authorized", by("internal/server/storage", "TestReadOfOneNamespace"),
 		"internal/server/storage/oldest.go", `slices.DeleteFunc(items, func(o runtime.Object) bool { return s.isAnother(ctx, o) })`, `slices.DeleteFunc(items, func(o runtime.Object) bool { return false && s.isAnother(ctx, o) })`},
 	{"reads of a namespace are of the one that was authorized", by("internal/server/storage", "TestReadOfOneNamespace"),

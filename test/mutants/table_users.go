@@ -13,7 +13,7 @@ var usersTable = []mutant{
 	{"a User that is being deleted creates nothing", by("internal/server/registry/user", "TestPrepareNamespace"),
 		"internal/server/registry/user/index.go", "	if u.DeletionTimestamp != nil {", "	if false {"},
 	{"Users are read before it is noted who creates a namespace", by("internal/server/registry/user", "TestPrepareWaits"),
-		"internal/server/registry/user/creator.go", `if err := i.await(ctx); err != nil {`, `if err := error(nil); err != nil {`},
+		"internal/server/registry/user/creator.go", `if err := i.seen.Await(ctx); err != nil {`, `if err := error(nil); err != nil {`},
 	{"who names a User may bind what it gets", by("internal/server/registry/user", "TestConfirmed"),
 		"internal/server/registry/user/storage.go", `Confirm: escalation{a}.confirm}`, `Confirm: func(context.Context, runtime.Object, runtime.Object) error { return nil }}`},
 	{"who names a User may bind every right", by("internal/server/registry/user", "TestConfirmed"),

@@ -94,13 +94,7 @@ func (f *flatAttributes) flatten(accessor metav1.Object) {
 
 // objectMeta returns the metadata of obj, or nil if it has none.
 func objectMeta(obj runtime.Object) metav1.Object {
-	if obj == nil {
-		return nil
-	}
-	accessor, err := meta.Accessor(obj)
-	if err != nil {
-		return nil
-	}
+	accessor, _ := meta.Accessor(obj) // its only error
 	return accessor
 }
 

@@ -114,7 +114,7 @@ func runs(o *options.AdmissionOptions, name string) bool {
 // flags, the configuration file, the order and metrics. The returned Readiness knows the
 // plugins when they have been built.
 func Apply(o *options.AdmissionOptions, config Config) (*Readiness, error) {
-	readiness := &Readiness{}
+	readiness := &Readiness{plugins: map[string]*awaited{}}
 	if o == nil {
 		return readiness, nil
 	}

@@ -194,9 +194,6 @@ func boundRetryAfter(err error) error {
 }
 
 func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if _, ok := p.system.(admission.MutationInterface); !ok {
-		return nil
-	}
 	i, shown, err := p.instanceFor(ctx, a)
 	if err != nil || i == nil {
 		return err
@@ -232,9 +229,6 @@ func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 }
 
 func (p *onDemandPlugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if _, ok := p.system.(admission.ValidationInterface); !ok {
-		return nil
-	}
 	i, shown, err := p.instanceFor(ctx, a)
 	if err != nil || i == nil {
 		return err

@@ -79,9 +79,6 @@ func (p *perSpacePlugin) Handles(operation admission.Operation) bool {
 }
 
 func (p *perSpacePlugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if _, ok := p.system.(admission.MutationInterface); !ok {
-		return nil
-	}
 	instance, err := p.instanceOf(ctx, a)
 	if err != nil {
 		return err
@@ -90,9 +87,6 @@ func (p *perSpacePlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 }
 
 func (p *perSpacePlugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if _, ok := p.system.(admission.ValidationInterface); !ok {
-		return nil
-	}
 	instance, err := p.instanceOf(ctx, a)
 	if err != nil {
 		return err

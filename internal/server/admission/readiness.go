@@ -52,9 +52,6 @@ func (r *Readiness) add(name string, instances ...admission.Interface) {
 		if !ok {
 			continue
 		}
-		if r.plugins == nil {
-			r.plugins = map[string]*awaited{}
-		}
 		if r.plugins[name] == nil {
 			r.plugins[name] = &awaited{}
 		}

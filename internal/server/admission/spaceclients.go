@@ -64,13 +64,13 @@ func (s *spaceClients) of(n tenant.Name) (*clients, error) {
 
 // restMapper returns the mapper of a space. It discovers the API when it is first used.
 func (s *spaceClients) restMapper(n tenant.Name) meta.RESTMapper {
-	return &lazyMapper{mapper: sync.OnceValues(func() (meta.RESTMapper, error) {
+	return meta.NewLazyRESTMapperLoader(func() (meta.RESTMapper, error) {
 		c, err := s.of(n)
 		if err != nil {
 			return nil, err
 		}
 		return c.restMapper, nil
-	})}
+	})
 }
 
 // restMapper is a mapper by discovery that discovers again for unknown kinds,
@@ -109,26 +109,4 @@ func (m *restMapper) reset() bool {
 	m.last = time.Now()
 	m.deferred.Reset()
 	return true
-}
-
-// lazyMapper is a mapper that is created at its first use.
-type lazyMapper struct {
-	meta.RESTMapper // nil, as in restMapper
-	mapper          func() (meta.RESTMapper, error)
-}
-
-func (m *lazyMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	mapper, err := m.mapper()
-	if err != nil {
-		return nil, err
-	}
-	return mapper.RESTMapping(kind, versions...)
-}
-
-func (m *lazyMapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
-	mapper, err := m.mapper()
-	if err != nil {
-		return nil, err
-	}
-	return mapper.RESTMappings(kind, versions...)
 }

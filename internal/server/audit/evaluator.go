@@ -28,28 +28,23 @@ var _ audit.PolicyRuleEvaluator = &Evaluator{}
 // EvaluatePolicyRule implements upstream's PolicyRuleEvaluator.
 func (e *Evaluator) EvaluatePolicyRule(attributes authorizer.Attributes) audit.RequestAuditConfig {
 	userTenant, space, stays := tenantsOf(attributes.GetUser())
-	var policies []audit.PolicyRuleEvaluator
+	var ofUser, ofSpace audit.PolicyRuleEvaluator
 	if userTenant.IsSpace() {
-		policies = appendSet(policies, e.OfUser(userTenant))
+		ofUser = e.OfUser(userTenant)
 	}
-	if stays && len(policies) > 0 {
-		return policies[0].EvaluatePolicyRule(attributes)
+	if stays && ofUser != nil {
+		return ofUser.EvaluatePolicyRule(attributes)
 	}
 	if space.IsSpace() && space != userTenant {
-		policies = appendSet(policies, e.OfSpace(space))
+		ofSpace = e.OfSpace(space)
 	}
 	config := e.Server.EvaluatePolicyRule(attributes)
-	for _, policy := range policies {
-		config = both(config, policy.EvaluatePolicyRule(attributes))
+	for _, policy := range []audit.PolicyRuleEvaluator{ofUser, ofSpace} {
+		if policy != nil {
+			config = both(config, policy.EvaluatePolicyRule(attributes))
+		}
 	}
 	return config
-}
-
-func appendSet(policies []audit.PolicyRuleEvaluator, policy audit.PolicyRuleEvaluator) []audit.PolicyRuleEvaluator {
-	if policy == nil {
-		return policies
-	}
-	return append(policies, policy)
 }
 
 // tenantsOf returns the tenant of a user, the tenant whose space the request names, if

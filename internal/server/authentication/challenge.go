@@ -3,7 +3,7 @@ package authentication
 import (
 	"net/http"
 
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 // challenge asks for a user name and a password.
@@ -13,19 +13,10 @@ const challenge = `Basic realm="tenantry", charset="UTF-8"`
 // 7617).
 func WithChallenge(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(&challenger{ResponseWriter: w}), req)
+		handler.ServeHTTP(roundtrip.OnHeader(w, func(status int) {
+			if status == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", challenge)
+			}
+		}), req)
 	})
-}
-
-type challenger struct{ http.ResponseWriter }
-
-// Unwrap implements responsewriter.UserProvidedDecorator.
-func (c *challenger) Unwrap() http.ResponseWriter { return c.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter.
-func (c *challenger) WriteHeader(status int) {
-	if status == http.StatusUnauthorized {
-		c.Header().Set("WWW-Authenticate", challenge)
-	}
-	c.ResponseWriter.WriteHeader(status)
 }

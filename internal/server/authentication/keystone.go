@@ -141,24 +141,21 @@ func (k *keystoneUsers) run(ctx context.Context) {
 func (k *keystoneUsers) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	source := k.current.Load()
 	found, err := source.Authenticate(ctx, token)
-	if err != nil || found == nil {
-		return nil, false, err
-	}
-	return k.settle(ctx, source.name, found)
+	return k.settle(ctx, source.name, found, err)
 }
 
 // remembered authenticates by tokens that Keystone was asked about, as nobody else knew them.
 func (k *keystoneUsers) remembered(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	source := k.current.Load()
 	found, err := source.Remembered(token)
-	if err != nil || found == nil {
-		return nil, false, err
-	}
-	return k.settle(ctx, source.name, found)
+	return k.settle(ctx, source.name, found, err)
 }
 
 // settle returns the user of a token, in the tenant of the token's scope.
-func (k *keystoneUsers) settle(ctx context.Context, name string, found *keystone.Identity) (*authenticator.Response, bool, error) {
+func (k *keystoneUsers) settle(ctx context.Context, name string, found *keystone.Identity, err error) (*authenticator.Response, bool, error) {
+	if err != nil || found == nil {
+		return nil, false, err
+	}
 	n, uid, err := k.tenantOf(name, found)
 	if err != nil {
 		return nil, false, err
@@ -225,10 +222,7 @@ func (k *keystoneUsers) AuthenticateRequest(req *http.Request) (*authenticator.R
 		return nil, false, err
 	}
 	found, err := source.Password(ctx, binding, domain.DomainID, name, password)
-	if err != nil {
-		return nil, false, err
-	}
-	return k.settle(ctx, source.name, found)
+	return k.settle(ctx, source.name, found, err)
 }
 
 // requested returns the tenant that the URL of a request names.

@@ -177,7 +177,7 @@ func (t spaceTokens) AuthenticateToken(ctx context.Context, token string) (*auth
 	if n == "" {
 		return nil, false, nil // not a token of a space; another authenticator may know it
 	}
-	response, ok, err := tokenUnion{t.legacy, t.bound(n)}.AuthenticateToken(withClaimedTenant(ctx, n), token)
+	response, ok, err := tokenUnion{t.legacy, t.bound(n)}.AuthenticateToken(context.WithValue(ctx, claimKey{}, n), token)
 	if err != nil { // a token of this server, which no other authenticator may accept
 		return nil, false, identity.Refuse("service account token of tenant %q: %w", n, err)
 	}
@@ -213,10 +213,6 @@ func claimedTenant(token string) tenant.Name {
 }
 
 type claimKey struct{}
-
-func withClaimedTenant(ctx context.Context, n tenant.Name) context.Context {
-	return context.WithValue(ctx, claimKey{}, n)
-}
 
 var errNoClaim = errors.New("no tenant claimed")
 

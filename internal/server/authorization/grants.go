@@ -54,19 +54,14 @@ func (g *Grants) Authorize(ctx context.Context, userTenant, space tenant.Name, a
 // than a review answers.
 func (g *Grants) rulesFor(ctx context.Context, userTenant, space tenant.Name, u user.Info, namespace string) []authorizer.ResourceRuleInfo {
 	var resources []authorizer.ResourceRuleInfo
-	for _, granted := range g.to(userTenant, space) {
-		if len(resources) > spacerbac.MaxReviewedRules || ctx.Err() != nil {
+	for rule := range g.granted(ctx, userTenant, space, u) {
+		if len(resources) > spacerbac.MaxReviewedRules {
 			break
 		}
-		if !granted.names(u) || !g.matches(ctx, userTenant, granted) {
-			continue
-		}
-		for _, rule := range granted.rules {
-			if rule.holdsIn(namespace) {
-				resources = append(resources, &authorizer.DefaultResourceRuleInfo{
-					Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames,
-				})
-			}
+		if rule.holdsIn(namespace) {
+			resources = append(resources, &authorizer.DefaultResourceRuleInfo{
+				Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames,
+			})
 		}
 	}
 	return resources
@@ -102,16 +97,8 @@ func (g *grant) names(u user.Info) bool {
 }
 
 func (g *grant) allows(a authorizer.Attributes) bool {
-	return slices.ContainsFunc(g.rules, func(rule grantedRule) bool {
+	return slices.ContainsFunc(g.rules, func(rule Granted) bool {
 		return rule.holdsIn(a.GetNamespace()) && rbac.RuleAllows(a, &rule.PolicyRule)
-	})
-}
-
-// holdsIn reports whether a rule applies to a namespace or, for an empty one, to
-// cluster-scoped objects.
-func (r *grantedRule) holdsIn(namespace string) bool {
-	return slices.ContainsFunc(r.namespaces, func(n string) bool {
-		return n == v1alpha1.AllNamespaces || n == namespace && namespace != ""
 	})
 }
 

@@ -2,6 +2,7 @@ package authorization
 
 import (
 	"context"
+	"iter"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/kubernetes/pkg/auth/nodeidentifier"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -38,21 +40,35 @@ type Granted struct {
 	rbacv1.PolicyRule
 }
 
+// holdsIn reports whether a rule applies to a namespace or, for an empty one, to
+// cluster-scoped objects.
+func (r *Granted) holdsIn(namespace string) bool {
+	return slices.ContainsFunc(r.Namespaces, func(n string) bool {
+		return n == v1alpha1.AllNamespaces || n == namespace && namespace != ""
+	})
+}
+
 // GrantedTo returns the rules by which policies of space let a user of another tenant in.
 func (g *Grants) GrantedTo(ctx context.Context, userTenant, space tenant.Name, u user.Info) []Granted {
-	var rules []Granted
-	for _, granted := range g.to(userTenant, space) {
-		if ctx.Err() != nil {
-			break
-		}
-		if !granted.names(u) || !g.matches(ctx, userTenant, granted) {
-			continue
-		}
-		for _, rule := range granted.rules {
-			rules = append(rules, Granted{rule.namespaces, rule.PolicyRule})
+	return slices.Collect(g.granted(ctx, userTenant, space, u))
+}
+
+func (g *Grants) granted(ctx context.Context, userTenant, space tenant.Name, u user.Info) iter.Seq[Granted] {
+	return func(yield func(Granted) bool) {
+		for _, granted := range g.to(userTenant, space) {
+			if ctx.Err() != nil {
+				return
+			}
+			if !granted.names(u) || !g.matches(ctx, userTenant, granted) {
+				continue
+			}
+			for _, rule := range granted.rules {
+				if !yield(rule) {
+					return
+				}
+			}
 		}
 	}
-	return rules
 }
 
 // Namespaces returns the namespaces that the lines name which can decide in ctx, each once: "" stands for

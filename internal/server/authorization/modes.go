@@ -46,18 +46,12 @@ const privileged = "kubernetes.io/system-privileged-group"
 // notified. It is upstream's.
 const reloadInterval = time.Minute
 
-// decider is an authorizer of one mode.
-type decider interface {
-	authorizer.UnconditionalAuthorizer
-	authorizer.RuleResolver
-}
-
 // ModesConfig configures the authorizers inside the boundary.
 type ModesConfig struct {
 	// Upstream is the configuration by the flags or --authorization-config.
 	Upstream *kubeauthorizer.Config
 	// RBAC decides in every space.
-	RBAC decider
+	RBAC Rights
 	// Views are the informers of the flattened view.
 	Views informers.SharedInformerFactory
 	// ServerID is for webhooks' metrics.
@@ -71,7 +65,7 @@ type ModesConfig struct {
 // context, the system space included.
 type Modes struct {
 	config   ModesConfig
-	node     decider
+	node     Rights
 	abac     *ABAC
 	compiler authorizationcel.Compiler
 	required sets.Set[authzconfig.AuthorizerType]
@@ -195,7 +189,7 @@ func (m *Modes) build(ctx context.Context, config *authzconfig.AuthorizationConf
 	return &chain{all, union.NewRuleResolvers(resolvers...), order}, nil
 }
 
-func (m *Modes) decider(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (decider, error) {
+func (m *Modes) decider(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (Rights, error) {
 	if mode.Type != authzconfig.TypeWebhook && !m.required.Has(mode.Type) {
 		return nil, fmt.Errorf("mode %s was not there when the server started; restart it", mode.Type)
 	}
@@ -218,7 +212,7 @@ func (m *Modes) decider(ctx context.Context, mode authzconfig.AuthorizerConfigur
 }
 
 // webhook returns upstream's authorizer of one webhook.
-func (m *Modes) webhook(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (decider, error) {
+func (m *Modes) webhook(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (Rights, error) {
 	alone := kubeauthorizer.Config{
 		WebhookRetryBackoff:        m.config.Upstream.WebhookRetryBackoff,
 		CustomDial:                 m.config.Upstream.CustomDial,
@@ -228,14 +222,14 @@ func (m *Modes) webhook(ctx context.Context, mode authzconfig.AuthorizerConfigur
 	if err != nil {
 		return nil, err
 	}
-	return webhook{upstream: chain{UnconditionalAuthorizer: a, RuleResolver: resolver}, tenantUID: m.config.TenantUID}, nil
+	return webhook{chain: chain{UnconditionalAuthorizer: a, RuleResolver: resolver}, tenantUID: m.config.TenantUID}, nil
 }
 
 // webhook tells upstream's authorizer the user's tenant and the space of the request, by
 // name and UID. All are part of the keys of upstream's cache, so cached answers are not
 // used for later tenants of the names.
 type webhook struct {
-	upstream  chain
+	chain     // upstream's
 	tenantUID func(ctx context.Context, n tenant.Name) (types.UID, error)
 }
 
@@ -269,7 +263,7 @@ func (w webhook) Authorize(ctx context.Context, a authorizer.Attributes) (author
 		}
 		located.Extra[key] = []string{string(uid)}
 	}
-	return w.upstream.Authorize(ctx, userAttributes{a, located})
+	return w.chain.Authorize(ctx, userAttributes{a, located})
 }
 
 // withoutReserved returns a copy of a user's extra without the keys by which webhooks
@@ -283,11 +277,6 @@ func withoutReserved(extra map[string][]string) map[string][]string {
 		}
 	}
 	return result
-}
-
-// RulesFor implements authorizer.RuleResolver.
-func (w webhook) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
-	return w.upstream.RulesFor(ctx, u, namespace)
 }
 
 // userAttributes are the attributes of a request with another user.

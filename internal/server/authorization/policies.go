@@ -3,8 +3,6 @@ package authorization
 import (
 	"maps"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/registry/accesspolicy"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -15,12 +13,7 @@ type grant struct {
 	policy   string
 	digest   accesspolicy.UIDDigest
 	subjects []v1alpha1.ForeignSubject
-	rules    []grantedRule
-}
-
-type grantedRule struct {
-	namespaces []string
-	rbacv1.PolicyRule
+	rules    []Granted
 }
 
 // pair is a tenant and the space in which its users have grants.
@@ -51,9 +44,9 @@ func keyOf(stored *v1alpha1.TenantAccessPolicy) policyKey {
 func (p *policies) set(stored *v1alpha1.TenantAccessPolicy) {
 	key := keyOf(stored)
 	p.remove(key)
-	var rules []grantedRule
+	var rules []Granted
 	for _, rule := range stored.Spec.Rules {
-		rules = append(rules, grantedRule{namespaces: rule.Namespaces, PolicyRule: accesspolicy.PolicyRule(rule)})
+		rules = append(rules, Granted{rule.Namespaces, accesspolicy.PolicyRule(rule)})
 	}
 	for _, grantee := range stored.Status.Grantees {
 		userTenant := tenant.Name(grantee.Tenant)

@@ -96,7 +96,7 @@ func TestWebhooksAreToldOfTenantsByTheServerAlone(t *testing.T) {
 	extra[tenant.UserExtraKey] = []string{"a"}
 	var got map[string][]string
 	hook := webhook{
-		upstream: chain{UnconditionalAuthorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		chain: chain{UnconditionalAuthorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 			got = a.GetUser().GetExtra()
 			return authorizer.DecisionNoOpinion, "", nil
 		})},

@@ -3,6 +3,7 @@ package crd
 import (
 	"sync"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -11,17 +12,17 @@ import (
 type listeners struct {
 	mu sync.Mutex
 	// of are the spaces that those who read the channels wait for.
-	of map[chan struct{}]tenant.Name
+	of map[signal.Flag]tenant.Name
 }
 
 // add returns a channel that gets something after each change in the space of n, once
 // for several at a time, and what ends that.
 func (l *listeners) add(n tenant.Name) (<-chan struct{}, func()) {
-	changed := make(chan struct{}, 1)
+	changed := signal.NewFlag()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil {
-		l.of = make(map[chan struct{}]tenant.Name)
+		l.of = make(map[signal.Flag]tenant.Name)
 	}
 	l.of[changed] = n
 	return changed, func() {
@@ -37,12 +38,8 @@ func (l *listeners) tell(n tenant.Name) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for changed, of := range l.of {
-		if n != tenant.System && n != of {
-			continue
-		}
-		select {
-		case changed <- struct{}{}:
-		default: // it has not been read since the last change
+		if n == tenant.System || n == of {
+			changed.Raise()
 		}
 	}
 }

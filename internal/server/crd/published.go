@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -67,12 +68,8 @@ func published(_ string, obj runtime.Object) (bool, error) {
 		delete(annotations, key)
 	}
 	delete(labels, tenant.PublishedDefinitionLabel)
-	if labels == nil {
-		labels = make(map[string]string, 1)
-	}
-	labels[tenant.PublishedCopyLabel] = tenant.PublishedCopy
 	accessor.SetAnnotations(annotations)
-	accessor.SetLabels(labels)
+	accessor.SetLabels(objects.WithKey(labels, tenant.PublishedCopyLabel, tenant.PublishedCopy))
 	accessor.SetFinalizers(nil)
 	accessor.SetOwnerReferences(nil)
 	return true, nil

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -95,11 +96,7 @@ func (s *Servers) deleteAll(ctx context.Context, resource schema.GroupVersionRes
 	places := map[tenant.Name]sets.Set[string]{}
 	for i := range list.Items {
 		if object := &list.Items[i]; object.DeletionTimestamp == nil {
-			space := spaceOf(object)
-			if places[space] == nil {
-				places[space] = sets.New[string]()
-			}
-			places[space].Insert(object.Namespace)
+			keyed.Set(places, spaceOf(object), object.Namespace, sets.Empty{})
 		}
 	}
 	// A tenant's webhook may refuse; others' objects go nevertheless.

@@ -1,7 +1,6 @@
 package crd
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"mime"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/internal/bounds"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/server/storage"
 )
 
@@ -54,7 +54,7 @@ func withContent(handler http.Handler, definitions listers.CustomResourceDefinit
 				ResourceVersion: definition.ResourceVersion, Changed: changedSince(definition, definitions),
 			}))
 		}
-		req.Body = &restoredBody{Reader: io.MultiReader(bytes.NewReader(body), req.Body), Closer: req.Body}
+		req.Body = roundtrip.Restored(body, req.Body)
 		handler.ServeHTTP(w, req)
 	})
 }
@@ -69,11 +69,6 @@ func changedSince(was *apiextensionsv1.CustomResourceDefinition, definitions lis
 
 // maxBody is upstream's limit for bodies, which refuses longer ones.
 const maxBody = 3 << 20
-
-type restoredBody struct {
-	io.Reader
-	io.Closer
-}
 
 // contentOf counts what is in JSON or YAML. What cannot be read has nothing: upstream refuses
 // it.

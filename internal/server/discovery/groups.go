@@ -4,12 +4,12 @@ import (
 	"net/http"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	clientdiscovery "k8s.io/client-go/discovery"
 )
 
 // aggregatedJSON is the media type of aggregated discovery.
@@ -29,10 +29,7 @@ func (r *Router) groupList(aggregatedGroups http.Handler) http.Handler {
 		if err != nil {
 			return nil, err
 		}
-		list := &metav1.APIGroupList{Groups: make([]metav1.APIGroup, 0, len(groups))}
-		for i := range groups {
-			list.Groups = append(list.Groups, toGroup(&groups[i]))
-		}
+		list, _, _ := clientdiscovery.SplitGroupsAndResources(apidiscoveryv2.APIGroupDiscoveryList{Items: groups})
 		return r.serveObject(list), nil
 	})
 	return aggregated.WrapAggregatedDiscoveryToHandler(old, aggregatedGroups, aggregatedGroups)
@@ -56,18 +53,4 @@ func perRequest(together func(req *http.Request) (http.Handler, error)) http.Han
 		}
 		handler.ServeHTTP(w, req)
 	})
-}
-
-func toGroup(discovered *apidiscoveryv2.APIGroupDiscovery) metav1.APIGroup {
-	group := metav1.APIGroup{Name: discovered.Name}
-	for _, version := range discovered.Versions {
-		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{
-			GroupVersion: schema.GroupVersion{Group: discovered.Name, Version: version.Version}.String(),
-			Version:      version.Version,
-		})
-	}
-	if len(group.Versions) > 0 {
-		group.PreferredVersion = group.Versions[0]
-	}
-	return group
 }

@@ -91,16 +91,21 @@ func addVersion(groups []apidiscoveryv2.APIGroupDiscovery, of apidiscoveryv2.API
 func newMerged(builtin, custom []apidiscoveryv2.APIGroupDiscovery) *merged {
 	m := &merged{groups: aggregated.NewResourceManager("apis"), documents: make(map[string]runtime.Object)}
 	m.groups.SetGroups(slices.Concat(builtin, custom))
-	groups, versions, _ := clientdiscovery.SplitGroupsAndResources(apidiscoveryv2.APIGroupDiscoveryList{Items: custom})
-	for i := range groups.Groups {
-		m.documents["/apis/"+groups.Groups[i].Name] = &groups.Groups[i]
-	}
-	for gv, list := range versions {
-		m.versions = append(m.versions, gv)
-		list.GroupVersion = gv.String()
-		m.documents["/apis/"+gv.String()] = list
-	}
+	m.versions = addDocuments(m.documents, custom)
 	return m
+}
+
+// addDocuments adds the documents of groups, by path, and returns their versions.
+func addDocuments(to map[string]runtime.Object, of []apidiscoveryv2.APIGroupDiscovery) (versions []schema.GroupVersion) {
+	groups, resources, _ := clientdiscovery.SplitGroupsAndResources(apidiscoveryv2.APIGroupDiscoveryList{Items: of})
+	for i := range groups.Groups {
+		to["/apis/"+groups.Groups[i].Name] = &groups.Groups[i]
+	}
+	for gv, list := range resources {
+		to["/apis/"+gv.String()] = list
+		versions = append(versions, gv)
+	}
+	return versions
 }
 
 // customAmong serves the custom resources of the space of n.
@@ -128,10 +133,18 @@ func (r *Router) customAmong(n tenant.Name, servers []Server) http.Handler {
 func (r *Router) serverOf(req *http.Request, resource schema.GroupResource, servers []Server) http.Handler {
 	own, err := tenant.UserTenant(req.Context())
 	bySystem := err == nil && own == tenant.System
+	if handler := handlerOf(resource, servers, bySystem); handler != nil {
+		return handler
+	}
+	return r.NotFound
+}
+
+// handlerOf returns the handler of the first server that serves a resource, or nil.
+func handlerOf(resource schema.GroupResource, servers []Server, hidden bool) http.Handler {
 	for _, server := range servers {
-		if server.Serves(resource, bySystem) {
+		if server.Serves(resource, hidden) {
 			return server.Handler
 		}
 	}
-	return r.NotFound
+	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 const cacheControl = "Cache-Control"
@@ -14,33 +14,12 @@ const cacheControl = "Cache-Control"
 func private(w http.ResponseWriter, req *http.Request) http.ResponseWriter {
 	switch path := strings.TrimSuffix(req.URL.Path, "/"); {
 	case path == "/api", path == "/apis", strings.HasPrefix(path, "/openapi/"):
-		return responsewriter.WrapForHTTP1Or2(&privateWriter{ResponseWriter: w})
+		return roundtrip.OnHeader(w, func(int) {
+			if value, is := strings.CutPrefix(w.Header().Get(cacheControl), "public"); is {
+				w.Header().Set(cacheControl, "private"+value)
+			}
+		})
 	default:
 		return w
 	}
-}
-
-type privateWriter struct {
-	http.ResponseWriter
-	begun bool
-}
-
-// Unwrap implements responsewriter.UserProvidedDecorator.
-func (w *privateWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *privateWriter) WriteHeader(code int) {
-	if value, is := strings.CutPrefix(w.Header().Get(cacheControl), "public"); is && !w.begun {
-		w.Header().Set(cacheControl, "private"+value)
-	}
-	w.begun = true
-	w.ResponseWriter.WriteHeader(code)
-}
-
-// Write implements http.ResponseWriter.
-func (w *privateWriter) Write(p []byte) (int, error) {
-	if !w.begun {
-		w.WriteHeader(http.StatusOK)
-	}
-	return w.ResponseWriter.Write(p)
 }

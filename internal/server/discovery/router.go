@@ -111,12 +111,7 @@ func (r *router) handlerOfMany(req *http.Request) http.Handler {
 
 // published returns what serves a custom resource that all spaces have, or nil.
 func (r *router) published(resource schema.GroupResource) http.Handler {
-	for _, server := range r.Custom.In("") { // no tenant defines them itself
-		if server.Serves(resource, true) {
-			return server.Handler
-		}
-	}
-	return nil
+	return handlerOf(resource, r.Custom.In(""), true) // no tenant defines them itself
 }
 
 // untilPublished returns what serves watches of a resource in many spaces that the system space alone has. They end when it is published,
@@ -214,10 +209,8 @@ func (r *Router) custom(n tenant.Name) http.Handler {
 
 // isHealth reports whether a path is that of a health check, or of a part of one.
 func isHealth(path string) bool {
-	return slices.ContainsFunc([]string{"/healthz", "/livez", "/readyz"}, func(check string) bool {
-		rest, ok := strings.CutPrefix(path, check)
-		return ok && (rest == "" || rest[0] == '/')
-	})
+	check, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return slices.Contains([]string{"healthz", "livez", "readyz"}, check)
 }
 
 // groupOf returns the API group that a path is about, if it is about one.

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
-	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"github.com/tenantry/tenantry/internal/server/serializer"
@@ -82,7 +81,7 @@ func (r *Router) shareDocuments() error {
 	r.documents = make(map[string]runtime.Object)
 	for _, group := range slices.Concat(core, r.List()) {
 		if group.Name == apiregistration.GroupName {
-			r.addDocumentsOf(group)
+			addDocuments(r.documents, []apidiscoveryv2.APIGroupDiscovery{group}) // no handler of spaces has them
 			continue
 		}
 		for _, version := range group.Versions {
@@ -96,15 +95,4 @@ func (r *Router) shareDocuments() error {
 		}
 	}
 	return nil
-}
-
-// addDocumentsOf adds the documents of a group that no handler of spaces has.
-func (r *Router) addDocumentsOf(group apidiscoveryv2.APIGroupDiscovery) {
-	whole := toGroup(&group)
-	r.documents["/apis/"+group.Name] = &whole
-	_, versions, _ := clientdiscovery.SplitGroupsAndResources(apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{group}})
-	for gv, list := range versions {
-		list.GroupVersion = gv.String()
-		r.documents[serializer.RootOf(gv)] = list
-	}
 }

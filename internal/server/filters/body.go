@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tenantry/tenantry/internal/bounds"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -77,7 +78,7 @@ func WithBody(handler http.Handler, serializer runtime.NegotiatedSerializer, oth
 		if req.ContentLength >= 0 {
 			req.ContentLength += int64(len(checked) - len(body))
 		}
-		req.Body = &restoredBody{Reader: io.MultiReader(bytes.NewReader(checked), req.Body), Closer: req.Body}
+		req.Body = roundtrip.Restored(checked, req.Body)
 		handler.ServeHTTP(w, req)
 	})
 }
@@ -85,15 +86,8 @@ func WithBody(handler http.Handler, serializer runtime.NegotiatedSerializer, oth
 // hasBody reports whether a request may have a body that upstream decodes.
 func hasBody(req *http.Request) bool {
 	info, ok := request.RequestInfoFrom(req.Context())
-	if !ok || !info.IsResourceRequest || req.Body == nil || req.Body == http.NoBody {
-		return false
-	}
-	switch req.Method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		return true
-	default:
-		return false
-	}
+	return ok && info.IsResourceRequest && req.Body != nil && req.Body != http.NoBody &&
+		slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, req.Method)
 }
 
 // contentType returns the type of a request's body as its handlers read it. For a patch what
@@ -124,11 +118,6 @@ func (r *contextReader) Read(p []byte) (int, error) {
 		return 0, context.Cause(r.ctx)
 	}
 	return r.reader.Read(p)
-}
-
-type restoredBody struct {
-	io.Reader
-	io.Closer
 }
 
 // format is what is done with bodies of a content type.

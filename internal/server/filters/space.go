@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -247,10 +248,5 @@ func isReview(info *request.RequestInfo) bool {
 }
 
 func isWrite(verb string) bool {
-	switch verb {
-	case "create", "update", "patch", "delete", "deletecollection":
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, verb)
 }

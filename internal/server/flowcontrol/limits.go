@@ -1,8 +1,8 @@
 package flowcontrol
 
 import (
+	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -20,14 +20,16 @@ const sweepInterval = time.Minute
 type Limits struct {
 	defaults Allowance
 	limitOf  func(tenant.Name) *v1alpha1.RateLimit
-	accounts sync.Map // tenant.Name to *account
-	sweeping atomic.Bool
+
+	mu       sync.Mutex
+	accounts map[tenant.Name]*account
+	sweeping bool
 }
 
 // NewLimits returns limits by limitOf, the limits of a tenant, with defaults for those that
 // it does not set.
 func NewLimits(defaults Allowance, limitOf func(tenant.Name) *v1alpha1.RateLimit) *Limits {
-	return &Limits{defaults: defaults, limitOf: limitOf}
+	return &Limits{defaults: defaults, limitOf: limitOf, accounts: map[tenant.Name]*account{}}
 }
 
 // limit names the limit that a tenant has reached.
@@ -81,8 +83,14 @@ func (l *Limits) admit(n tenant.Name, k kind) (done func(), refused *refusal) {
 	if allowed.RequestsPerSecond == 0 && allowed.InFlight == 0 && allowed.Watches == 0 {
 		return func() {}, nil
 	}
-	a := l.lock(n)
-	defer a.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.accounts[n]
+	if a == nil {
+		a = &account{}
+		l.accounts[n] = a
+		l.sweepLater()
+	}
 	switch {
 	case k == short && allowed.InFlight > 0 && a.inFlight >= allowed.InFlight:
 		return nil, &refusal{limitInFlight, allowed, retryLater}
@@ -98,64 +106,36 @@ func (l *Limits) admit(n tenant.Name, k kind) (done func(), refused *refusal) {
 	}
 	*running++
 	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		*running--
 	}, nil
 }
 
-// lock returns the account of n, locked.
-func (l *Limits) lock(n tenant.Name) *account {
-	for {
-		found, ok := l.accounts.Load(n)
-		if !ok {
-			found, ok = l.accounts.LoadOrStore(n, &account{})
-			if !ok {
-				l.sweepLater()
-			}
-		}
-		a := found.(*account)
-		a.mu.Lock()
-		if !a.dropped {
-			return a
-		}
-		a.mu.Unlock()
-	}
-}
-
 // sweepLater schedules one sweep of all idle accounts.
 func (l *Limits) sweepLater() {
-	if l.sweeping.CompareAndSwap(false, true) {
+	if !l.sweeping {
+		l.sweeping = true
 		time.AfterFunc(sweepInterval, l.sweep)
 	}
 }
 
 func (l *Limits) sweep() {
-	l.sweeping.Store(false)
-	now, left := time.Now(), false
-	l.accounts.Range(func(n, found any) bool {
-		a := found.(*account)
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.dropped = a.idle(now); a.dropped {
-			l.accounts.CompareAndDelete(n, found)
-		} else {
-			left = true
-		}
-		return true
-	})
-	if left {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sweeping = false
+	now := time.Now()
+	maps.DeleteFunc(l.accounts, func(_ tenant.Name, a *account) bool { return a.idle(now) })
+	if len(l.accounts) > 0 {
 		l.sweepLater()
 	}
 }
 
 // account counts the requests of an active tenant.
 type account struct {
-	mu       sync.Mutex
 	tokens   *rate.Limiter // nil without a limit
 	inFlight int32
 	watches  int32
-	dropped  bool // removed from Limits
 }
 
 // take takes one request from the tokens, or returns how long to wait for a token.

@@ -32,9 +32,11 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func accounts(l *Limits) (count int) {
-	l.accounts.Range(func(any, any) bool { count++; return true })
-	return count
+// accounts returns how many accounts there are, and whether a sweep is to come.
+func accounts(l *Limits) (count int, sweeping bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.accounts), l.sweeping
 }
 
 func TestAllowed(t *testing.T) {
@@ -164,18 +166,18 @@ func testIdleAccounts(t *testing.T) {
 		{"the watch", 1},
 	} {
 		pass(sweepInterval)
-		if got := accounts(l); got != step.want {
+		if got, _ := accounts(l); got != step.want {
 			t.Errorf("%d accounts are left, want %d, %s", got, step.want, step.what)
 		}
 	}
 	endWatch()
 	pass(sweepInterval)
-	if got := accounts(l); got != 0 || l.sweeping.Load() {
-		t.Errorf("%d accounts are left of idle tenants, timer: %v", got, l.sweeping.Load())
+	if got, sweeping := accounts(l); got != 0 || sweeping {
+		t.Errorf("%d accounts are left of idle tenants, timer: %v", got, sweeping)
 	}
 	admit("acme", short)()
-	if got := accounts(l); got != 1 || !l.sweeping.Load() {
-		t.Errorf("%d accounts of one active tenant, timer: %v", got, l.sweeping.Load())
+	if got, sweeping := accounts(l); got != 1 || !sweeping {
+		t.Errorf("%d accounts of one active tenant, timer: %v", got, sweeping)
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 // work is what runs for a write. Whatever has the write's context refers to it.
@@ -57,28 +58,16 @@ func WithUnended(handler http.Handler, longRunning request.LongRunningRequestChe
 		unended, cancel := context.WithTimeout(context.WithoutCancel(ctx), mostUnended)
 		defer cancel()
 		if work := workFrom(ctx); work != nil {
-			w = responsewriter.WrapForHTTP1Or2(&timeoutRecorder{ResponseWriter: w, work: work})
+			// Upstream's status is 504 when it answers before the end. The same status of a write that
+			// has ended does no harm.
+			w = roundtrip.OnHeader(w, func(status int) {
+				if status == http.StatusGatewayTimeout {
+					work.unended.Store(true)
+				}
+			})
 		}
 		handler.ServeHTTP(w, req.WithContext(unended))
 	})
-}
-
-// timeoutRecorder notes whether a write is answered before its end: upstream's status is then 504. The
-// same status of a write that has ended does no harm.
-type timeoutRecorder struct {
-	http.ResponseWriter
-	work *work
-}
-
-// Unwrap implements responsewriter.UserProvidedDecorator.
-func (a *timeoutRecorder) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter.
-func (a *timeoutRecorder) WriteHeader(status int) {
-	if status == http.StatusGatewayTimeout {
-		a.work.unended.Store(true)
-	}
-	a.ResponseWriter.WriteHeader(status)
 }
 
 // endWithWork releases a request's seats when what runs for it has ended. Upstream does not

@@ -40,3 +40,21 @@ func (s *Replaceable) Describe(descs chan<- *prometheus.Desc) { s.current().Desc
 
 // Collect implements prometheus.Collector.
 func (s *Replaceable) Collect(metrics chan<- prometheus.Metric) { s.current().Collect(metrics) }
+
+// Computed returns a collector of metrics that are computed whenever they are read.
+func Computed(collect func(shown chan<- prometheus.Metric), descs ...*prometheus.Desc) prometheus.Collector {
+	return computed{descs, collect}
+}
+
+type computed struct {
+	descs   []*prometheus.Desc
+	collect func(shown chan<- prometheus.Metric)
+}
+
+func (c computed) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range c.descs {
+		descs <- desc
+	}
+}
+
+func (c computed) Collect(shown chan<- prometheus.Metric) { c.collect(shown) }

@@ -77,8 +77,8 @@ func TestAdvances(t *testing.T) {
 				}
 				time.Sleep(2 * SettleTime / settleWindows)
 				synctest.Wait()
-				if used := s.bytes(); used != 0 || len(l.advances.of) > 0 {
-					t.Errorf("in the end, %d bytes are used, and there are %d advances", used, len(l.advances.of))
+				if used := s.bytes(); used != 0 || len(l.accounts.advances.of) > 0 {
+					t.Errorf("in the end, %d bytes are used, and there are %d advances", used, len(l.accounts.advances.of))
 				}
 			})
 		})

@@ -53,11 +53,9 @@ type Config struct {
 type Ledger struct {
 	accounts    *accounts
 	refunds     *refunds
-	advances    *advances
 	recounter   *recounter
 	measure     *measure
 	meters      meters
-	ignored     map[schema.GroupResource]struct{}
 	evaluator   resourcequota.Evaluator // of tenants' quotas
 	terminating func(tenant.Name) bool
 	// namespaces charges the quotas of namespaces. The admission plugin sets it, as it alone has
@@ -79,8 +77,8 @@ func New(config Config) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the evaluators of quotas: %w", err)
 	}
-	ignored, meters := upstream.IgnoredResources(), newMeters(upstream.Evaluators())
-	measure := &measure{evaluators: generic.NewRegistry(upstream.Evaluators()), ranges: config.Ranges, ignored: ignored}
+	meters := newMeters(upstream.Evaluators())
+	measure := &measure{evaluators: generic.NewRegistry(upstream.Evaluators()), ranges: config.Ranges, ignored: upstream.IgnoredResources()}
 	recounter := newRecounter(config.Store, measure.of, config.Ranges.CountEach, config.Settle)
 	latest, err := newLatest(config.Informers.Core().V1().ResourceQuotas(), recounter.changed)
 	if err != nil {
@@ -92,11 +90,9 @@ func New(config Config) (*Ledger, error) {
 	return &Ledger{
 		accounts:    accounts,
 		refunds:     refunds,
-		advances:    accounts.advances,
 		recounter:   recounter,
 		measure:     measure,
 		meters:      meters,
-		ignored:     ignored,
 		evaluator:   newEvaluator(&accessor{read: accounts.ofTenant, write: accounts.charge}, meters, nil, nil, config.Stop),
 		terminating: config.Terminating,
 	}, nil
@@ -114,7 +110,7 @@ func (l *Ledger) Run(ctx context.Context) { l.recounter.run(ctx) }
 // Tracks implements storage.Ledger. While a space gets what every space has, there
 // is no quota yet, and the platform is not charged.
 func (l *Ledger) Tracks(ctx context.Context, n tenant.Name, resource schema.GroupResource, namespace string) bool {
-	if _, ok := l.ignored[resource]; ok || l.terminating(n) {
+	if _, ok := l.measure.ignored[resource]; ok || l.terminating(n) {
 		return false
 	}
 	if namespace != "" && l.namespaces.limits(tenant.Flatten(n, namespace)) {
@@ -155,7 +151,7 @@ func (l *Ledger) Charge(ctx context.Context, change storage.Change) (storage.Ent
 // Its size is not known.
 func (l *Ledger) check(n tenant.Name, a admission.Attributes) error {
 	resource := a.GetResource()
-	if _, ok := l.ignored[resource.GroupResource()]; ok || a.GetOperation() != admission.Create || a.GetSubresource() != "" {
+	if _, ok := l.measure.ignored[resource.GroupResource()]; ok || a.GetOperation() != admission.Create || a.GetSubresource() != "" {
 		return nil
 	}
 	usage, err := l.meters.of(resource.GroupResource()).Evaluator.Usage(a.GetObject())
@@ -205,7 +201,7 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 		return e, nil
 	case force:
 		return e, l.accounts.add(e.quota, e.added)
-	case e.roomy && l.advances.take(e.quota, e.added):
+	case e.roomy && l.accounts.advances.take(e.quota, e.added):
 		return e, nil
 	}
 	return e, l.evaluate(ctx, e.quota, a)
@@ -268,7 +264,7 @@ func (l *Ledger) evaluate(ctx context.Context, of ref, a admission.Attributes) e
 		case apierrors.IsForbidden(err) && !refreshed:
 			// Another server may have given back what this one does not know of.
 			refreshed = true
-			if l.advances.end(of) {
+			if l.accounts.advances.end(of) {
 				continue
 			}
 			if changed, refreshErr := l.accounts.refresh(ctx, of.flatName); refreshErr == nil && changed {
@@ -342,7 +338,7 @@ func (e *entry) Settle(outcome storage.Outcome) {
 }
 
 func (e *entry) giveBack(freed corev1.ResourceList) {
-	if !e.roomy || !e.ledger.advances.put(e.quota, freed) {
+	if !e.roomy || !e.ledger.accounts.advances.put(e.quota, freed) {
 		e.ledger.refunds.giveBack(e.quota, freed)
 	}
 }

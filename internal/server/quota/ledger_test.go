@@ -35,8 +35,8 @@ func newTestLedger(t *testing.T, s *fakeStore, known *corev1.ResourceQuota) *Led
 	return &Ledger{
 		accounts:  accounts,
 		refunds:   refunds,
-		advances:  accounts.advances,
 		recounter: recounter,
+		measure:   &measure{},
 		meters:    meters{},
 		evaluator: newEvaluator(&accessor{read: accounts.ofTenant, write: accounts.charge}, meters{}, nil, nil, t.Context().Done()),
 	}

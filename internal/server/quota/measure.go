@@ -21,6 +21,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/server/serializer"
 	"github.com/tenantry/tenantry/internal/server/storage"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -85,14 +86,11 @@ func (m *measure) isCharged(resource schema.GroupResource, key string) bool {
 // uncountedCustom returns the custom resources that a quota of a namespace limits and
 // nobody has counted yet: upstream's controller knows none that a space defines.
 func uncountedCustom(q *corev1.ResourceQuota) map[corev1.ResourceName]schema.GroupResource {
-	var uncounted map[corev1.ResourceName]schema.GroupResource
+	uncounted := map[corev1.ResourceName]schema.GroupResource{}
 	for name := range q.Status.Hard {
 		counted, ok := countedBy(name)
 		if _, known := q.Status.Used[name]; known || !ok || legacyscheme.Scheme.IsGroupRegistered(counted.Group) {
 			continue
-		}
-		if uncounted == nil {
-			uncounted = make(map[corev1.ResourceName]schema.GroupResource, 1)
 		}
 		uncounted[name] = counted
 	}
@@ -157,11 +155,8 @@ func (l lister) List(labels.Selector) ([]runtime.Object, error) {
 	if has, err := l.ranges.Has(ctx, l.tenant, l.resource.GroupResource()); err != nil || !has {
 		return nil, err
 	}
-	path := l.tenant.Root() + "/api/"
-	if l.resource.Group != "" {
-		path = l.tenant.Root() + "/apis/" + l.resource.Group + "/"
-	}
-	list, err := l.client.Get().AbsPath(path + l.resource.Version + "/" + l.resource.Resource).Do(ctx).Get()
+	path := l.tenant.Root() + serializer.RootOf(l.resource.GroupVersion()) + "/" + l.resource.Resource
+	list, err := l.client.Get().AbsPath(path).Do(ctx).Get()
 	if err != nil {
 		return nil, fmt.Errorf("listing %s of tenant %q: %w", l.resource.Resource, l.tenant, err)
 	}

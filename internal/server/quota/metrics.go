@@ -32,39 +32,30 @@ var served metrics.Replaceable
 // ServeMetrics shows the quotas of tenants with the metrics of the process. limit is
 // how many of them have series of their own.
 func (l *Ledger) ServeMetrics(limit int) {
-	served.Show(collector{limit, func() []*corev1.ResourceQuota {
+	served.Show(collector(limit, func() []*corev1.ResourceQuota {
 		quotas, err := l.accounts.latest.informer.Lister().List(labels.Everything())
 		if err != nil {
 			return nil
 		}
 		return slices.DeleteFunc(quotas, func(q *corev1.ResourceQuota) bool { return !IsTenantQuota(q) })
-	}})
+	}))
 }
 
 // collector shows the quotas of tenants.
-type collector struct {
-	limit  int
-	quotas func() []*corev1.ResourceQuota
+func collector(limit int, quotas func() []*corev1.ResourceQuota) prometheus.Collector {
+	return metrics.Computed(func(shown chan<- prometheus.Metric) { collect(shown, quotas(), limit) }, usedDesc, hardDesc)
 }
 
-// Describe implements prometheus.Collector.
-func (collector) Describe(descs chan<- *prometheus.Desc) {
-	descs <- usedDesc
-	descs <- hardDesc
-}
-
-// Collect implements prometheus.Collector.
-func (c collector) Collect(shown chan<- prometheus.Metric) {
+func collect(shown chan<- prometheus.Metric, quotas []*corev1.ResourceQuota, limit int) {
 	type ranked struct {
 		*corev1.ResourceQuota
 		fullness float64
 	}
-	quotas := c.quotas()
 	byRoom := make([]ranked, len(quotas))
 	for i, q := range quotas {
 		byRoom[i] = ranked{q, fullnessOf(q)}
 	}
-	own, others := metrics.Top(byRoom, c.limit, func(a, b ranked) int {
+	own, others := metrics.Top(byRoom, limit, func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(b.fullness, a.fullness), cmp.Compare(a.Namespace, b.Namespace))
 	})
 	names := namesOf(quotas)

@@ -74,7 +74,7 @@ tenantry_tenant_quota_used{resource="pods",tenant="some"} 1
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewPedanticRegistry()
-			registry.MustRegister(collector{tc.limit, func() []*corev1.ResourceQuota { return tc.quotas }})
+			registry.MustRegister(collector(tc.limit, func() []*corev1.ResourceQuota { return tc.quotas }))
 			if tc.want != "" {
 				if err := testutil.GatherAndCompare(registry, strings.NewReader(tc.want)); err != nil {
 					t.Error(err)
@@ -96,7 +96,7 @@ func BenchmarkMetrics(b *testing.B) {
 		})
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{50, func() []*corev1.ResourceQuota { return slices.Clone(quotas) }})
+	registry.MustRegister(collector(50, func() []*corev1.ResourceQuota { return slices.Clone(quotas) }))
 	for b.Loop() {
 		if _, err := registry.Gather(); err != nil {
 			b.Fatal(err)

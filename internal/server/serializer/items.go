@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tenantry/tenantry/internal/objects"
 )
 
 // noItems ends what a list without items is in JSON.
@@ -16,8 +18,8 @@ var noItems = []byte("[]}\n")
 // the brackets of a list that has none: encoding/json then writes them from memory that
 // it uses again, while upstream takes as much anew as the list is long.
 func encodeList(encoder runtime.Encoder, list runtime.Object, items []runtime.Object, w io.Writer) error {
-	empty, ok := shallowCopy(list)
-	if !ok || len(items) == 0 || meta.SetList(empty, []runtime.Object{}) != nil {
+	empty := objects.ShallowCopy(list)
+	if len(items) == 0 || meta.SetList(empty, []runtime.Object{}) != nil {
 		return encoder.Encode(list, w)
 	}
 	var envelope bytes.Buffer

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 
 	"github.com/tidwall/gjson"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -79,27 +79,12 @@ func (s *serializer) encode(obj runtime.Object, w io.Writer) error {
 // tenant follows it there. Objects of the watch cache are shared, so obj itself
 // is left alone.
 func (s *serializer) link(obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, bool) {
-	linked, ok := shallowCopy(obj)
-	if !ok {
-		return obj, false
-	}
+	linked := objects.ShallowCopy(obj)
 	accessor, ok := linked.(metav1.ObjectMetaAccessor)
 	if !ok {
 		return obj, false
 	}
 	return linked, setLink(accessor.GetObjectMeta(), s.links[gvk])
-}
-
-// shallowCopy returns another object with the same fields, which share what they refer to.
-func shallowCopy(obj runtime.Object) (runtime.Object, bool) {
-	value := reflect.ValueOf(obj)
-	if value.Kind() != reflect.Pointer || value.Elem().Kind() != reflect.Struct {
-		return nil, false
-	}
-	shallow := reflect.New(value.Elem().Type())
-	shallow.Elem().Set(value.Elem())
-	another, ok := shallow.Interface().(runtime.Object)
-	return another, ok
 }
 
 func setLink(object metav1.Object, served resource) bool {

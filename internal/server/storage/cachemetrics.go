@@ -21,36 +21,24 @@ var servedMemory metrics.Replaceable
 // ServeMetrics shows with the metrics of the process what each space takes. limit is how many tenants have series of their own.
 func (m *CacheMemory) ServeMetrics(limit int) {
 	if m != nil {
-		servedMemory.Show(cacheCollector{m, limit})
+		servedMemory.Show(m.collector(limit))
 	}
 }
 
-type cacheCollector struct {
-	of    *CacheMemory
-	limit int
-}
-
-// Describe implements prometheus.Collector.
-func (cacheCollector) Describe(descs chan<- *prometheus.Desc) {
-	descs <- cacheBytesDesc
-	descs <- cacheLimitDesc
-	descs <- cacheAllDesc
-	descs <- cacheTotalDesc
-}
-
-// Collect implements prometheus.Collector.
-func (c cacheCollector) Collect(shown chan<- prometheus.Metric) {
-	var amounts []metrics.Amount
-	c.of.mu.Lock()
-	for n, bytes := range c.of.bytes {
-		amounts = append(amounts, metrics.Amount{Tenant: string(n), Bytes: bytes})
-	}
-	all := c.of.all
-	c.of.mu.Unlock()
-	for _, one := range metrics.Largest(amounts, c.limit) {
-		shown <- prometheus.MustNewConstMetric(cacheBytesDesc, prometheus.GaugeValue, float64(one.Bytes), one.Tenant)
-	}
-	shown <- prometheus.MustNewConstMetric(cacheLimitDesc, prometheus.GaugeValue, float64(c.of.most))
-	shown <- prometheus.MustNewConstMetric(cacheAllDesc, prometheus.GaugeValue, float64(all))
-	shown <- prometheus.MustNewConstMetric(cacheTotalDesc, prometheus.GaugeValue, float64(c.of.total))
+func (m *CacheMemory) collector(limit int) prometheus.Collector {
+	return metrics.Computed(func(shown chan<- prometheus.Metric) {
+		var amounts []metrics.Amount
+		m.mu.Lock()
+		for n, bytes := range m.bytes {
+			amounts = append(amounts, metrics.Amount{Tenant: string(n), Bytes: bytes})
+		}
+		all := m.all
+		m.mu.Unlock()
+		for _, one := range metrics.Largest(amounts, limit) {
+			shown <- prometheus.MustNewConstMetric(cacheBytesDesc, prometheus.GaugeValue, float64(one.Bytes), one.Tenant)
+		}
+		shown <- prometheus.MustNewConstMetric(cacheLimitDesc, prometheus.GaugeValue, float64(m.most))
+		shown <- prometheus.MustNewConstMetric(cacheAllDesc, prometheus.GaugeValue, float64(all))
+		shown <- prometheus.MustNewConstMetric(cacheTotalDesc, prometheus.GaugeValue, float64(m.total))
+	}, cacheBytesDesc, cacheLimitDesc, cacheAllDesc, cacheTotalDesc)
 }

@@ -16,7 +16,7 @@ func TestCacheMetrics(t *testing.T) {
 		m.add(n, bytes)
 	}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(cacheCollector{m, 2})
+	registry.MustRegister(m.collector(2))
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP tenantry_tenant_cache_all_bytes What all tenants together take of what tenantry_tenant_cache_bytes shows.
 # TYPE tenantry_tenant_cache_all_bytes gauge

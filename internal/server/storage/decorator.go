@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -140,15 +139,17 @@ func (g *RESTOptionsGetter) GetRESTOptions(resource schema.GroupResource, exampl
 	if err != nil {
 		return options, err
 	}
-	options.Decorator = limitLists(g.decorate(resource), resource)
+	options.Decorator = g.decorate(resource)
 	return options, nil
 }
 
-// decorate returns the decorator that wraps the storage of a resource.
+// decorate returns the decorator that wraps the storage of a resource, which enforces the limits
+// of the context of each call.
 func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.StorageDecorator {
 	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
 		indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+		limited := &limitedLists{resource: resource, newList: newListFunc, codec: config.Codec}
 		config, attributes = g.withCodec(config, resource, newFunc()), spaceAttributes(attributes)
 		if g.Foreign != nil {
 			attributes = foreignAttributes(attributes)
@@ -158,13 +159,14 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			return nil, destroy, err
 		}
 		space := g.newSpace(etcd, resource, config, newFunc, newListFunc)
+		limited.Interface = space
 		if codec, ok := config.Codec.(*foreignCodec); ok && g.sharedVersions != nil {
 			remove, destroyEtcd := g.sharedVersions.add(resource, codec), destroy
 			destroy = func() { remove(); destroyEtcd() }
 			etcd.shared = codec
 		}
 		if g.Uncaching || g.Uncached[resource] {
-			return space, destroy, nil
+			return limited, destroy, nil
 		}
 		if g.Only != "" {
 			resourcePrefix = strings.TrimSuffix(tenant.CachePrefix(etcd.resourcePrefix, g.Only.Scope()), "/")
@@ -188,7 +190,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			return nil, func() {}, err
 		}
 		space.Interface, space.cached = cached, true
-		return space, func() {
+		return limited, func() {
 			stop()
 			destroy()
 			g.Counts.forget(etcd.cacheID)
@@ -285,7 +287,6 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		Interface:      etcd,
 		uncached:       etcd,
 		resumes:        newResumes(),
-		histories:      g.Histories,
 		cacheMemory:    g.CacheMemory,
 		cacheID:        etcd.cacheID,
 		resourcePrefix: etcd.resourcePrefix,
@@ -293,34 +294,14 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		newFunc:        newFunc,
 		newListFunc:    newListFunc,
 		resource:       resource,
+		transport:      config.Transport,
+		options:        *g,
 		defaults:       g.Defaults[resource],
-		prepare:        g.Prepare[resource],
-		closed:         g.closed(resource),
-		frozen:         g.Frozen,
-		removal:        g.removal(resource),
-		fence:          g.Fence,
-		oldestRevision: g.oldestRevisionIn(config.Transport),
-		protect:        g.Protect,
 		only:           g.Only,
 		definedBy:      g.definedBy(resource, config.Transport),
 		foreign:        g.foreign(resource),
-		expiring:       g.Events,
-		ledger:         g.Ledger,
 		codec:          config.Codec,
 		sharedVersions: g.sharedVersions,
-	}
-}
-
-// closed returns the function that says why a space accepts no new objects of a resource.
-func (g *RESTOptionsGetter) closed(resource schema.GroupResource) func(ctx context.Context, n tenant.Name) error {
-	if g.Ending == nil {
-		return g.Closed
-	}
-	return func(ctx context.Context, n tenant.Name) error {
-		if g.Ending(resource) {
-			return apierrors.NewMethodNotSupported(resource, "create")
-		}
-		return g.Closed(ctx, n)
 	}
 }
 

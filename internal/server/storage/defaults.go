@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -108,11 +109,7 @@ func (s *Space) isDefault(n tenant.Name, key string) bool {
 }
 
 func (s *Space) refuse(key string) error {
-	reason := s.defaults.Refusal
-	if reason == nil {
-		reason = errDefault
-	}
-	return apierrors.NewForbidden(s.resource, path.Base(key), reason)
+	return apierrors.NewForbidden(s.resource, path.Base(key), cmp.Or(s.defaults.Refusal, errDefault))
 }
 
 // unstoredVersion is the resource version of a default object that the system

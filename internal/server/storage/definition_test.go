@@ -29,7 +29,7 @@ func TestWhileDefined(t *testing.T) {
 	}
 	first := read()
 	widgets := b.widgets(t, "a", true)
-	widgets.fence = func(tenant.Name, types.UID) etcdstore.Fence { return gate{} }
+	widgets.options.Fence = func(tenant.Name, types.UID) etcdstore.Fence { return gate{} }
 	create := func(resourceVersion, name string) error {
 		ctx := WithDefinition(tenant.WithUID(widgets.in(t, "a", "ns"), "a", "u"), Definition{ResourceVersion: resourceVersion, Changed: func() bool { return false }})
 		return widgets.Create(ctx, widgets.key("ns", name), dense(name, 1), widgets.newFunc(), 0)

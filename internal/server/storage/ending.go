@@ -24,7 +24,7 @@ func isBound(ctx context.Context, n tenant.Name) bool {
 // end since the request was admitted: a finalizer that came now would keep the space for ever, because nobody of the tenant may
 // take it out any more.
 func (s *Space) mayStillChange(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
-	if before == nil || s.frozen == nil || !isBound(ctx, n) || cleansUp(ctx) {
+	if before == nil || s.options.Frozen == nil || !isBound(ctx, n) || cleansUp(ctx) {
 		return func(runtime.Object) error { return nil }
 	}
 	release, err := releases(before)
@@ -32,7 +32,7 @@ func (s *Space) mayStillChange(ctx context.Context, n tenant.Name, before runtim
 		if err != nil {
 			return err
 		}
-		frozen := s.frozen(ctx, n)
+		frozen := s.options.Frozen(ctx, n)
 		if frozen == nil {
 			return nil
 		}

@@ -53,7 +53,7 @@ func TestChangesOfEndingSpaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			configMaps, ending := b.configMaps(t, true), false
-			configMaps.frozen = func(_ context.Context, n tenant.Name) error {
+			configMaps.options.Frozen = func(_ context.Context, n tenant.Name) error {
 				if n == "a" && ending {
 					return errFrozen
 				}
@@ -106,7 +106,7 @@ func TestFrozenByEtcd(t *testing.T) {
 	b := newBackend(t)
 	configMaps := b.configMaps(t, true)
 	configMaps.create(t, "a", "ns", "x")
-	configMaps.fence = func(tenant.Name, types.UID) etcdstore.Fence { return halves{} }
+	configMaps.options.Fence = func(tenant.Name, types.UID) etcdstore.Fence { return halves{} }
 	if _, err := b.server.Client().Put(t.Context(), halves{}.Closed(), ""); err != nil {
 		t.Fatal(err)
 	}

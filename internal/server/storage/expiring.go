@@ -48,7 +48,7 @@ func (e *EventBudget) take(by writer, size int64) error {
 
 // expires accounts for a write of an object that expires after ttl seconds, or refuses it. Those that do not are the ledger's.
 func (s *Space) expires(ctx context.Context, n tenant.Name, obj runtime.Object, ttl uint64) error {
-	if s.expiring == nil || ttl == 0 || !n.IsSpace() {
+	if s.options.Events == nil || ttl == 0 || !n.IsSpace() {
 		return nil
 	}
 	size, err := s.size(obj)
@@ -56,5 +56,5 @@ func (s *Space) expires(ctx context.Context, n tenant.Name, obj runtime.Object, 
 		return err
 	}
 	uid, _ := tenant.UIDFrom(ctx, n)
-	return s.expiring.take(writer{n, uid}, size)
+	return s.options.Events.take(writer{n, uid}, size)
 }

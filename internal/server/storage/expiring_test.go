@@ -42,8 +42,8 @@ func TestExpiring(t *testing.T) {
 // TestExpiringWrites checks that each write of what expires is accounted for, new or not, and no other.
 func TestExpiringWrites(t *testing.T) {
 	configMaps := newBackend(t).configMaps(t, false)
-	configMaps.expiring = NewEventBudget()
-	configMaps.expiring.written.PerSecond = 0 // no more, however long it takes
+	configMaps.options.Events = NewEventBudget()
+	configMaps.options.Events.written.PerSecond = 0 // no more, however long it takes
 	const value = 1 << 20
 	object := func(name string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}, Data: map[string]string{"k": strings.Repeat("x", value)}}

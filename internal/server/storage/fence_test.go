@@ -32,7 +32,7 @@ func TestFencedWrites(t *testing.T) {
 	b := newBackend(t)
 	configMaps := b.configMaps(t, true)
 	configMaps.create(t, "a", "ns", "old")
-	configMaps.fence = func(n tenant.Name, uid types.UID) etcdstore.Fence {
+	configMaps.options.Fence = func(n tenant.Name, uid types.UID) etcdstore.Fence {
 		if n != "a" || uid != "u" {
 			t.Errorf("the fence of %q with UID %q is asked for", n, uid)
 		}
@@ -83,7 +83,7 @@ func TestFencedWrites(t *testing.T) {
 func TestClosedSpace(t *testing.T) {
 	configMaps := newBackend(t).configMaps(t, true)
 	errClosed := errors.New("closed")
-	configMaps.closed = func(context.Context, tenant.Name) error { return errClosed }
+	configMaps.options.Closed = func(context.Context, tenant.Name) error { return errClosed }
 	notThere := storage.NewKeyNotFoundError("x", 0)
 	for _, want := range []error{errClosed, notThere} {
 		err := configMaps.GuaranteedUpdate(configMaps.in(t, "a", "ns"), configMaps.key("ns", "x"), &corev1.ConfigMap{}, true, nil,

@@ -75,7 +75,7 @@ type account struct {
 
 // account returns the account of a write, or nil if it needs none.
 func (s *Space) account(ctx context.Context, n tenant.Name, key string) *account {
-	if s.ledger == nil || !n.IsSpace() || !s.ledger.Tracks(ctx, n, s.resource, s.namespaceOf(key)) {
+	if s.options.Ledger == nil || !n.IsSpace() || !s.options.Ledger.Tracks(ctx, n, s.resource, s.namespaceOf(key)) {
 		return nil
 	}
 	return &account{space: s, n: n}
@@ -86,7 +86,7 @@ func (a *account) charge(ctx context.Context, before, after runtime.Object) (err
 	if a == nil {
 		return nil
 	}
-	a.entry, err = a.space.ledger.Charge(ctx, Change{
+	a.entry, err = a.space.options.Ledger.Charge(ctx, Change{
 		Tenant: a.n, Resource: a.space.resource, Old: before, New: after, Size: a.space.size,
 	})
 	return err

@@ -11,11 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
-	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -41,19 +37,6 @@ func WithListLimit(ctx context.Context, l ListLimit) context.Context {
 func ListLimitFrom(ctx context.Context) (ListLimit, bool) {
 	l, ok := ctx.Value(listLimitKey{}).(ListLimit)
 	return l, ok
-}
-
-// limitLists makes storage enforce the limits of the context of each call.
-func limitLists(decorate generic.StorageDecorator, resource schema.GroupResource) generic.StorageDecorator {
-	return func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
-		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
-		indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
-		wrapped, destroy, err := decorate(config, prefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
-		if err != nil {
-			return nil, destroy, err
-		}
-		return &limitedLists{Interface: wrapped, resource: resource, newList: newListFunc, codec: config.Codec}, destroy, nil
-	}
 }
 
 type limitedLists struct {

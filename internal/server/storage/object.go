@@ -1,11 +1,10 @@
 package storage
 
 import (
-	"maps"
-
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -29,22 +28,9 @@ func setTenant(obj runtime.Object, n tenant.Name) error {
 		return err
 	}
 	accessor.SetSelfLink("") // shown by the encoder, never stored
-	annotations := accessor.GetAnnotations()
-	current, ok := annotations[tenant.Annotation]
-	switch {
-	case n == tenant.System && !ok, n != tenant.System && ok && current == string(n):
-		return nil
-	case n == tenant.System:
-		// The map may be shared with an object of the cache.
-		annotations = maps.Clone(annotations)
-		delete(annotations, tenant.Annotation)
-	default:
-		annotations = maps.Clone(annotations)
-		if annotations == nil {
-			annotations = make(map[string]string, 1)
-		}
-		annotations[tenant.Annotation] = string(n)
+	if n == tenant.System {
+		n = "" // its objects have no annotation
 	}
-	accessor.SetAnnotations(annotations)
+	accessor.SetAnnotations(objects.WithKey(accessor.GetAnnotations(), tenant.Annotation, string(n)))
 	return nil
 }

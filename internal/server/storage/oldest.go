@@ -23,22 +23,12 @@ import (
 // had a predecessor.
 type OldestRevisionFunc func(ctx context.Context, etcd storagebackend.TransportConfig, n tenant.Name, namespace string) (int64, error)
 
-// oldestRevisionIn returns OldestRevision for one etcd.
-func (g *RESTOptionsGetter) oldestRevisionIn(etcd storagebackend.TransportConfig) func(context.Context, tenant.Name, string) (int64, error) {
-	if g.OldestRevision == nil {
-		return nil
-	}
-	return func(ctx context.Context, n tenant.Name, namespace string) (int64, error) {
-		return g.OldestRevision(ctx, etcd, n, namespace)
-	}
-}
-
 // checkRevision returns an error if a list or watch would show what was below the name of a space before its tenant was there,
 // or below that of a namespace before the namespace was. etcd and the watch cache keep what objects were, by key, and
 // resource versions count the changes of all spaces, so that everybody knows those of the time of an earlier one.
 func (s *Space) checkRevision(ctx context.Context, c collection) error {
 	// The system space has no earlier tenant, but earlier namespaces.
-	if s.oldestRevision == nil || !c.space.IsSpace() && (c.space != tenant.System || s.namespaceAsked(ctx, c) == "") {
+	if s.options.OldestRevision == nil || !c.space.IsSpace() && (c.space != tenant.System || s.namespaceAsked(ctx, c) == "") {
 		return nil
 	}
 	if token := c.opts.Predicate.Continue; token != "" {
@@ -71,7 +61,7 @@ func (s *Space) revision(resourceVersion string) (int64, error) {
 
 // requireRevision returns an error if a resource version is of the time before the tenant and the namespace of a request.
 func (s *Space) requireRevision(ctx context.Context, c collection, version int64) error {
-	oldest, err := s.oldestRevision(ctx, c.space, s.namespaceAsked(ctx, c))
+	oldest, err := s.options.OldestRevision(ctx, s.transport, c.space, s.namespaceAsked(ctx, c))
 	if err != nil {
 		return fmt.Errorf("finding out since when resource versions are those of this space: %w", err)
 	}
@@ -99,7 +89,7 @@ func (s *Space) caughtUp(ctx context.Context, c collection) error {
 	if !s.cached {
 		return nil
 	}
-	oldest, err := s.oldestRevision(ctx, c.space, "")
+	oldest, err := s.options.OldestRevision(ctx, s.transport, c.space, "")
 	if err != nil || oldest == 0 {
 		return err
 	}
@@ -109,14 +99,14 @@ func (s *Space) caughtUp(ctx context.Context, c collection) error {
 
 // atLeastOldest returns the options of a read of one object, which must not be as old as an earlier tenant.
 func (s *Space) atLeastOldest(ctx context.Context, n tenant.Name, opts storage.GetOptions) (storage.GetOptions, error) {
-	if s.oldestRevision == nil || !s.cached || opts.ResourceVersion == "" || !n.IsSpace() {
+	if s.options.OldestRevision == nil || !s.cached || opts.ResourceVersion == "" || !n.IsSpace() {
 		return opts, nil
 	}
 	version, err := s.revision(opts.ResourceVersion)
 	if err != nil {
 		return opts, nil // whoever serves it says so
 	}
-	oldest, err := s.oldestRevision(ctx, n, "")
+	oldest, err := s.options.OldestRevision(ctx, s.transport, n, "")
 	if err == nil && version < oldest {
 		opts.ResourceVersion = strconv.FormatInt(oldest, 10)
 	}

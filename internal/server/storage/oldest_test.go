@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -42,7 +43,9 @@ func TestEarlierLife(t *testing.T) {
 	backend := newBackend(t) // what is in no namespace of the system space has one life
 	configMaps := backend.configMaps(t, true)
 	then := strconv.FormatInt(revisionOf(t, configMaps.create(t, tenant.System, "ns", "old")), 10)
-	configMaps.oldestRevision = func(context.Context, tenant.Name, string) (int64, error) { return 0, errors.New("is not asked for") }
+	configMaps.options.OldestRevision = func(context.Context, storagebackend.TransportConfig, tenant.Name, string) (int64, error) {
+		return 0, errors.New("is not asked for")
+	}
 	list := func(o *storage.ListOptions) {
 		o.ResourceVersion, o.ResourceVersionMatch = then, metav1.ResourceVersionMatchExact
 	}
@@ -76,7 +79,7 @@ func testEarlierLife(t *testing.T, n tenant.Name, cached bool) {
 	configMaps.remove(t, n, "ns", "old-2")
 	born := revisionOf(t, configMaps.create(t, "b", "ns", "of another"))
 	var asked []string
-	configMaps.oldestRevision = func(_ context.Context, of tenant.Name, namespace string) (int64, error) {
+	configMaps.options.OldestRevision = func(_ context.Context, _ storagebackend.TransportConfig, of tenant.Name, namespace string) (int64, error) {
 		asked = append(asked, of.String()+"/"+namespace)
 		return born, nil
 	}
@@ -116,7 +119,9 @@ func testEarlierLife(t *testing.T, n tenant.Name, cached bool) {
 			t.Errorf("%s: %v, %v", name, found, err)
 		}
 	}
-	configMaps.oldestRevision = func(context.Context, tenant.Name, string) (int64, error) { return 0, errors.New("no etcd") }
+	configMaps.options.OldestRevision = func(context.Context, storagebackend.TransportConfig, tenant.Name, string) (int64, error) {
+		return 0, errors.New("no etcd")
+	}
 	if found, _, err := configMaps.tryList(t, n.Scope(), "ns", at(then, metav1.ResourceVersionMatchExact, 0)); err == nil {
 		t.Errorf("since when is not known, and got %v", found)
 	}
@@ -141,7 +146,7 @@ func TestCacheIsOfThisLife(t *testing.T) {
 	lower := &reads{Interface: configMaps.Interface}
 	configMaps.Interface = lower
 	revision, _ := strconv.ParseInt(born, 10, 64)
-	configMaps.oldestRevision = func(_ context.Context, n tenant.Name, _ string) (int64, error) {
+	configMaps.options.OldestRevision = func(_ context.Context, _ storagebackend.TransportConfig, n tenant.Name, _ string) (int64, error) {
 		if n == "a" {
 			return revision, nil
 		}

@@ -19,13 +19,18 @@ func ProtectAll(protections ...Protection) Protection {
 		for i, protect := range protections {
 			decisions[i] = protect(ctx, n, resource, before)
 		}
-		return func(after runtime.Object) error {
-			for _, decide := range decisions {
-				if err := decide(after); err != nil {
-					return err
-				}
+		return allOf(decisions...)
+	}
+}
+
+// allOf returns what refuses an object that any of the given ones refuses, which are asked in their order.
+func allOf(decisions ...func(after runtime.Object) error) func(after runtime.Object) error {
+	return func(after runtime.Object) error {
+		for _, decide := range decisions {
+			if err := decide(after); err != nil {
+				return err
 			}
-			return nil
 		}
+		return nil
 	}
 }

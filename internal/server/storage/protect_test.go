@@ -46,15 +46,15 @@ func TestEveryChangeIsAskedAbout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newBackend(t).configMaps(t, cached)
 			g := &guard{}
-			s.protect = g.of
-			s.prepare = func(_ context.Context, _ tenant.Name, before runtime.Object) func(after runtime.Object) error {
+			s.options.Protect = g.of
+			s.options.Prepare = map[schema.GroupResource]Preparation{s.resource: func(_ context.Context, _ tenant.Name, before runtime.Object) func(after runtime.Object) error {
 				return func(after runtime.Object) error {
 					if o := after.(metav1.Object); before == nil {
 						o.SetLabels(map[string]string{"value": "new" + o.GetLabels()["from"]})
 					}
 					return nil
 				}
-			}
+			}}
 			label := func(value string, ignoreNotFound bool) error {
 				return s.GuaranteedUpdate(s.in(t, "a", "ns"), s.key("ns", "o"), s.newFunc(), ignoreNotFound, nil,
 					func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {

@@ -107,7 +107,7 @@ func (s *Space) mayResume(ctx context.Context, c collection) error {
 	if s.cached || !c.space.IsSpace() || err != nil || version == 0 {
 		return nil
 	}
-	if !s.histories.wroteLittle(version) {
+	if !s.options.Histories.wroteLittle(version) {
 		current, err := s.GetCurrentResourceVersion(ctx)
 		if err != nil {
 			return err

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/tenantry/tenantry/internal/etcdstore"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -29,40 +29,22 @@ type Space struct {
 	resourcePrefix string // with a trailing slash
 	cached         bool
 	resumes        *resumes
-	histories      *Histories
 	cacheMemory    *CacheMemory // nil without a bound
 	cacheID        cacheID
 	attributes     storage.AttrFunc
 	newFunc        func() runtime.Object
 	newListFunc    func() runtime.Object
 	resource       schema.GroupResource
+	transport      storagebackend.TransportConfig // of the etcd of the resource
+	options        RESTOptionsGetter
 	// defaults, if set, are the default objects of the resource.
 	defaults *Defaults
-	// prepare, if set, completes new objects.
-	prepare Preparation
-	// closed, if set, returns an error if a space accepts no new objects.
-	closed func(ctx context.Context, n tenant.Name) error
-	// frozen, if set, returns an error if a space is being emptied; see RESTOptionsGetter.Frozen.
-	frozen func(ctx context.Context, n tenant.Name) error
-	// removal says why an object must not go yet.
-	removal removal
-	// fence, if set, returns the fence of a tenant; see RESTOptionsGetter.Fence.
-	fence func(n tenant.Name, uid types.UID) etcdstore.Fence
-	// oldestRevision, if set, is RESTOptionsGetter.OldestRevision for the etcd of the resource.
-	oldestRevision func(ctx context.Context, n tenant.Name, namespace string) (int64, error)
-	// protect, if set, decides about changes.
-	protect Protection
 	// only, if set, is the one space that this storage is for, and definedBy the key of its definition of the resource.
 	only      tenant.Name
 	definedBy string
 	// foreign, if set, reports the spaces that define the resource themselves.
 	foreign func(tenant.Name) bool
-	// expiring, if set, accounts for objects that expire.
-	expiring *EventBudget
-	// ledger, if set, accounts for the objects in spaces, by their size as encoded with
-	// codec.
-	ledger Ledger
-	codec  runtime.Codec
+	codec   runtime.Codec
 	// sharedVersions, if set, are the versions of what spaces share.
 	sharedVersions *sharedVersions
 }
@@ -125,28 +107,31 @@ func (s *Space) mayCreate(ctx context.Context, n tenant.Name, obj runtime.Object
 		return apierrors.NewBadRequest(fmt.Sprintf("metadata.name has %d bytes and begins with %q; a name in a tenant's space may have %d: choose a shorter one",
 			len(name), name[:63], maxName))
 	}
-	if s.fence != nil {
+	if s.options.Fence != nil {
 		if _, known := tenant.UIDFrom(ctx, n); !known {
 			return apierrors.NewInternalError(fmt.Errorf("creating in the space of tenant %q, which nobody was admitted to", n))
 		}
 	}
-	if s.closed == nil {
+	if s.options.Ending != nil && s.options.Ending(s.resource) {
+		return apierrors.NewMethodNotSupported(s.resource, "create")
+	}
+	if s.options.Closed == nil {
 		return nil
 	}
-	return s.closed(ctx, n)
+	return s.options.Closed(ctx, n)
 }
 
 // fenced returns the context of a write in the space of n. etcd refuses the write if the
 // tenant for which the request was admitted has ended.
 func (s *Space) fenced(ctx context.Context, n tenant.Name) context.Context {
 	uid, known := tenant.UIDFrom(ctx, n)
-	if !known || s.fence == nil {
+	if !known || s.options.Fence == nil {
 		return ctx
 	}
 	if cleansUp(ctx) {
 		ctx = etcdstore.WithReserve(ctx)
 	}
-	fence := s.fence(n, uid)
+	fence := s.options.Fence(n, uid)
 	if isBound(ctx, n) && !cleansUp(ctx) {
 		fence = strict{fence}
 	}
@@ -163,18 +148,19 @@ func cleansUp(ctx context.Context) bool {
 
 // mayChange returns the function that decides about a change of an object; see RESTOptionsGetter.Protect.
 func (s *Space) mayChange(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
-	if s.protect == nil {
+	if s.options.Protect == nil {
 		return func(runtime.Object) error { return nil }
 	}
-	return s.protect(ctx, n, s.resource, before)
+	return s.options.Protect(ctx, n, s.resource, before)
 }
 
 // completes returns the function that completes an object; see RESTOptionsGetter.Prepare.
 func (s *Space) completes(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
-	if s.prepare == nil {
+	prepare := s.options.Prepare[s.resource]
+	if prepare == nil {
 		return func(runtime.Object) error { return nil }
 	}
-	return s.prepare(ctx, n, before)
+	return prepare(ctx, n, before)
 }
 
 // admit returns the function that completes an object and decides whether the space of n may
@@ -182,7 +168,7 @@ func (s *Space) completes(ctx context.Context, n tenant.Name, before runtime.Obj
 // once, because updates may change it. What is decided about is what would be stored.
 func (s *Space) admit(ctx context.Context, n tenant.Name, w *cacheWrite, before runtime.Object) func(after runtime.Object) error {
 	already := hasItems(before)
-	rules := []func(after runtime.Object) error{
+	return allOf(
 		func(after runtime.Object) error {
 			if before != nil {
 				return nil
@@ -198,15 +184,7 @@ func (s *Space) admit(ctx context.Context, n tenant.Name, w *cacheWrite, before 
 		func(runtime.Object) error { return ctx.Err() }, // the tenant may have ended during admission
 		func(after runtime.Object) error { return setTenant(after, n) },
 		s.converts(n, before),
-	}
-	return func(after runtime.Object) error {
-		for _, rule := range rules {
-			if err := rule(after); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	)
 }
 
 // Create implements storage.Interface.
@@ -270,7 +248,7 @@ func (s *Space) Delete(ctx context.Context, key string, out runtime.Object, prec
 		if err := s.mayChange(ctx, n, obj)(nil); err != nil {
 			return err
 		}
-		if err := s.removal(ctx, n, obj); err != nil {
+		if err := s.mayGo(ctx, n, obj); err != nil {
 			return err
 		}
 		if validate != nil {

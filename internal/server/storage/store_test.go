@@ -176,7 +176,7 @@ func (b *backend) made(t testing.TB, getter *RESTOptionsGetter, config *storageb
 	t.Cleanup(destroy)
 	until.True(t, "the cache is ready", func() bool { return made.ReadinessCheck() == nil })
 	return &store{
-		Space: made.(*Space), prefix: prefix, namespaced: namespaced,
+		Space: made.(*limitedLists).Interface.(*Space), prefix: prefix, namespaced: namespaced,
 		newObject: func() metav1.Object { return newFunc().(metav1.Object) },
 	}
 }

@@ -82,7 +82,7 @@ func (s *limitedLists) measureOf(ctx context.Context) *measure {
 		return nil
 	}
 	if _, custom := s.newList().(*unstructured.UnstructuredList); custom {
-		if isMetrics(ctx) {
+		if t, _ := ctx.Value(tableContextKey{}).(table); t.metrics {
 			return metricsMeasure
 		}
 		return customMeasure
@@ -107,11 +107,6 @@ var customMeasure = &measure{"tenantry-json-bytes", func(obj runtime.Object) (in
 
 // metricsMeasure is customMeasure for lists of metrics, which clients read without pages.
 var metricsMeasure = &measure{customMeasure.name, customMeasure.sizeOf, maxMetrics, maxMetrics}
-
-func isMetrics(ctx context.Context) bool {
-	t, _ := ctx.Value(tableContextKey{}).(table)
-	return t.metrics
-}
 
 // builtInMeasure is that of built-in resources, whose columns may have all subjects of a binding or all images of
 // a template. An event is no larger than in a watch that is no table.
@@ -177,25 +172,19 @@ func (m *measure) fitting(list runtime.Object, most int) (n int, fits bool, err 
 	return len(items), true, nil
 }
 
-// tableWatch passes on the events of its source until one has a large object.
-type tableWatch struct {
-	*relay
-	resource schema.GroupResource
-	by       *measure
-}
-
+// newTableWatch returns a watch that passes on the events of its source until one has a large object.
 func newTableWatch(source watch.Interface, resource schema.GroupResource, by *measure) watch.Interface {
-	w := &tableWatch{relay: newRelay(source, 0), resource: resource, by: by}
-	go w.run()
+	w := newRelay(source, 0)
+	go by.passOn(w, resource)
 	return w
 }
 
-func (w *tableWatch) run() {
+func (m *measure) passOn(w *relay, resource schema.GroupResource) {
 	defer close(w.result)
 	for event := range w.source.ResultChan() {
-		size, err := w.by.sizeIn(event)
+		size, err := m.sizeIn(event)
 		if err == nil && size > maxTableEvent {
-			err = eventExceeded(w.resource, event.Object, size)
+			err = eventExceeded(resource, event.Object, size)
 		}
 		if err != nil {
 			w.source.Stop()

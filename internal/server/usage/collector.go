@@ -26,15 +26,11 @@ var (
 		[]string{"tenant"}, nil)
 )
 
-// Describe implements prometheus.Collector.
-func (m *Meter) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{requestsDesc, durationDesc, openDesc, watchesDesc, sentDesc} {
-		descs <- desc
-	}
+func (m *Meter) collector() prometheus.Collector {
+	return metrics.Computed(m.collect, requestsDesc, durationDesc, openDesc, watchesDesc, sentDesc)
 }
 
-// Collect implements prometheus.Collector.
-func (m *Meter) Collect(shown chan<- prometheus.Metric) {
+func (m *Meter) collect(shown chan<- prometheus.Metric) {
 	m.removeGone()
 	m.rotate()
 	m.mu.RLock()

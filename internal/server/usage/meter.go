@@ -52,7 +52,7 @@ func NewMeter(limit int, exists func(n tenant.Name) bool, c clock.PassiveClock) 
 var served metrics.Replaceable
 
 // Serve shows the metrics of m with those of the process.
-func (m *Meter) Serve() { served.Show(m) }
+func (m *Meter) Serve() { served.Show(m.collector()) }
 
 // account returns where requests of n are counted now.
 func (m *Meter) account(n tenant.Name) *account {

@@ -30,16 +30,13 @@ type Stored struct {
 var servedStored metrics.Replaceable
 
 // Serve shows the metrics with those of the process.
-func (s Stored) Serve() { servedStored.Show(s) }
+func (s Stored) Serve() { servedStored.Show(s.collector()) }
 
-// Describe implements prometheus.Collector.
-func (Stored) Describe(descs chan<- *prometheus.Desc) {
-	descs <- objectsDesc
-	descs <- bytesDesc
+func (s Stored) collector() prometheus.Collector {
+	return metrics.Computed(s.collect, objectsDesc, bytesDesc)
 }
 
-// Collect implements prometheus.Collector.
-func (s Stored) Collect(shown chan<- prometheus.Metric) {
+func (s Stored) collect(shown chan<- prometheus.Metric) {
 	var amounts []metrics.Amount
 	s.Each(func(n tenant.Name, u *v1alpha1.TenantUsage) {
 		amounts = append(amounts, metrics.Amount{Tenant: string(n), Objects: u.Objects, Bytes: u.StoredBytes})

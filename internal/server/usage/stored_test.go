@@ -59,7 +59,7 @@ tenantry_tenant_stored_bytes{tenant="d"} 40
 				for n, u := range usages {
 					visit(n, u)
 				}
-			}})
+			}}.collector())
 			if err := testutil.GatherAndCompare(registry, strings.NewReader(tc.want)); err != nil {
 				t.Error(err)
 			}

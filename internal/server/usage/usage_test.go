@@ -89,7 +89,7 @@ func (s *system) ask(n tenant.Name, path string, times int) {
 func (s *system) expect(t *testing.T, want string, names ...string) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(s.meter)
+	registry.MustRegister(s.meter.collector())
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {
 		t.Error(err)
 	}

@@ -83,9 +83,13 @@ func generationOf(pod *corev1.Pod, t corev1.PodConditionType) int64 {
 
 // ofOwn returns the statuses of containers that a pod has in its space. A webhook of the host may have added others, which are the platform's.
 func ofOwn(own []corev1.Container, host []corev1.ContainerStatus) []corev1.ContainerStatus {
-	return slices.DeleteFunc(host, func(status corev1.ContainerStatus) bool {
-		return !slices.ContainsFunc(own, func(c corev1.Container) bool { return c.Name == status.Name })
-	})
+	var of []corev1.ContainerStatus
+	for _, status := range host {
+		if slices.ContainsFunc(own, func(c corev1.Container) bool { return c.Name == status.Name }) {
+			of = append(of, status)
+		}
+	}
+	return of
 }
 
 // debuggers returns the statuses of the ephemeral containers that a pod has in its space, by their names there.

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -70,12 +69,9 @@ func (o original) everywhere() bool {
 func (o original) forced() bool { return o.value == present+tenant.PublishedForce }
 
 func (r Rules) originalOf(resource schema.GroupResource, obj runtime.Object) (o original) {
-	if obj == nil {
-		return o
-	}
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
-		return o // the options of a subresource
+		return o // nothing, or the options of a subresource
 	}
 	o.Original = Original{Resource: resource, Namespace: accessor.GetNamespace(), Name: accessor.GetName()}
 	o.terminating = accessor.GetDeletionTimestamp() != nil
@@ -247,7 +243,7 @@ func validate(was, is original) error {
 	}
 	if is.everywhere() {
 		for i, owner := range is.owners {
-			if is.Namespace != "" && !owns(was.owners, owner.UID) {
+			if is.Namespace != "" && !slices.ContainsFunc(was.owners, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
 				errs = append(errs, field.Forbidden(field.NewPath("metadata", "ownerReferences").Index(i),
 					"what is published in a namespace has no owner, because whoever deletes the owner would remove it from every space; leave the owner or the annotation out"))
 			}
@@ -261,10 +257,6 @@ func validate(was, is original) error {
 		return nil
 	}
 	return apierrors.NewInvalid(schema.GroupKind{Group: is.Resource.Group, Kind: is.Resource.Resource}, is.Name, errs)
-}
-
-func owns(owners []metav1.OwnerReference, uid types.UID) bool {
-	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == uid })
 }
 
 // isBookkeeping reports whether a change of an object concerns its own space only: the

@@ -1,6 +1,7 @@
 package published
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,12 +63,8 @@ func (r Rules) Of(ctx context.Context, n tenant.Name, resource schema.GroupResou
 		if snapshot != nil && after != nil && was == is && apiequality.Semantic.DeepEqual(withoutAnnotations(snapshot), withoutAnnotations(after)) {
 			return nil
 		}
-		name := was.name
-		if name == "" {
-			name = is.name
-		}
 		if err := decide(ctx, was, is, after == nil); err != nil {
-			return apierrors.NewForbidden(resource, name, err)
+			return apierrors.NewForbidden(resource, cmp.Or(was.name, is.name), err)
 		}
 		return nil
 	}
@@ -172,12 +169,9 @@ func (m marks) copied() bool { return m.kind != "" && m.kind != present+tenant.P
 const present = "="
 
 func marksOf(obj runtime.Object) (m marks) {
-	if obj == nil {
-		return m
-	}
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
-		return m // the options of a subresource
+		return m // nothing, or the options of a subresource
 	}
 	labels, annotations := accessor.GetLabels(), accessor.GetAnnotations()
 	if value, ok := labels[tenant.PublishedCopyLabel]; ok {

@@ -19,10 +19,11 @@ import (
 // published, or by an annotation that does not, empty if there is no reason. The manager, which copies objects, may run separately
 // with another configuration: its PublishedObject is authoritative.
 func (r Rules) warning(resource schema.GroupResource, before, after runtime.Object) string {
-	if is, ok := annotation(after, misnamed); ok && !isSame(before, misnamed, is) {
+	is, ok := annotationsOf(after)[misnamed]
+	if was, had := annotationsOf(before)[misnamed]; ok && !(had && was == is) {
 		return fmt.Sprintf("annotation %s means nothing; the one that publishes an object is %s", misnamed, tenant.PublishedAnnotation)
 	}
-	if !isPublished(after) || isPublished(before) {
+	if !tenant.IsPublished(annotationsOf(after)) || tenant.IsPublished(annotationsOf(before)) {
 		return ""
 	}
 	if reason := r.unpublishable(resource, after); reason != "" {
@@ -51,29 +52,11 @@ func (r Rules) unpublishable(resource schema.GroupResource, obj runtime.Object) 
 // misnamed is how the annotation that publishes would be named if it were below tenantry.io/ as the others are.
 const misnamed = "tenantry.io/published"
 
-func annotation(obj runtime.Object, key string) (string, bool) {
-	if obj == nil {
-		return "", false
-	}
+// annotationsOf returns the annotations of an object, none of nothing.
+func annotationsOf(obj runtime.Object) map[string]string {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
-		return "", false
+		return nil
 	}
-	value, ok := accessor.GetAnnotations()[key]
-	return value, ok
-}
-
-// isSame reports whether an object has an annotation with a value.
-func isSame(obj runtime.Object, key, value string) bool {
-	was, ok := annotation(obj, key)
-	return ok && was == value
-}
-
-// isPublished reports whether the annotation of an object publishes it.
-func isPublished(obj runtime.Object) bool {
-	if obj == nil {
-		return false
-	}
-	accessor, err := meta.Accessor(obj)
-	return err == nil && tenant.IsPublished(accessor.GetAnnotations())
+	return accessor.GetAnnotations()
 }

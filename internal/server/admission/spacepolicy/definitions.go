@@ -43,12 +43,8 @@ const (
 //
 // keep is called for each pattern.
 func checkDefinition(a admission.Attributes, keep keep) error {
-	definition, ok := a.GetObject().(*apiextensions.CustomResourceDefinition)
-	if !ok || a.GetSubresource() != "" {
-		return nil
-	}
-	old, ok := a.GetOldObject().(*apiextensions.CustomResourceDefinition)
-	if ok && apiequality.Semantic.DeepEqual(old.Spec, definition.Spec) {
+	definition, old := definitionsIn(a)
+	if definition == nil || old != nil && apiequality.Semantic.DeepEqual(old.Spec, definition.Spec) {
 		return nil
 	}
 	spec, err := withSchemas(definition)
@@ -69,14 +65,19 @@ func checkDefinition(a admission.Attributes, keep keep) error {
 	return nil
 }
 
+// definitionsIn returns the definition that a request writes, nil if it writes none, and what that was, nil if it is new.
+func definitionsIn(a admission.Attributes) (definition, old *apiextensions.CustomResourceDefinition) {
+	if a.GetSubresource() == "" {
+		definition, _ = a.GetObject().(*apiextensions.CustomResourceDefinition)
+		old, _ = a.GetOldObject().(*apiextensions.CustomResourceDefinition)
+	}
+	return definition, old
+}
+
 // checkFits refuses versions and defaults by which the objects that there are take too much memory.
 func (r Rules) checkFits(ctx context.Context, a admission.Attributes, n tenant.Name) error {
-	definition, ok := a.GetObject().(*apiextensions.CustomResourceDefinition)
-	if !ok || a.GetSubresource() != "" || r.DefinitionFits == nil {
-		return nil
-	}
-	old, ok := a.GetOldObject().(*apiextensions.CustomResourceDefinition)
-	if !ok || apiequality.Semantic.DeepEqual(old.Spec, definition.Spec) {
+	definition, old := definitionsIn(a)
+	if definition == nil || old == nil || r.DefinitionFits == nil || apiequality.Semantic.DeepEqual(old.Spec, definition.Spec) {
 		return nil
 	}
 	spec, err := withSchemas(definition)

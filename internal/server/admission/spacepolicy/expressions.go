@@ -187,7 +187,7 @@ func PolicyCostsOf(obj runtime.Object) PolicyCosts {
 	default:
 		return PolicyCosts{}
 	}
-	return PolicyCosts{Expressions: expressionsOf(obj), Webhooks: webhooks, Entries: matchEntries*(1+webhooks) + entriesOf(rules)}
+	return PolicyCosts{Expressions: expressionsOf(rules), Webhooks: webhooks, Entries: matchEntries*(1+webhooks) + entriesOf(rules)}
 }
 
 // entriesOf returns how many entries there are in the lists and maps of a value, but for bytes.
@@ -215,39 +215,23 @@ func entriesOf(v reflect.Value) (count int) {
 	return count
 }
 
-// expressionsOf returns how many expressions a policy, or the configuration of webhooks, has.
+// expressionsOf returns how many expressions there are in the spec of a policy, or in webhooks, in any version.
 // Validations may have one for their message.
-func expressionsOf(obj runtime.Object) (count int) {
-	switch o := obj.(type) {
-	case *admissionregistration.ValidatingAdmissionPolicy:
-		for i := range o.Spec.Validations {
-			count += 1 + min(1, len(o.Spec.Validations[i].MessageExpression))
+func expressionsOf(v reflect.Value) (count int) {
+	if v.Kind() == reflect.Slice {
+		for i := range v.Len() {
+			count += expressionsOf(v.Index(i))
 		}
-		return count + len(o.Spec.AuditAnnotations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
-	case *admissionregistrationv1.ValidatingAdmissionPolicy:
-		for i := range o.Spec.Validations {
-			count += 1 + min(1, len(o.Spec.Validations[i].MessageExpression))
+		return count
+	}
+	for _, name := range []string{"Validations", "Mutations", "AuditAnnotations", "MatchConditions", "Variables"} {
+		list := v.FieldByName(name)
+		if !list.IsValid() {
+			continue
 		}
-		return count + len(o.Spec.AuditAnnotations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
-	case *admissionregistration.MutatingAdmissionPolicy:
-		return len(o.Spec.Mutations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
-	case *admissionregistrationv1.MutatingAdmissionPolicy:
-		return len(o.Spec.Mutations) + len(o.Spec.MatchConditions) + len(o.Spec.Variables)
-	case *admissionregistration.ValidatingWebhookConfiguration:
-		for i := range o.Webhooks {
-			count += len(o.Webhooks[i].MatchConditions)
-		}
-	case *admissionregistrationv1.ValidatingWebhookConfiguration:
-		for i := range o.Webhooks {
-			count += len(o.Webhooks[i].MatchConditions)
-		}
-	case *admissionregistration.MutatingWebhookConfiguration:
-		for i := range o.Webhooks {
-			count += len(o.Webhooks[i].MatchConditions)
-		}
-	case *admissionregistrationv1.MutatingWebhookConfiguration:
-		for i := range o.Webhooks {
-			count += len(o.Webhooks[i].MatchConditions)
+		count += list.Len()
+		for i := 0; i < list.Len() && name == "Validations"; i++ {
+			count += min(1, list.Index(i).FieldByName("MessageExpression").Len())
 		}
 	}
 	return count
@@ -255,12 +239,12 @@ func expressionsOf(obj runtime.Object) (count int) {
 
 // checkDefinitions refuses definitions with which all of a space cost very much.
 func (e Expressions) checkDefinitions(ctx context.Context, a admission.Attributes, n tenant.Name) error {
-	definition, ok := a.GetObject().(*apiextensions.CustomResourceDefinition)
-	if !ok || a.GetSubresource() != "" || e.Definitions == nil {
+	definition, old := definitionsIn(a)
+	if definition == nil || e.Definitions == nil {
 		return nil
 	}
 	costs, before := costsOfInternal(definition), DefinitionCosts{}
-	if old, ok := a.GetOldObject().(*apiextensions.CustomResourceDefinition); ok {
+	if old != nil {
 		before = costsOfInternal(old)
 	}
 	if costs.Rules <= before.Rules && costs.Schemas <= before.Schemas && costs.Versions <= before.Versions && costs.Bytes <= before.Bytes {

@@ -43,40 +43,31 @@ func (f *failures) add(value any, path string, schemas []*spec.Schema) error {
 	if len(schemas) == 0 {
 		return nil
 	}
-	switch value := value.(type) {
-	case map[string]any:
-		if !isLarge(value) {
-			break
-		}
-		schemas = withSpecBranches(schemas)
-		if err := f.addOwn(value, path, schemas); err != nil {
-			return err
-		}
-		for key, v := range value {
-			if err := f.add(v, path+"."+key, propertySpecs(schemas, key)); err != nil {
-				return err
-			}
-		}
-		return nil
-	case []any:
-		if !isLarge(value) {
-			break
-		}
-		schemas = withSpecBranches(schemas)
-		if err := f.addOwn(value, path, schemas); err != nil {
-			return err
-		}
-		items := itemSpecs(schemas)
-		for i, v := range value {
-			if err := f.add(v, path+"["+strconv.Itoa(i)+"]", items); err != nil {
+	if !isLarge(value) {
+		for _, s := range schemas {
+			if err := f.addBy(s, value, path); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	for _, s := range schemas {
-		if err := f.addBy(s, value, path); err != nil {
-			return err
+	schemas = withSpecBranches(schemas)
+	if err := f.addOwn(value, path, schemas); err != nil {
+		return err
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for key, v := range value {
+			if err := f.add(v, path+"."+key, propertySpecs(schemas, key)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		items := itemSpecs(schemas)
+		for i, v := range value {
+			if err := f.add(v, path+"["+strconv.Itoa(i)+"]", items); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

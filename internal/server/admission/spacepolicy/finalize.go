@@ -5,8 +5,6 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/core"
-
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 const notEmptied = `"kubernetes" in spec.finalizers of a namespace in a space is taken out by its controller alone, when the namespace is empty; ` +
@@ -23,12 +21,5 @@ func checkFinalize(a admission.Attributes) error {
 	if !ok || !slices.Contains(was.Spec.Finalizers, core.FinalizerKubernetes) || slices.Contains(is.Spec.Finalizers, core.FinalizerKubernetes) {
 		return nil
 	}
-	userTenant, err := tenant.OfUser(a.GetUserInfo())
-	if err != nil {
-		return admission.NewForbidden(a, err)
-	}
-	if userTenant != tenant.System {
-		return forbidden(a, notEmptied)
-	}
-	return nil
+	return checkByPlatform(a, notEmptied)
 }

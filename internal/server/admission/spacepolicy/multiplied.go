@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
 	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/rbac"
 	"k8s.io/utils/ptr"
 )
 
@@ -45,40 +46,88 @@ const (
 	// maxDeadline are the seconds for which a Job may be active: those that there are of a pod. Its
 	// controller subtracts times from it, see bounds.Value.
 	maxDeadline = math.MaxInt32
+	// maxScheduleBytes is several times what a schedule has that lists each minute and hour. The
+	// controller of CronJobs parses it each time that it looks at one.
+	maxScheduleBytes = 1_000
+	// maxRoleRules are those of a ClusterRole, and maxSelection what selects those it aggregates.
+	// Upstream's aggregation controller compares each rule with all others.
+	maxRoleRules = 1_000
+	maxSelection = 100
 )
 
-// factors are the numbers of an object that controllers multiply.
-var factors = []struct {
+// factor is a number of an object, which has at most so many in a space.
+type factor struct {
 	of      func(schema.GroupResource, runtime.Object) int
 	most    int
 	refusal string
-}{
+}
+
+// lengths are the numbers of an object of each of which controllers look at all.
+var lengths = []factor{
+	{of(scheduleBytes), maxScheduleBytes, "its schedule has %d bytes, and that of a CronJob in a space at most %d; make several CronJobs of it"},
+	{of(rulesOfRole), maxRoleRules, "it has %d rules, and a ClusterRole in a space at most %d; make several ClusterRoles of it"},
+	{of(selectionOfRole), maxSelection, "its aggregationRule has %d selectors, labels and values, and that of a ClusterRole in a space at most %d; " +
+		"give the ClusterRoles that it selects a label of their own"},
+}
+
+// factors are the numbers of an object that controllers multiply.
+var factors = []factor{
 	{replicasOf, MaxReplicas, "it has %d replicas, and a StatefulSet in a space at most %d; make several StatefulSets of it"},
-	{replicaBytesOf, MaxReplicaBytes, "its replicas take %d bytes of memory, and those of a StatefulSet in a space at most %d; " +
+	{of(replicaBytesOf), MaxReplicaBytes, "its replicas take %d bytes of memory, and those of a StatefulSet in a space at most %d; " +
 		"have fewer, or make its template or volumeClaimTemplates shorter"},
-	{endpointsOf, MaxEndpoints, "it has %d endpoints, which are addresses times ports, and Endpoints in a space at most %d; use EndpointSlices"},
-	{portsOf, MaxServicePorts, "it has %d ports, and a Service in a space at most %d; make several Services of it"},
-	{containersOf, maxContainers, "it has %d containers, and a pod in a space at most %d; make several pods of it"},
-	{volumesOf, maxVolumes, "it has %d volumes, and a pod in a space at most %d; use projected volumes, or several pods"},
-	{rangeLimitsOf, maxRangeLimits, "it says %d things of a container, which has defaults for one another, and a LimitRange in a space at most %d; leave out resources that nobody uses"},
-	{metricsOf, maxMetrics, "it has %d metrics, and a HorizontalPodAutoscaler in a space at most %d; use fewer"},
+	{of(endpointsOf), MaxEndpoints, "it has %d endpoints, which are addresses times ports, and Endpoints in a space at most %d; use EndpointSlices"},
+	{of(portsOf), MaxServicePorts, "it has %d ports, and a Service in a space at most %d; make several Services of it"},
+	{of(containersOf), maxContainers, "it has %d containers, and a pod in a space at most %d; make several pods of it"},
+	{of(volumesOf), maxVolumes, "it has %d volumes, and a pod in a space at most %d; use projected volumes, or several pods"},
+	{of(rangeLimitsOf), maxRangeLimits, "it says %d things of a container, which has defaults for one another, and a LimitRange in a space at most %d; leave out resources that nobody uses"},
+	{of(metricsOf), maxMetrics, "it has %d metrics, and a HorizontalPodAutoscaler in a space at most %d; use fewer"},
 	{deadlineOf, maxDeadline, "it has an activeDeadlineSeconds of %d, and a Job in a space one of at most %d; leave it out, or use less"},
-	{limitsOfQuota, maxQuotaLimits, "it has %d limits and values of scopes, and a ResourceQuota in a space at most %d; make several of it"},
-	{customLimitsOfQuota, maxCustomLimits, "it limits %d custom resources, and a ResourceQuota in a space at most %d; make several of it"},
+	{of(limitsOfQuota), maxQuotaLimits, "it has %d limits and values of scopes, and a ResourceQuota in a space at most %d; make several of it"},
+	{of(customLimitsOfQuota), maxCustomLimits, "it limits %d custom resources, and a ResourceQuota in a space at most %d; make several of it"},
 	{requirementsOf, maxRequirements, "a label selector in it has %d requirements, and one in a space at most %d; use fewer labels"},
 	{valuesOf, maxSelectorValues, "a label selector in it has %d values, and one in a space at most %d; use a label that has the same value for all of them"},
 }
 
+// of makes a number of objects of one type, which is zero for others.
+func of[T runtime.Object](number func(T) int) func(schema.GroupResource, runtime.Object) int {
+	return func(_ schema.GroupResource, obj runtime.Object) int {
+		if typed, ok := obj.(T); ok {
+			return number(typed)
+		}
+		return 0
+	}
+}
+
 // checkFactors refuses an object of which a controller would make too much. What is beyond a
 // limit already may stay, so that the object can be changed otherwise, and deleted.
-func checkFactors(a admission.Attributes) error {
-	of := a.GetResource().GroupResource()
+func checkFactors(a admission.Attributes) error { return checkMost(a, factors) }
+
+func checkLengths(a admission.Attributes) error { return checkMost(a, lengths) }
+
+func checkMost(a admission.Attributes, factors []factor) error {
+	resource := a.GetResource().GroupResource()
 	for _, f := range factors {
-		if is := f.of(of, a.GetObject()); is > f.most && is > f.of(of, a.GetOldObject()) {
+		if is := f.of(resource, a.GetObject()); is > f.most && is > f.of(resource, a.GetOldObject()) {
 			return forbidden(a, fmt.Sprintf(f.refusal, is, f.most))
 		}
 	}
 	return nil
+}
+
+func scheduleBytes(job *batch.CronJob) int { return len(job.Spec.Schedule) }
+
+func rulesOfRole(role *rbac.ClusterRole) int { return len(role.Rules) }
+
+func selectionOfRole(role *rbac.ClusterRole) (count int) {
+	if role.AggregationRule != nil {
+		for _, selector := range role.AggregationRule.ClusterRoleSelectors {
+			count += 1 + len(selector.MatchLabels) + len(selector.MatchExpressions)
+			for _, expression := range selector.MatchExpressions {
+				count += len(expression.Values)
+			}
+		}
+	}
+	return count
 }
 
 var statefulSets = apps.Resource("statefulsets")
@@ -95,52 +144,33 @@ func replicasOf(of schema.GroupResource, obj runtime.Object) int {
 	return 0
 }
 
-func replicaBytesOf(_ schema.GroupResource, obj runtime.Object) int {
-	set, ok := obj.(*apps.StatefulSet)
-	if !ok {
-		return 0
-	}
+func replicaBytesOf(set *apps.StatefulSet) int {
 	return int(set.Spec.Replicas) * ReplicaBytes(set.Spec.Template, set.Spec.VolumeClaimTemplates, set.Spec.Selector)
 }
 
-func endpointsOf(_ schema.GroupResource, obj runtime.Object) (count int) {
-	if endpoints, ok := obj.(*core.Endpoints); ok {
-		for _, s := range endpoints.Subsets {
-			count += (len(s.Addresses) + len(s.NotReadyAddresses)) * max(1, len(s.Ports))
-		}
+func endpointsOf(endpoints *core.Endpoints) (count int) {
+	for _, s := range endpoints.Subsets {
+		count += (len(s.Addresses) + len(s.NotReadyAddresses)) * max(1, len(s.Ports))
 	}
 	return count
 }
 
-func containersOf(_ schema.GroupResource, obj runtime.Object) int {
-	if pod, ok := obj.(*core.Pod); ok {
-		return len(pod.Spec.InitContainers) + len(pod.Spec.Containers) + len(pod.Spec.EphemeralContainers)
-	}
-	return 0
+func containersOf(pod *core.Pod) int {
+	return len(pod.Spec.InitContainers) + len(pod.Spec.Containers) + len(pod.Spec.EphemeralContainers)
 }
 
-func volumesOf(_ schema.GroupResource, obj runtime.Object) int {
-	if pod, ok := obj.(*core.Pod); ok {
-		return len(pod.Spec.Volumes)
-	}
-	return 0
-}
+func volumesOf(pod *core.Pod) int { return len(pod.Spec.Volumes) }
 
-func rangeLimitsOf(_ schema.GroupResource, obj runtime.Object) (count int) {
-	if limits, ok := obj.(*core.LimitRange); ok {
-		for i := range limits.Spec.Limits {
-			item := &limits.Spec.Limits[i]
-			count += thingsOf(item.Default, item.DefaultRequest, item.Max, item.Min, item.MaxLimitRequestRatio)
-		}
+func rangeLimitsOf(limits *core.LimitRange) (count int) {
+	for i := range limits.Spec.Limits {
+		item := &limits.Spec.Limits[i]
+		count += thingsOf(item.Default, item.DefaultRequest, item.Max, item.Min, item.MaxLimitRequestRatio)
 	}
 	return count
 }
 
-func metricsOf(_ schema.GroupResource, obj runtime.Object) int {
-	if autoscaler, ok := obj.(*autoscaling.HorizontalPodAutoscaler); ok {
-		return len(autoscaler.Spec.Metrics)
-	}
-	return 0
+func metricsOf(autoscaler *autoscaling.HorizontalPodAutoscaler) int {
+	return len(autoscaler.Spec.Metrics)
 }
 
 func deadlineOf(_ schema.GroupResource, obj runtime.Object) int {
@@ -153,11 +183,7 @@ func deadlineOf(_ schema.GroupResource, obj runtime.Object) int {
 	return 0
 }
 
-func limitsOfQuota(_ schema.GroupResource, obj runtime.Object) int {
-	quota, ok := obj.(*core.ResourceQuota)
-	if !ok {
-		return 0
-	}
+func limitsOfQuota(quota *core.ResourceQuota) int {
 	count := len(quota.Spec.Hard)
 	if quota.Spec.ScopeSelector != nil {
 		for _, scope := range quota.Spec.ScopeSelector.MatchExpressions {
@@ -168,11 +194,7 @@ func limitsOfQuota(_ schema.GroupResource, obj runtime.Object) int {
 }
 
 // customLimitsOfQuota returns how many limits of a quota are of resources that are not built in.
-func customLimitsOfQuota(_ schema.GroupResource, obj runtime.Object) (count int) {
-	quota, ok := obj.(*core.ResourceQuota)
-	if !ok {
-		return 0
-	}
+func customLimitsOfQuota(quota *core.ResourceQuota) (count int) {
 	for name := range quota.Spec.Hard {
 		counted, isCount := strings.CutPrefix(string(name), "count/")
 		if isCount && !legacyscheme.Scheme.IsGroupRegistered(schema.ParseGroupResource(counted).Group) {
@@ -182,9 +204,4 @@ func customLimitsOfQuota(_ schema.GroupResource, obj runtime.Object) (count int)
 	return count
 }
 
-func portsOf(_ schema.GroupResource, obj runtime.Object) int {
-	if service, ok := obj.(*core.Service); ok {
-		return len(service.Spec.Ports)
-	}
-	return 0
-}
+func portsOf(service *core.Service) int { return len(service.Spec.Ports) }

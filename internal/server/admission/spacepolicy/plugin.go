@@ -136,7 +136,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err := p.rules.checkLimits(a, n); err != nil {
 		return err
 	}
-	for _, check := range []func(admission.Attributes) error{checkAuthorities, checkSchedule, checkClusterRole, checkFinalize} {
+	for _, check := range []func(admission.Attributes) error{checkAuthorities, checkLengths, checkFinalize} {
 		if err := check(a); err != nil {
 			return err
 		}

@@ -7,8 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/apps"
-
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 const (
@@ -23,14 +21,7 @@ func checkRevisionUser(a admission.Attributes) error {
 	if _, ok := a.GetObject().(*apps.ControllerRevision); !ok || a.GetOperation() != admission.Create {
 		return nil
 	}
-	userTenant, err := tenant.OfUser(a.GetUserInfo())
-	if err != nil {
-		return admission.NewForbidden(a, err)
-	}
-	if userTenant != tenant.System {
-		return forbidden(a, foreignRevision)
-	}
-	return nil
+	return checkByPlatform(a, foreignRevision)
 }
 
 // checkRevision refuses new ControllerRevisions that are not what a controller makes, with

@@ -132,7 +132,7 @@ func marksOf(o metav1.Object) map[string]string {
 	return marks
 }
 
-// checkByPlatform refuses to anybody but system users what the host is to say.
+// checkByPlatform refuses to anybody but system users what is for these, for a reason.
 func checkByPlatform(a admission.Attributes, reason string) error {
 	user, err := tenant.OfUser(a.GetUserInfo())
 	if err != nil {

@@ -280,12 +280,12 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-func TestClientOf(t *testing.T) {
+func TestWithClient(t *testing.T) {
 	for address, want := range map[string]string{
-		"192.0.2.1:99": "192.0.2.1", "[::ffff:192.0.2.1]:99": "192.0.2.1", "[2001:db8:1:2:3::4]:99": "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:99": "fe80::/64", "": "", "@": "", "pipe:1": "",
+		"192.0.2.1:99": "192.0.2.1/32", "[::ffff:192.0.2.1]:99": "192.0.2.1/32", "[2001:db8:1:2:3::4]:99": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:99": "fe80::/64", "": "invalid Prefix", "@": "invalid Prefix", "pipe:1": "invalid Prefix",
 	} {
-		if got := clientOf(address); got != want {
+		if got := addressOf(WithClient(&http.Request{RemoteAddr: address}).Context()); got != want {
 			t.Errorf("%q: %q, not %q", address, got, want)
 		}
 	}

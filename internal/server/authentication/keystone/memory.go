@@ -111,10 +111,9 @@ func (m *memory) lookUp(client, digest string, ask ask) (verdict, error) {
 	}
 	m.seconds.Observe(time.Since(begin).Seconds())
 	switch {
-	case errors.Is(err, keystone.ErrNotValid):
-		return m.forget(digest), nil
-	case err == nil && !until.After(time.Now()):
-		return m.forget(digest), nil
+	case errors.Is(err, keystone.ErrNotValid), err == nil && !until.After(time.Now()):
+		m.forget(digest)
+		return verdict{}, nil
 	case err == nil && time.Since(begin) >= m.ttl:
 		err = errSlow // which is no denial
 	}
@@ -136,10 +135,9 @@ func (m *memory) lookUp(client, digest string, ask ask) (verdict, error) {
 }
 
 // forget remembers that a secret is not valid.
-func (m *memory) forget(digest string) verdict {
+func (m *memory) forget(digest string) {
 	m.results.WithLabelValues(resultInvalid).Inc()
 	m.invalid.Add(digest, nil, m.negativeTTL)
-	return verdict{}
 }
 
 var (

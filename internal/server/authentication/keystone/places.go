@@ -2,12 +2,11 @@ package keystone
 
 import (
 	"context"
-	"net"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 )
 
 const (
@@ -22,29 +21,9 @@ const (
 
 type clientKey struct{}
 
-// WithClient returns the request with its address in the context, for tokens.
+// WithClient returns the request with its address in the context, for tokens. A host has a whole /64 of IPv6.
 func WithClient(req *http.Request) *http.Request {
-	return req.WithContext(context.WithValue(req.Context(), clientKey{}, clientOf(req.RemoteAddr)))
-}
-
-// clientOf returns the address without its port. A host has a whole /64 of IPv6.
-func clientOf(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		return ""
-	}
-	address, err := netip.ParseAddr(host)
-	if err != nil {
-		return ""
-	}
-	if address = address.Unmap(); address.Is4() {
-		return address.String()
-	}
-	network, err := address.WithZone("").Prefix(64)
-	if err != nil {
-		return ""
-	}
-	return network.String()
+	return req.WithContext(context.WithValue(req.Context(), clientKey{}, ratelimit.Network(req.RemoteAddr).String()))
 }
 
 // places share look-ups among clients: who sends tokens that nobody knows has a part of

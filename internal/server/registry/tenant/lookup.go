@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/follow"
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/server/audit"
 	"github.com/tenantry/tenantry/internal/server/definition"
@@ -202,7 +203,7 @@ func (l *Lookup) Set(t *v1alpha1.Tenant) {
 	n, now := tenant.Name(t.Name), stateOf(t)
 	if earlier, ok := l.states[n]; ok {
 		l.requests.settleOne(n, earlier, now, true)
-		l.forgetDomain(n, earlier.Keystone)
+		keyed.Delete(l.domains, earlier.Keystone, n)
 	}
 	l.states[n] = now
 	l.noteDomain(n, now.Keystone)
@@ -210,19 +211,8 @@ func (l *Lookup) Set(t *v1alpha1.Tenant) {
 
 // noteDomain notes that a tenant names a domain, if it does. It is called with the lock.
 func (l *Lookup) noteDomain(n tenant.Name, domain v1alpha1.TenantKeystone) {
-	if domain == (v1alpha1.TenantKeystone{}) {
-		return
-	}
-	if l.domains[domain] == nil {
-		l.domains[domain] = sets.New[tenant.Name]()
-	}
-	l.domains[domain].Insert(n)
-}
-
-// forgetDomain is the reverse of noteDomain.
-func (l *Lookup) forgetDomain(n tenant.Name, domain v1alpha1.TenantKeystone) {
-	if l.domains[domain].Delete(n); len(l.domains[domain]) == 0 {
-		delete(l.domains, domain)
+	if domain != (v1alpha1.TenantKeystone{}) {
+		keyed.Set(l.domains, domain, n, sets.Empty{})
 	}
 }
 
@@ -231,7 +221,7 @@ func (l *Lookup) Delete(t *v1alpha1.Tenant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := tenant.Name(t.Name)
-	l.forgetDomain(n, l.states[n].Keystone)
+	keyed.Delete(l.domains, l.states[n].Keystone, n)
 	delete(l.states, n)
 	l.requests.settleOne(n, stateOf(t), State{}, false)
 }

@@ -13,19 +13,12 @@ var tenantsDesc = prometheus.NewDesc("tenantry_tenants",
 var served metrics.Replaceable
 
 // ServeMetrics shows the number of tenants with the metrics of the process.
-func (l *Lookup) ServeMetrics() { served.Show(phases{l}) }
-
-// phases is the collector of a Lookup.
-type phases struct{ *Lookup }
-
-// Describe implements prometheus.Collector.
-func (phases) Describe(descs chan<- *prometheus.Desc) { descs <- tenantsDesc }
-
-// Collect implements prometheus.Collector.
-func (p phases) Collect(metrics chan<- prometheus.Metric) {
-	for phase, count := range p.phases() {
-		metrics <- prometheus.MustNewConstMetric(tenantsDesc, prometheus.GaugeValue, float64(count), phase)
-	}
+func (l *Lookup) ServeMetrics() {
+	served.Show(metrics.Computed(func(shown chan<- prometheus.Metric) {
+		for phase, count := range l.phases() {
+			shown <- prometheus.MustNewConstMetric(tenantsDesc, prometheus.GaugeValue, float64(count), phase)
+		}
+	}, tenantsDesc))
 }
 
 // phases returns the number of known tenants by phase.

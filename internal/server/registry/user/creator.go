@@ -91,7 +91,7 @@ func (i *Index) stampOf(ctx context.Context, n tenant.Name) (stamp, error) {
 	if !ok {
 		return stamp{}, tenant.ErrNoTenant
 	}
-	if err := i.await(ctx); err != nil {
+	if err := i.seen.Await(ctx); err != nil {
 		return stamp{}, err
 	}
 	creator, err := json.Marshal(tenant.Creator{Tenant: of, Name: u.GetName(), UID: u.GetUID()})

@@ -41,6 +41,7 @@ func TestPrepareNamespace(t *testing.T) {
 	ended := stored("acme", "ended", "ended", "4")
 	ended.DeletionTimestamp = &metav1.Time{}
 	index.Replace([]*v1alpha1.User{stored("acme", "a", "alice", "1"), stored("globex", "b", "bob", "2"), ended})
+	index.seen.Reach(1)
 	was := stamp{`{"tenant":"acme","name":"was"}`, "0"}
 	existing := namespace(map[string]string{tenant.CreatorAnnotation: was.creator}, map[string]string{tenant.CreatedByLabel: was.createdBy})
 	for name, tc := range map[string]struct {
@@ -103,7 +104,10 @@ func TestPrepareWaits(t *testing.T) {
 	if err := index.Prepare(as(ended, "alice", "acme", "acme"), "acme", nil)(namespace(nil, nil)); !errors.Is(err, context.Canceled) {
 		t.Errorf("before Users are read: %v", err)
 	}
-	go index.Replace([]*v1alpha1.User{stored("acme", "a", "alice", "1")})
+	go func() {
+		index.Replace([]*v1alpha1.User{stored("acme", "a", "alice", "1")})
+		index.seen.Reach(1)
+	}()
 	after := namespace(nil, nil)
 	if err := index.Prepare(as(t.Context(), "alice", "acme", "acme"), "acme", nil)(after); err != nil || stampOf(after).createdBy != "1" {
 		t.Errorf("got %v, %v", stampOf(after), err)

@@ -2,7 +2,6 @@ package user
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/follow"
+	"github.com/tenantry/tenantry/internal/process/keyed"
+	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -28,13 +29,13 @@ type Index struct {
 	ended map[key]time.Time
 	// swept is when those that have ended long ago were forgotten.
 	swept time.Time
-	// read is closed when all have been read.
-	read chan struct{}
+	// seen is how far it has followed them; writers wait for it.
+	seen progress.Progress
 }
 
 // NewIndex returns an empty index.
 func NewIndex() *Index {
-	return &Index{users: map[key][]Entry{}, ending: map[key]sets.Set[string]{}, ended: map[key]time.Time{}, read: make(chan struct{})}
+	return &Index{users: map[key][]Entry{}, ending: map[key]sets.Set[string]{}, ended: map[key]time.Time{}}
 }
 
 // key is a name that authentication gives, in a tenant.
@@ -66,10 +67,7 @@ func (i *Index) Set(u *v1alpha1.User) {
 func (i *Index) set(u *v1alpha1.User) {
 	i.remove(u)
 	if u.DeletionTimestamp != nil {
-		if i.ending[keyOf(u)] == nil {
-			i.ending[keyOf(u)] = sets.New[string]()
-		}
-		i.ending[keyOf(u)].Insert(string(u.UID))
+		keyed.Set(i.ending, keyOf(u), string(u.UID), sets.Empty{})
 		return
 	}
 	all := append(slices.Clone(i.users[keyOf(u)]), Entry{u.Name, u.UID, u.CreationTimestamp.Unix()})
@@ -78,9 +76,7 @@ func (i *Index) set(u *v1alpha1.User) {
 }
 
 func (i *Index) remove(u *v1alpha1.User) {
-	if i.ending[keyOf(u)].Delete(string(u.UID)).Len() == 0 {
-		delete(i.ending, keyOf(u))
-	}
+	keyed.Delete(i.ending, keyOf(u), string(u.UID))
 	left := slices.DeleteFunc(slices.Clone(i.users[keyOf(u)]), func(e Entry) bool { return e.UID == u.UID })
 	if len(left) == 0 {
 		delete(i.users, keyOf(u))
@@ -119,32 +115,10 @@ func (i *Index) Replace(all []*v1alpha1.User) {
 			i.ended[k] = time.Now().Add(longestRequest)
 		}
 	}
-	select {
-	case <-i.read:
-	default:
-		close(i.read)
-	}
-}
-
-// await waits until all Users have been read, after the start of the server.
-func (i *Index) await(ctx context.Context) error {
-	select {
-	case <-i.read:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // HasSynced reports whether all Users have been read, after the start of the server.
-func (i *Index) HasSynced() bool {
-	select {
-	case <-i.read:
-		return true
-	default:
-		return false
-	}
-}
+func (i *Index) HasSynced() bool { return i.seen.Begun() }
 
 // Find returns the oldest User with a name in a tenant, and false if there is none.
 func (i *Index) Find(n tenant.Name, username string) (Entry, bool) {

@@ -16,7 +16,6 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/config/crd"
 	"github.com/tenantry/tenantry/internal/follow"
-	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/server/definition"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -30,8 +29,6 @@ type REST struct {
 	// Status serves the subresource status.
 	Status definition.StatusREST
 	index  *Index
-	// seen is how far the index is; writers wait for it.
-	seen *progress.Progress
 }
 
 // NewREST returns the storage of Users, which index is to know.
@@ -45,24 +42,23 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, a author
 	if err != nil {
 		return nil, err
 	}
-	seen := &progress.Progress{}
-	follow.Await(store, seen)
+	follow.Await(store, &index.seen)
 	return &REST{
 		definition.Confirmed{Store: store, Confirm: escalation{a}.confirm},
-		definition.NewStatusREST(store, definition.NewStatusStrategy(s, parts)), index, seen,
+		definition.NewStatusREST(store, definition.NewStatusStrategy(s, parts)), index,
 	}, nil
 }
 
 // Follow tells the index of the Users of every space until ctx ends.
 func (r *REST) Follow(ctx context.Context) {
-	follow.Run(ctx, "users", tenant.Everything, r.Store, r.index, r.seen)
+	follow.Run(ctx, "users", tenant.Everything, r.Store, r.index, &r.index.seen)
 }
 
 // Delete implements rest.GracefulDeleter. What the user creates from then on is not by the User.
 func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	obj, gone, err := r.Store.Delete(ctx, name, validate, options)
 	if err == nil {
-		follow.Wait(obj, r.seen)
+		follow.Wait(obj, &r.index.seen)
 	}
 	return obj, gone, err
 }
