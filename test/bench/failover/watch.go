@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,10 +56,7 @@ func (w *watcher) run(ctx context.Context) {
 		}
 		w.mu.Unlock()
 		if err != nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(20 * time.Millisecond):
-			}
+			_ = harness.Pause(ctx, retryPeriod)
 		}
 	}
 }
