@@ -117,16 +117,6 @@ func Until(ctx context.Context, timeout time.Duration, what string, is func(cont
 	return nil
 }
 
-// Pause waits for a time, or until ctx ends.
-func Pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // Follow reports what a watch sees after a version, until ctx ends. It begins again where it was when it is closed.
 func Follow(ctx context.Context, version string, begin cache.WatchFuncWithContext, report func(watch.Event)) error {
 	events, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{WatchFuncWithContext: begin})

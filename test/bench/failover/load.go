@@ -14,6 +14,7 @@ import (
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
@@ -97,7 +98,7 @@ func (w *writer) until(ctx context.Context, do func() error, acknowledged func()
 		if err == nil {
 			return
 		}
-		_ = harness.Pause(ctx, retryPeriod)
+		_ = signal.Pause(ctx, retryPeriod)
 	}
 }
 

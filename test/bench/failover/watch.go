@@ -15,6 +15,7 @@ import (
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
@@ -56,7 +57,7 @@ func (w *watcher) run(ctx context.Context) {
 		}
 		w.mu.Unlock()
 		if err != nil {
-			_ = harness.Pause(ctx, retryPeriod)
+			_ = signal.Pause(ctx, retryPeriod)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/test/harness"
 	"github.com/tenantry/tenantry/test/host"
 )
@@ -84,7 +85,7 @@ func (s *system) compare(ctx context.Context, o options) error {
 			if err := turn(); err != nil {
 				return err
 			}
-			if err := harness.Pause(ctx, o.pause); err != nil {
+			if err := signal.Pause(ctx, o.pause); err != nil {
 				return err
 			}
 		}
@@ -139,7 +140,7 @@ func (s *system) rest(ctx context.Context, o options) error {
 	}); err != nil {
 		return fmt.Errorf("waiting for the operator to have nothing to do: %w", err)
 	}
-	spent, err := harness.Spent(s.cpu, func() error { return harness.Pause(ctx, o.idle) })
+	spent, err := harness.Spent(s.cpu, func() error { return signal.Pause(ctx, o.idle) })
 	if err != nil {
 		return err
 	}

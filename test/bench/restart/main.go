@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
@@ -69,7 +70,7 @@ func restart(ctx context.Context, at harness.Installation, cores int, rest time.
 	}
 	defer p.End(syscall.SIGTERM)
 	harness.Row(fmt.Sprintf("ready after a restart, cores: %d", cores), "%.1f s", p.Started.Seconds())
-	if err := harness.Pause(ctx, rest); err != nil {
+	if err := signal.Pause(ctx, rest); err != nil {
 		return err
 	}
 	tenants, err := harness.NewTenants(p.Config)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
@@ -67,7 +68,7 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 	if err != nil {
 		return err
 	}
-	_ = harness.Pause(ctx, settle)
+	_ = signal.Pause(ctx, settle)
 	base, err := p.Footprint(ctx)
 	if err != nil {
 		return err
@@ -79,7 +80,7 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 	}
 	harness.Row("rate", "%.0f tenants/s", float64(n)/load.elapsed.Seconds())
 	harness.Row("applied to Ready at that rate", "p50 %d ms", harness.Median(load.latencies).Milliseconds())
-	_ = harness.Pause(ctx, settle)
+	_ = signal.Pause(ctx, settle)
 	loaded, err := p.Footprint(ctx)
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 		return err
 	}
 	harness.Row(fmt.Sprintf("list of %d objects beside %d tenants", listed, n), "%.2f times that beside %d", float64(after)/float64(before), alone)
-	spent, err := harness.Spent(p.CPU, func() error { return harness.Pause(ctx, settle) })
+	spent, err := harness.Spent(p.CPU, func() error { return signal.Pause(ctx, settle) })
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 		return err
 	}
 	harness.Row("ready after a restart", "%.1f s", p.Started.Seconds())
-	_ = harness.Pause(ctx, settle)
+	_ = signal.Pause(ctx, settle)
 	restarted, err := p.Footprint(ctx)
 	if err != nil {
 		return err
@@ -115,14 +116,14 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 	harness.Row("deletion", "%.0f tenants/s", float64(n)/deletion.elapsed.Seconds())
 	// The watch cache forgets its events of more than 75 seconds ago at the next
 	// ones, etcd its history when it is compacted.
-	_ = harness.Pause(ctx, max(settle, 80*time.Second))
+	_ = signal.Pause(ctx, max(settle, 80*time.Second))
 	if _, err := c.each(ctx, alone+n+1, alone+n+alone, 1, false, c.create); err != nil {
 		return err
 	}
 	if _, err := c.each(ctx, alone+n+1, alone+n+alone, 1, true, c.tenants.Delete); err != nil {
 		return err
 	}
-	_ = harness.Pause(ctx, history)
+	_ = signal.Pause(ctx, history)
 	emptied, err := p.Footprint(ctx)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
@@ -26,7 +27,7 @@ func (b *bench) restart(ctx context.Context) error {
 	if _, err := b.syncer.waitIdle(ctx); err != nil {
 		return err
 	}
-	if err := harness.Pause(ctx, b.settle); err != nil {
+	if err := signal.Pause(ctx, b.settle); err != nil {
 		return err
 	}
 	full, err := b.syncer.footprint(ctx)
@@ -70,7 +71,7 @@ func (b *bench) restartSyncer(ctx context.Context) (time.Duration, harness.Footp
 	if err != nil {
 		return 0, harness.Footprint{}, err
 	}
-	if err := harness.Pause(ctx, b.settle); err != nil {
+	if err := signal.Pause(ctx, b.settle); err != nil {
 		return 0, harness.Footprint{}, err
 	}
 	f, err := b.syncer.footprint(ctx)
@@ -113,7 +114,7 @@ func (b *bench) observe(ctx context.Context) (now idleness, err error) {
 	if err != nil {
 		return now, err
 	}
-	spent, err := harness.Spent(b.syncer.cpu, func() error { return harness.Pause(ctx, b.idleFor) })
+	spent, err := harness.Spent(b.syncer.cpu, func() error { return signal.Pause(ctx, b.idleFor) })
 	if err != nil {
 		return now, err
 	}

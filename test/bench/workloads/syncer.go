@@ -23,6 +23,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/roundtrip"
 	workloads "github.com/tenantry/tenantry/internal/workloads/sync"
 	"github.com/tenantry/tenantry/test/harness"
@@ -172,7 +173,7 @@ func (s *syncer) waitIdle(ctx context.Context) (time.Time, error) {
 	}
 	deadline := time.Now().Add(runTimeout)
 	for time.Since(last) < quietFor {
-		if err := harness.Pause(ctx, step); err != nil {
+		if err := signal.Pause(ctx, step); err != nil {
 			return last, err
 		}
 		now, err := s.cpu()
