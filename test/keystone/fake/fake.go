@@ -3,6 +3,7 @@ package fake
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -70,9 +71,7 @@ func Body(user string, changes map[string]any) map[string]any {
 		"issued_at":  time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"),
 		"expires_at": time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z"),
 	}
-	for key, value := range changes {
-		body[key] = value
-	}
+	maps.Copy(body, changes)
 	return body
 }
 
