@@ -96,17 +96,12 @@ func accountOf(config Config) (gophercloud.AuthOptions, error) {
 	case account.Username != "" && account.UserID == "" && account.ApplicationCredentialID == "" && account.DomainID == "" && account.DomainName == "":
 		return account, fmt.Errorf("cloud %q has username without user_domain_name or user_domain_id: names of users are unique in a domain alone", config.Cloud)
 	}
-	if scope := account; !isScope(&scope) {
+	scope := account
+	if _, err := scope.ToTokenV3ScopeMap(); err != nil {
 		return account, fmt.Errorf("cloud %q has a scope that Keystone cannot find: name a project by project_id, or by project_name with project_domain_id or _name; "+
 			"a domain by domain_id or domain_name; or system_scope: all", config.Cloud)
 	}
 	return account, nil
-}
-
-// isScope reports whether an account says where its token is to be good.
-func isScope(account *gophercloud.AuthOptions) bool {
-	_, err := account.ToTokenV3ScopeMap()
-	return err == nil
 }
 
 var yamlLine = regexp.MustCompile(`line [0-9]+`)

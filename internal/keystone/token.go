@@ -2,6 +2,7 @@ package keystone
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 )
@@ -86,18 +87,13 @@ func (t *Token) validate() error {
 	for _, role := range t.Roles {
 		ids = append(ids, role.ID)
 	}
-	for _, id := range ids {
-		if !isID(id) {
-			return errIncomplete
-		}
-	}
 	scopes := 0
 	for _, is := range []bool{t.Project != nil, t.Domain != nil, t.System.All} {
 		if is {
 			scopes++
 		}
 	}
-	if scopes > 1 || t.IssuedAt.IsZero() || t.ExpiresAt.IsZero() {
+	if slices.ContainsFunc(ids, func(id string) bool { return !isID(id) }) || scopes > 1 || t.IssuedAt.IsZero() || t.ExpiresAt.IsZero() {
 		return errIncomplete
 	}
 	return nil

@@ -78,19 +78,11 @@ func indexBySpace(indexed func(*rbacv1.ClusterRole) bool) cache.IndexFunc {
 	}
 }
 
-// spacedClusterRoles is the informer offered to the aggregation controller.
-type spacedClusterRoles struct {
-	informer wrapping
-	lister   *spacedLister
-}
-
+// newSpacedClusterRoles returns the informer offered to the aggregation controller.
 func newSpacedClusterRoles(shared rbacinformers.ClusterRoleInformer) rbacinformers.ClusterRoleInformer {
 	lister := &spacedLister{ClusterRoleLister: shared.Lister(), indexer: shared.Informer().GetIndexer(), debts: newDebts(1)}
-	return spacedClusterRoles{noting(shared.Informer(), lister.changed), lister}
+	return offered[rbaclisters.ClusterRoleLister]{noting(shared.Informer(), lister.changed), lister}
 }
-
-func (s spacedClusterRoles) Informer() cache.SharedIndexInformer   { return s.informer }
-func (s spacedClusterRoles) Lister() rbaclisters.ClusterRoleLister { return s.lister }
 
 // spacedLister lists the ClusterRoles of one space.
 type spacedLister struct {

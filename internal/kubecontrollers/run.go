@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/election"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/server/authentication"
 	"github.com/tenantry/tenantry/internal/signing"
 	"github.com/tenantry/tenantry/internal/spaces"
@@ -60,10 +61,7 @@ func RunElected(ctx context.Context, s Server, timing election.Timing) error {
 		}
 		klog.ErrorS(err, "The controllers of all spaces have ended; they start again when this process gets the lease", "lease", klog.KRef(leaseNamespace, leaseName))
 		if !errors.Is(err, election.ErrLost) { // another process may be first
-			select {
-			case <-ctx.Done():
-			case <-time.After(cmp.Or(timing.RetryPeriod, startPeriod)):
-			}
+			_ = signal.Pause(ctx, cmp.Or(timing.RetryPeriod, startPeriod))
 		}
 	}
 }

@@ -80,6 +80,16 @@ func Indexed[T any](indexer cache.Indexer, index, value string) ([]T, error) {
 	return all, nil
 }
 
+// IndexBy indexes objects by the values that each has. What is no T is not found by any.
+func IndexBy[T any](values func(T) []string) cache.IndexFunc {
+	return func(obj any) ([]string, error) {
+		if object, is := obj.(T); is {
+			return values(object), nil
+		}
+		return nil, nil
+	}
+}
+
 // Follow runs informers until ctx ends, and returns when their caches have what there is. It reports whether they do.
 func Follow(ctx context.Context, informers ...cache.SharedIndexInformer) bool {
 	synced := make([]cache.InformerSynced, len(informers))

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/search/graphql"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/rights"
@@ -103,10 +104,7 @@ func (l *local) run(ctx context.Context) {
 		if next *= 2; time.Since(began) > maxPause {
 			next = minPause
 		}
-		select {
-		case <-time.After(min(next, maxPause)):
-		case <-ctx.Done():
-		}
+		_ = signal.Pause(ctx, min(next, maxPause))
 	}
 }
 

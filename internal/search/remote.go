@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"slices"
 	"syscall"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/search/graphql"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/rights"
@@ -241,9 +241,7 @@ func (r *remote) confirmed(ctx context.Context, a *asker, ask func() ([]place, e
 		if r.config.confirm(ctx, func(stored schema.GroupResource) []schema.GroupResource { return rights.ServedOf(served, stored) }, a, refs) {
 			return nil
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if signal.Pause(ctx, pause) != nil {
 			return errStillChanging
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/properties"
 	"github.com/tenantry/tenantry/internal/search/rights"
@@ -259,10 +260,8 @@ func (s *writer) readAgain(ctx context.Context, j *job) error {
 			return nil
 		}
 		klog.ErrorS(err, "Search: an object cannot be read; it is tried again")
-		select {
-		case <-time.After(renewal):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := signal.Pause(ctx, renewal); err != nil {
+			return err
 		}
 	}
 	return nil

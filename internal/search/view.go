@@ -81,26 +81,25 @@ func (v *view) scopesOf(q query.Query) ([]index.Scope, error) {
 
 // complete returns the values of a property among what matches.
 func (v *view) complete(ctx context.Context, q query.Query, property string, limit int) ([]string, error) {
-	scopes, err := v.scopesOf(q)
-	if err != nil {
-		return nil, err
-	}
-	values, err := v.snapshot.Values(ctx, scopes, q, property, limit)
-	if err != nil {
-		return nil, unreadable(err)
-	}
-	return values, nil
+	return v.texts(q, func(scopes []index.Scope) ([]string, error) {
+		return v.snapshot.Values(ctx, scopes, q, property, limit)
+	})
 }
 
 // properties returns the names of the properties that what matches has.
 func (v *view) properties(ctx context.Context, q query.Query) ([]string, error) {
+	return v.texts(q, func(scopes []index.Scope) ([]string, error) { return v.snapshot.Names(ctx, scopes, q) })
+}
+
+// texts reads texts of what a query is about.
+func (v *view) texts(q query.Query, read func([]index.Scope) ([]string, error)) ([]string, error) {
 	scopes, err := v.scopesOf(q)
 	if err != nil {
 		return nil, err
 	}
-	names, err := v.snapshot.Names(ctx, scopes, q)
+	texts, err := read(scopes)
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	return names, nil
+	return texts, nil
 }

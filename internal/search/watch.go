@@ -200,9 +200,7 @@ func (w *watching) run(ctx context.Context) error {
 		case err != nil && !retry:
 			return err
 		}
-		select {
-		case <-time.After(w.watches.pause):
-		case <-ctx.Done():
+		if signal.Pause(ctx, w.watches.pause) != nil {
 			return nil
 		}
 		if retry {

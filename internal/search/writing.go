@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/properties"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -238,10 +239,8 @@ func (s *writer) apply(ctx context.Context, writes []index.Write) (sets.Set[tena
 	spaces, err := s.applyTo(ctx, writes, &state)
 	for err != nil && s.index.Passing(err) && ctx.Err() == nil {
 		klog.ErrorS(err, "Search: the index cannot be written; it is tried again")
-		select {
-		case <-time.After(renewal):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := signal.Pause(ctx, renewal); err != nil {
+			return nil, err
 		}
 		if err = s.lead(ctx); err == nil {
 			_, err = s.applyTo(ctx, writes, &state)
@@ -408,10 +407,8 @@ func (s *session) wait(ctx context.Context, space tenant.Name, revision int64) e
 		if p.Complete && p.Source == s.source && s.covered(&p, space) >= revision {
 			return nil
 		}
-		select {
-		case <-time.After(poll):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := signal.Pause(ctx, poll); err != nil {
+			return err
 		}
 	}
 }
@@ -444,10 +441,8 @@ func (s *session) complete(ctx context.Context) (int64, error) {
 		if err == nil && p.Complete && p.Source == s.source && p.Revision >= knew {
 			return knew, nil
 		}
-		select {
-		case <-time.After(completion):
-		case <-ctx.Done():
-			return 0, ctx.Err()
+		if err := signal.Pause(ctx, completion); err != nil {
+			return 0, err
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -231,12 +232,10 @@ func (w *walk) token() (string, error) {
 	start := w.pos
 	w.skip()
 	raw := w.src[start:w.pos]
-	for _, c := range raw {
-		if c == '\\' {
-			var s string
-			err := json.Unmarshal(raw, &s)
-			return s, err
-		}
+	if slices.Contains(raw, '\\') {
+		var s string
+		err := json.Unmarshal(raw, &s)
+		return s, err
 	}
 	return string(raw[1 : len(raw)-1]), nil
 }

@@ -3,6 +3,7 @@ package spaces
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -142,7 +143,7 @@ func (s *Scope) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 // WaitForCacheSyncWithContext is WaitForCacheSync with a context that ends the wait.
 func (s *Scope) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	s.mu.Lock()
-	used := map[reflect.Type]cache.SharedIndexInformer{}
+	used := make(map[reflect.Type]cache.SharedIndexInformer, len(s.used))
 	for key, informer := range s.used {
 		used[key] = informer
 	}
@@ -195,18 +196,12 @@ func (i *scopedInformer) AddIndexers(indexers cache.Indexers) error {
 	defer i.scope.mu.Unlock()
 	i.scope.of.mu.Lock()
 	defer i.scope.of.mu.Unlock()
-	added := cache.Indexers{}
-	for name, index := range indexers {
-		if !i.of.left.Has(name) {
-			added[name] = index
-		}
-	}
+	added := maps.Clone(indexers)
+	maps.DeleteFunc(added, func(name string, _ cache.IndexFunc) bool { return i.of.left.Has(name) })
 	if err := i.SharedIndexInformer.AddIndexers(added); err != nil {
 		return err
 	}
-	for name := range added {
-		i.indexes.Insert(name)
-	}
+	i.indexes = i.indexes.Union(sets.KeySet(added))
 	return nil
 }
 

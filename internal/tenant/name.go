@@ -31,7 +31,7 @@ func Parse(s string) (Name, error) {
 	case !isLabel(s):
 		return "", fmt.Errorf("invalid tenant name %q: %s", s, strings.Join(validation.IsDNS1123Label(s), "; "))
 	case Scope(s) == All:
-		return "", fmt.Errorf("invalid tenant name %q: %s", s, reserved)
+		return "", fmt.Errorf(`invalid tenant name %q: "all" is reserved: in a URL it stands for every tenant`, s)
 	}
 	return Name(s), nil
 }
@@ -49,18 +49,6 @@ func isLabel(s string) bool {
 	}
 	return true
 }
-
-// Validate reports why s cannot be the name of a Tenant object, or nothing.
-// "system" is valid: its Tenant object is built in.
-func Validate(s string) []string {
-	msgs := validation.IsDNS1123Label(s)
-	if Scope(s) == All {
-		msgs = append(msgs, reserved)
-	}
-	return msgs
-}
-
-const reserved = `"all" is reserved: in a URL it stands for every tenant`
 
 // IsSpace reports whether n names a tenant's space: not the system space, and nothing
 // that only a Scope can be, such as "all".

@@ -24,11 +24,11 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestValidate checks which names a Tenant may have, other than those of labels.
-func TestValidate(t *testing.T) {
+// TestParse checks which names a Tenant may have, other than those of labels.
+func TestParse(t *testing.T) {
 	for name, valid := range map[string]bool{"acme": true, "system": true, "all": false, "*": false, "": false, "A": false} {
-		if got := len(Validate(name)) == 0; got != valid {
-			t.Errorf("%q is valid: %t, want %t", name, got, valid)
+		if n, err := Parse(name); (err == nil) != valid || valid && string(n) != name {
+			t.Errorf("Parse(%q) = %q, %v, want it to be valid: %t", name, n, err, valid)
 		}
 	}
 }

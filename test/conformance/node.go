@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
@@ -81,10 +82,7 @@ func handle[T any](ctx context.Context, informer cache.SharedIndexInformer, chan
 		AddFunc:    look,
 		UpdateFunc: func(_, obj any) { look(obj) },
 		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			if o, ok := obj.(T); ok {
+			if o, ok := objects.LastKnown[T](obj); ok {
 				gone(o)
 			}
 		},

@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/kubeconfig"
 	"github.com/tenantry/tenantry/internal/standalone"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -123,8 +122,5 @@ func (e *Environment) CreateTenant(ctx context.Context, t tenant.Name) error {
 	if err != nil {
 		return err
 	}
-	if err := tenants.Create(ctx, t.String(), v1alpha1.TenantSpec{}); err != nil {
-		return fmt.Errorf("creating tenant %q: %w", t, err)
-	}
-	return tenants.Await(ctx, t.String(), 20*time.Millisecond, time.Minute)
+	return tenants.CreateReady(ctx, t.String(), 20*time.Millisecond, time.Minute)
 }

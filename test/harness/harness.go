@@ -7,13 +7,18 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 )
 
 // Main runs the command name until it ends or is interrupted.
@@ -25,6 +30,28 @@ func Main(name string, run func(ctx context.Context) error) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}
+}
+
+// RunIfCalled runs a part of a program, with its arguments, and ends the process, if the program has called itself for that
+// by CallSelf. It belongs to the beginning of main.
+func RunIfCalled(part string, run func(ctx context.Context, args []string) error) {
+	if args := strings.Fields(os.Getenv(partVariable + part)); len(args) > 0 {
+		Main(part, func(ctx context.Context) error { return run(ctx, args) })
+		os.Exit(0)
+	}
+}
+
+const partVariable = "TENANTRY_TEST_PART_"
+
+// CallSelf returns a command that runs a part of this program in a process of its own. No argument has spaces.
+func CallSelf(ctx context.Context, part string, args ...string) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	command := exec.CommandContext(ctx, program)
+	command.Env = append(os.Environ(), partVariable+part+"="+strings.Join(args, " "))
+	return command, nil
 }
 
 // InTempDir does something in a new directory, which is kept if that fails.
@@ -87,6 +114,20 @@ func Until(ctx context.Context, timeout time.Duration, what string, is func(cont
 	if err != nil {
 		return fmt.Errorf("waiting until %s: %w", what, errors.Join(err, last))
 	}
+	return nil
+}
+
+// Follow reports what a watch sees after a version, until ctx ends. It begins again where it was when it is closed.
+func Follow(ctx context.Context, version string, begin cache.WatchFuncWithContext, report func(watch.Event)) error {
+	events, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{WatchFuncWithContext: begin})
+	if err != nil {
+		return err
+	}
+	go func() {
+		for event := range events.ResultChan() {
+			report(event)
+		}
+	}()
 	return nil
 }
 

@@ -136,6 +136,22 @@ func memory(pid int) (anonymous, files int64, err error) {
 // CPU returns the processor time that a running program has taken.
 func CPU(command *exec.Cmd) (time.Duration, error) { return cpu(command.Process.Pid) }
 
+// OwnCPU returns the processor time that this process has taken.
+func OwnCPU() (time.Duration, error) { return cpu(os.Getpid()) }
+
+// Spent returns the processor time that is spent while something is done. cpu says how much was at a moment.
+func Spent(cpu func() (time.Duration, error), do func() error) (time.Duration, error) {
+	before, err := cpu()
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	after, err := cpu()
+	return after - before, err
+}
+
 // cpu returns the processor time that a process has taken, to the nanosecond:
 // /proc has it in hundredths of a second.
 func cpu(pid int) (time.Duration, error) {

@@ -40,6 +40,14 @@ func (t Tenants) Create(ctx context.Context, name string, spec v1alpha1.TenantSp
 	return t.WithWatch.Create(ctx, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
 }
 
+// CreateReady creates a tenant and waits as Await does.
+func (t Tenants) CreateReady(ctx context.Context, name string, period, timeout time.Duration) error {
+	if err := t.Create(ctx, name, v1alpha1.TenantSpec{}); err != nil {
+		return fmt.Errorf("creating tenant %q: %w", name, err)
+	}
+	return t.Await(ctx, name, period, timeout)
+}
+
 // Delete requests the deletion of a tenant.
 func (t Tenants) Delete(ctx context.Context, name string) error {
 	return t.WithWatch.Delete(ctx, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}})

@@ -66,7 +66,7 @@ var podsTable = []mutant{
 	{"a pod costs the host's scheduler so much and no more", by("internal/workloads/translate", "TestCheck$"),
 		"internal/workloads/translate/scheduling.go", `		if count > most {`, `		if false && count > most {`},
 	{"that is so of each term", by("internal/workloads/translate", "TestCheck$"),
-		"internal/workloads/translate/scheduling.go", `		d.pod(&preferred[i].PodAffinityTerm)`, `		_ = preferred[i]`},
+		"internal/workloads/translate/scheduling.go", `			all = append(all, &preferred[i].PodAffinityTerm)`, `			_ = preferred[i]`},
 	{"no pod takes years to end by itself", by("internal/workloads/translate", "TestPod$"),
 		"internal/workloads/translate/pod.go", `new(min(*grace, MaxGraceSeconds))`, `new(*grace)`},
 	{"a pod names so much and no more", by("internal/workloads/translate", "TestCheck"),

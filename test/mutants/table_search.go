@@ -219,7 +219,7 @@ var searchTable = []mutant{
 	{"an object that the database refuses is told of", by("internal/search", "TestSetAside"),
 		"internal/search/view.go", `if v.snapshot.Aside == 0 {`, `if v.snapshot.Aside >= 0 {`},
 	{"an object that may not be seen is not told of", by("internal/search/index", "TestRefused"),
-		"internal/search/index/aside.go", `if visibleRanges[home] {`, `if true || visibleRanges[home] {`},
+		"internal/search/index/aside.go", `if visibleRanges.Has(home) {`, `if true || visibleRanges.Has(home) {`},
 	{"what the service shows in GraphQL it names", by("internal/search", "TestRemoteGraphQLIsConfirmed"),
 		"internal/search/remote.go", `if !said[shownIn(object)] {`, `if false && !said[shownIn(object)] {`},
 	{"nothing else is in an answer in GraphQL", by("internal/search/graphql", "TestCheck"),

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -79,19 +80,13 @@ func (f *followers) follow(cp *v1alpha1.ControlPlane, all []*kind) {
 	for one, stop := range f.running[key] {
 		if !wanted[one] {
 			stop()
-			delete(f.running[key], one)
+			keyed.Delete(f.running, key, one)
 		}
 	}
 	for one := range wanted {
 		if f.running[key][one] == nil {
-			if f.running[key] == nil {
-				f.running[key] = map[followed]context.CancelFunc{}
-			}
-			f.running[key][one] = f.begin(key, one)
+			keyed.Set(f.running, key, one, f.begin(key, one))
 		}
-	}
-	if len(f.running[key]) == 0 {
-		delete(f.running, key)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -74,12 +75,7 @@ func kinds(cp *v1alpha1.ControlPlane, mapper meta.RESTMapper) ([]*kind, error) {
 		}
 		k.names = append(k.names, object.Name)
 	}
-	all := make([]*kind, 0, len(found))
-	for _, k := range found {
-		all = append(all, k)
-	}
-	slices.SortFunc(all, func(a, b *kind) int { return strings.Compare(a.String(), b.String()) })
-	return all, nil
+	return slices.SortedFunc(maps.Values(found), func(a, b *kind) int { return strings.Compare(a.String(), b.String()) }), nil
 }
 
 func newKind(resource string, mapper meta.RESTMapper) (*kind, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/keystone"
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -46,11 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*known, error) {
 	}
 	for i := range namespaces {
 		ns := &namespaces[i]
-		n := ns.Annotations[tenant.Annotation]
-		if k.namespaces[n] == nil {
-			k.namespaces[n] = map[string]*corev1.Namespace{}
-		}
-		k.namespaces[n][ns.Annotations[tenant.KeystoneIDAnnotation]] = ns
+		keyed.Set(k.namespaces, ns.Annotations[tenant.Annotation], ns.Annotations[tenant.KeystoneIDAnnotation], ns)
 	}
 	return k, nil
 }

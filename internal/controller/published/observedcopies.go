@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -81,15 +82,10 @@ func (c *observedCopies) in(n tenant.Name, namespace string) bool {
 func (c *observedCopies) put(o Object, n tenant.Name, seen observedCopy) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	spaces := c.all[o]
-	if spaces == nil {
-		spaces = map[tenant.Name]observedCopy{}
-		c.all[o] = spaces
-	}
-	if known, ok := spaces[n]; ok && known.version >= seen.version {
+	if known, ok := c.all[o][n]; ok && known.version >= seen.version {
 		return false
 	}
-	spaces[n] = seen
+	keyed.Set(c.all, o, n, seen)
 	return true
 }
 
@@ -100,14 +96,10 @@ const forever = math.MaxUint64
 func (c *observedCopies) drop(o Object, n tenant.Name, version uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	spaces := c.all[o]
-	if known, ok := spaces[n]; !ok || known.version > version {
+	if known, ok := c.all[o][n]; !ok || known.version > version {
 		return false
 	}
-	delete(spaces, n)
-	if len(spaces) == 0 {
-		delete(c.all, o)
-	}
+	keyed.Delete(c.all, o, n)
 	return true
 }
 
@@ -115,11 +107,8 @@ func (c *observedCopies) drop(o Object, n tenant.Name, version uint64) bool {
 func (c *observedCopies) dropAll(n tenant.Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for o, spaces := range c.all {
-		delete(spaces, n)
-		if len(spaces) == 0 {
-			delete(c.all, o)
-		}
+	for o := range c.all {
+		keyed.Delete(c.all, o, n)
 	}
 }
 

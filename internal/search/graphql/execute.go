@@ -122,7 +122,10 @@ func (e *execution) resolve(ctx context.Context, f *field) {
 			e.raw([]byte(`}`))
 		}
 	case messages:
-		e.messages(f)
+		all := e.root.Messages()
+		e.objects(f, len(all), func(i int) map[string]any {
+			return map[string]any{"id": all[i].ID, "kind": all[i].Kind, "description": all[i].Description}
+		})
 	default:
 		e.fail(errIntrospection)
 	}
@@ -170,7 +173,10 @@ func (e *execution) search(ctx context.Context, f *field, inputs []any) {
 			case "items":
 				e.show(found.Items)
 			case "related":
-				e.related(s, found.Related)
+				e.objects(s, len(found.Related), func(i int) map[string]any {
+					r := found.Related[i]
+					return map[string]any{"kind": r.Kind, "count": r.Count, "items": r.Items}
+				})
 			default:
 				e.value(s.ObjectDefinition.Name)
 			}
@@ -178,19 +184,19 @@ func (e *execution) search(ctx context.Context, f *field, inputs []any) {
 	})
 }
 
-func (e *execution) related(f *field, all []Related) {
+// objects shows what is selected of n objects, whose values are by the names of their fields.
+func (e *execution) objects(f *field, n int, values func(i int) map[string]any) {
 	selected := e.fieldsOf(f)
-	e.list(len(all), func(i int) {
+	e.list(n, func(i int) {
+		all := values(i)
 		e.object(selected, func(s *field) {
-			switch s.Name {
-			case "kind":
-				e.value(all[i].Kind)
-			case "count":
-				e.value(all[i].Count)
-			case "items":
-				e.show(all[i].Items)
-			default:
+			switch value := all[s.Name].(type) {
+			case nil:
 				e.value(s.ObjectDefinition.Name)
+			case []json.RawMessage:
+				e.show(value)
+			default:
+				e.value(value)
 			}
 		})
 	})
@@ -203,24 +209,6 @@ func (e *execution) show(items []json.RawMessage) {
 		return
 	}
 	e.list(len(items), func(i int) { e.raw(items[i]) })
-}
-
-func (e *execution) messages(f *field) {
-	selected, all := e.fieldsOf(f), e.root.Messages()
-	e.list(len(all), func(i int) {
-		e.object(selected, func(s *field) {
-			switch s.Name {
-			case "id":
-				e.value(all[i].ID)
-			case "kind":
-				e.value(all[i].Kind)
-			case "description":
-				e.value(all[i].Description)
-			default:
-				e.value(s.ObjectDefinition.Name)
-			}
-		})
-	})
 }
 
 // Event is what has become of an object, by the names of the fields of the schema. What is in JSON already is shown so.

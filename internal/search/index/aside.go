@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -58,12 +59,9 @@ func (x *Index) setAside(ctx context.Context, tx *sql.Tx, s Selection, v *visibl
 	if err != nil || len(all) == 0 {
 		return 0, err
 	}
-	visibleRanges, n := make(map[int64]bool, len(v.ranges)), 0
-	for _, id := range v.ranges {
-		visibleRanges[id] = true
-	}
+	visibleRanges, n := sets.New(v.ranges...), 0
 	for _, home := range all {
-		if visibleRanges[home] {
+		if visibleRanges.Has(home) {
 			n++
 		}
 	}

@@ -14,16 +14,6 @@ var others = []string{propertyLabel, propertyAnnotation, propertyStatus, propert
 // name is the property that is a column of objects.
 const name = "name"
 
-// Properties are the names of what objects can be filtered by.
-func Properties() []string {
-	names := append([]string{query.Created, name}, others...)
-	for each := range placeValue {
-		names = append(names, each)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // condition is what a query demands of an object beside what is asked of its place.
 type condition struct {
 	dialect

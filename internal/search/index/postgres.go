@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -68,9 +69,7 @@ func readConfig(file string) (*pgx.ConnConfig, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 	}
-	for name, value := range settings {
-		config.RuntimeParams[name] = value
-	}
+	maps.Copy(config.RuntimeParams, settings)
 	return config, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	podsecurity "k8s.io/pod-security-admission/admission"
 
 	"github.com/tenantry/tenantry/internal/search/query"
@@ -184,14 +185,10 @@ func (c *collection) images(obj runtime.Object) {
 	if err != nil || spec == nil { // it makes no pods
 		return
 	}
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			c.add(Image, containers[i].Image, query.String)
-		}
-	}
-	for i := range spec.EphemeralContainers {
-		c.add(Image, spec.EphemeralContainers[i].Image, query.String)
-	}
+	podv1.VisitContainers(spec, podv1.AllContainers, func(container *corev1.Container, _ podv1.ContainerType) bool {
+		c.add(Image, container.Image, query.String)
+		return true
+	})
 }
 
 // phase adds the phase of a custom resource as its status, if it has no other one.

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // The relations. Each goes from the object that says so to another one.
@@ -96,14 +97,10 @@ func (c *links) pod(spec *corev1.PodSpec) {
 	for _, secret := range spec.ImagePullSecrets {
 		c.attached(secrets, secret.Name)
 	}
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			c.environment(containers[i].EnvFrom, containers[i].Env)
-		}
-	}
-	for i := range spec.EphemeralContainers {
-		c.environment(spec.EphemeralContainers[i].EnvFrom, spec.EphemeralContainers[i].Env)
-	}
+	podv1.VisitContainers(spec, podv1.AllContainers, func(container *corev1.Container, _ podv1.ContainerType) bool {
+		c.environment(container.EnvFrom, container.Env)
+		return true
+	})
 }
 
 func (c *links) volume(v *corev1.VolumeSource) {

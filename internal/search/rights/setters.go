@@ -33,7 +33,16 @@ func as[T runtime.Object](obj runtime.Object) (T, error) {
 	return typed, nil
 }
 
-func failing(err error) func() error { return func() error { return err } }
+// typed returns a setter of objects of one type.
+func typed[T runtime.Object](set func(s *State, p storage.Place, object T) func() error) func(*State, storage.Place, runtime.Object) func() error {
+	return func(s *State, p storage.Place, obj runtime.Object) func() error {
+		object, err := as[T](obj)
+		if err != nil {
+			return func() error { return err }
+		}
+		return set(s, p, object)
+	}
+}
 
 // rbacObject is a pointer to an object of RBAC.
 type rbacObject[T any] interface {
@@ -98,13 +107,9 @@ func (s *State) boundIn(n tenant.Name) []string {
 }
 
 // setTenant ignores what changes often and decides nothing, such as how much is stored.
-func (s *State) setTenant(p storage.Place, obj runtime.Object) func() error {
+func (s *State) setTenant(p storage.Place, t *v1alpha1.Tenant) func() error {
 	n := tenant.Name(p.Name)
 	var now tenantState
-	t, err := as[*v1alpha1.Tenant](obj)
-	if err != nil {
-		return failing(err)
-	}
 	if t != nil {
 		now = tenantState{uid: t.UID, labels: t.Labels, terminating: t.DeletionTimestamp != nil, suspended: t.Spec.Suspended}
 	}
@@ -124,11 +129,7 @@ func (s *State) setTenant(p storage.Place, obj runtime.Object) func() error {
 	}
 }
 
-func (s *State) setPolicy(p storage.Place, obj runtime.Object) func() error {
-	policy, err := as[*v1alpha1.TenantAccessPolicy](obj)
-	if err != nil {
-		return failing(err)
-	}
+func (s *State) setPolicy(p storage.Place, policy *v1alpha1.TenantAccessPolicy) func() error {
 	return func() error {
 		if policy != nil {
 			s.grants.Set(policy)
@@ -141,11 +142,7 @@ func (s *State) setPolicy(p storage.Place, obj runtime.Object) func() error {
 	}
 }
 
-func (s *State) setUser(p storage.Place, obj runtime.Object) func() error {
-	u, err := as[*v1alpha1.User](obj)
-	if err != nil {
-		return failing(err)
-	}
+func (s *State) setUser(p storage.Place, u *v1alpha1.User) func() error {
 	return func() error {
 		if before, known := s.stored[p]; known {
 			s.users.Delete(before)
@@ -197,13 +194,9 @@ func (s *State) createdBy(n tenant.Name, uids sets.Set[string]) []string {
 	return names
 }
 
-func (s *State) setDefinition(p storage.Place, obj runtime.Object) func() error {
+func (s *State) setDefinition(p storage.Place, d *apiextensionsv1.CustomResourceDefinition) func() error {
 	resource := schema.ParseGroupResource(p.Name)
 	var now *definition
-	d, err := as[*apiextensionsv1.CustomResourceDefinition](obj)
-	if err != nil {
-		return failing(err)
-	}
 	if d != nil {
 		now = newDefinition(d)
 	}

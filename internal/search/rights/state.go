@@ -160,11 +160,11 @@ var setters = map[schema.GroupResource]func(s *State, p storage.Place, obj runti
 	clusterRoles:            setRBAC[rbacv1.ClusterRole],
 	clusterRoleBindings:     setRBAC[rbacv1.ClusterRoleBinding],
 	roleBindings:            (*State).setRoleBinding,
-	tenantregistry.Resource: (*State).setTenant,
-	accesspolicy.Resource:   (*State).setPolicy,
-	user.Resource:           (*State).setUser,
+	tenantregistry.Resource: typed((*State).setTenant),
+	accesspolicy.Resource:   typed((*State).setPolicy),
+	user.Resource:           typed((*State).setUser),
 	namespaces:              (*State).setNamespace,
-	definitions:             (*State).setDefinition,
+	definitions:             typed((*State).setDefinition),
 }
 
 // Decides reports whether objects of a resource decide rights.

@@ -55,17 +55,18 @@ func visits(ctx context.Context) (bool, error) {
 	return user == tenant.System && in != tenant.System.Scope(), nil
 }
 
-func (a *Authorizer) of(ctx context.Context) (*rbac.RBACAuthorizer, error) {
+// either returns what decides in the space of ctx: the platform's for those who visit it.
+func either[T any](ctx context.Context, space, platform T) (T, error) {
 	visiting, err := visits(ctx)
 	if visiting {
-		return a.platform, err
+		return platform, err
 	}
-	return a.space, err
+	return space, err
 }
 
 // Authorize implements authorizer.UnconditionalAuthorizer.
 func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	source, err := a.of(ctx)
+	source, err := either(ctx, a.space, a.platform)
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
@@ -96,14 +97,6 @@ func NewRules(i *Index, space validation.AuthorizationRuleResolver) Rules {
 	return Rules{space: space, platform: validation.NewDefaultRuleResolver(p, RoleBindings{p}, p, ClusterRoleBindings{p})}
 }
 
-func (r Rules) of(ctx context.Context) (validation.AuthorizationRuleResolver, error) {
-	visiting, err := visits(ctx)
-	if visiting {
-		return r.platform, err
-	}
-	return r.space, err
-}
-
 // GetRoleReferenceRules returns the rules of a role of the space of ctx.
 func (r Rules) GetRoleReferenceRules(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 	return r.space.GetRoleReferenceRules(ctx, ref, namespace)
@@ -126,7 +119,7 @@ func (r Rules) RulesFor(ctx context.Context, u user.Info, namespace string) ([]r
 // VisitRulesFor calls visitor with the rules of a user in a namespace. Those of a role that
 // several bindings of one kind grant come once.
 func (r Rules) VisitRulesFor(ctx context.Context, u user.Info, namespace string, visitor func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool) {
-	source, err := r.of(ctx)
+	source, err := either(ctx, r.space, r.platform)
 	if err != nil {
 		visitor(nil, nil, err)
 		return

@@ -131,7 +131,7 @@ func aggregatedDefaults(own []*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRol
 		recomputed = slices.DeleteFunc(recomputed, func(name string) bool { return name == nameIn(role) })
 	}
 	for _, name := range recomputed {
-		roles[name] = shallowCopy(roles[name])
+		roles[name] = new(*roles[name])
 	}
 	aggregateAll(roles, recomputed)
 	changed := map[string]*rbacv1.ClusterRole{}
@@ -145,11 +145,6 @@ func aggregatedDefaults(own []*rbacv1.ClusterRole) map[string]*rbacv1.ClusterRol
 
 // nameIn returns the name of a role in its own space.
 func nameIn(role *rbacv1.ClusterRole) string { return tenant.Flat(role.Name).Plain() }
-
-func shallowCopy(role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
-	result := *role
-	return &result
-}
 
 // aggregateAll sets the rules of the named roles, which aggregate others. They may
 // aggregate each other (admin has edit, edit has view), so it repeats until nothing

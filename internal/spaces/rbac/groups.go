@@ -1,10 +1,12 @@
 package rbac
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
@@ -23,7 +25,7 @@ const (
 // member is a user whose bindings are found here instead of by upstream.
 type member struct {
 	user   user.Info
-	groups map[string]struct{} // nil for few
+	groups sets.Set[string] // nil for few
 	// once is whether the rules of a role come once however few bindings there are.
 	once bool
 }
@@ -46,10 +48,7 @@ func withMemberOnce(ctx context.Context, u user.Info) context.Context {
 func newMember(u user.Info) *member {
 	m := &member{user: u}
 	if groups := u.GetGroups(); len(groups) >= manyGroups {
-		m.groups = make(map[string]struct{}, len(groups))
-		for _, group := range groups {
-			m.groups[group] = struct{}{}
-		}
+		m.groups = sets.New(groups...)
 	}
 	return m
 }
@@ -71,11 +70,7 @@ func (m *member) subject(all []rbacv1.Subject, namespace string) (rbacv1.Subject
 				return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: m.user.GetName()}, true
 			}
 		case rbacv1.ServiceAccountKind:
-			in := subject.Namespace
-			if in == "" {
-				in = namespace
-			}
-			if in != "" && serviceaccount.MatchesUsername(in, subject.Name, m.user.GetName()) {
+			if in := cmp.Or(subject.Namespace, namespace); in != "" && serviceaccount.MatchesUsername(in, subject.Name, m.user.GetName()) {
 				return subject, true
 			}
 		}

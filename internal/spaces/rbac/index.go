@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
 
 	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -256,18 +257,10 @@ func (i *Index) setClusterRole(role *rbacv1.ClusterRole, deleted bool) {
 func (i *Index) replaceClusterRole(n tenant.Name, name string, role *rbacv1.ClusterRole, deleted bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	roles := i.clusterRoles[n]
-	if roles == nil {
-		roles = map[string]*rbacv1.ClusterRole{}
-		i.clusterRoles[n] = roles
-	}
 	if deleted {
-		delete(roles, name)
+		keyed.Delete(i.clusterRoles, n, name)
 	} else {
-		roles[name] = role
-	}
-	if len(roles) == 0 {
-		delete(i.clusterRoles, n)
+		keyed.Set(i.clusterRoles, n, name, role)
 	}
 	if n == tenant.System {
 		i.setScope(role, deleted)

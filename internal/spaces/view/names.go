@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,11 +18,7 @@ func spaceOf(obj any) (tenant.Name, error) {
 	if !ok {
 		return "", fmt.Errorf("%T has no name", obj)
 	}
-	flat := accessor.GetNamespace()
-	if flat == "" {
-		flat = accessor.GetName()
-	}
-	return tenant.Flat(flat).Space(), nil
+	return tenant.Flat(cmp.Or(accessor.GetNamespace(), accessor.GetName())).Space(), nil
 }
 
 // plain returns a copy of a flattened object under its own name. The original is shared.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -63,12 +64,7 @@ func (v *Views) AddBuiltin(objects ...runtime.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, obj := range objects {
-		byName := v.builtin[reflect.TypeOf(obj)]
-		if byName == nil {
-			byName = map[string]runtime.Object{}
-			v.builtin[reflect.TypeOf(obj)] = byName
-		}
-		byName[obj.(metav1.Object).GetName()] = obj
+		keyed.Set(v.builtin, reflect.TypeOf(obj), obj.(metav1.Object).GetName(), obj)
 	}
 }
 

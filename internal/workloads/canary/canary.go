@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -176,10 +177,8 @@ func round(connects func(address string) bool, allowed string, denied []string) 
 	if !connects(allowed) {
 		return ErrUnconnected
 	}
-	for _, address := range denied {
-		if connects(address) {
-			return ErrUnenforced
-		}
+	if slices.ContainsFunc(denied, connects) {
+		return ErrUnenforced
 	}
 	if !connects(allowed) {
 		return ErrUnconnected

@@ -24,6 +24,7 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	resourceclient "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -157,10 +158,7 @@ func (m *Metrics) running(ctx context.Context, options *metainternalversion.List
 		if pod.Spec.NodeName == "" || pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed {
 			continue
 		}
-		if pods[pod.Namespace] == nil {
-			pods[pod.Namespace] = map[string]*core.Pod{}
-		}
-		pods[pod.Namespace][pod.Name] = pod
+		keyed.Set(pods, pod.Namespace, pod.Name, pod)
 	}
 	return pods, nil
 }

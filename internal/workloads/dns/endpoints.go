@@ -109,25 +109,22 @@ func (e endpoints) family(qtype uint16) []endpoint {
 
 // labelled returns those of a label, among some of one family.
 func labelled(family []endpoint, label string) []endpoint {
-	first, found := slices.BinarySearchFunc(family, label, func(e endpoint, label string) int { return cmp.Compare(e.label, label) })
-	if !found {
-		return nil
-	}
-	end := first
-	for end < len(family) && family[end].label == label {
-		end++
-	}
-	return family[first:end]
+	return those(family, func(e endpoint) int { return cmp.Compare(e.label, label) })
 }
 
 // at returns those of an address.
 func (e endpoints) at(address netip.Addr) []endpoint {
-	first, _ := slices.BinarySearchFunc(e.byAddress, address, func(e endpoint, address netip.Addr) int { return e.address.Compare(address) })
+	return those(e.byAddress, func(e endpoint) int { return e.address.Compare(address) })
+}
+
+// those returns what compares as equal, of what is sorted so.
+func those(sorted []endpoint, compare func(endpoint) int) []endpoint {
+	first, _ := slices.BinarySearchFunc(sorted, 0, func(e endpoint, _ int) int { return compare(e) })
 	end := first
-	for end < len(e.byAddress) && e.byAddress[end].address == address {
+	for end < len(sorted) && compare(sorted[end]) == 0 {
 		end++
 	}
-	return e.byAddress[first:end]
+	return sorted[first:end]
 }
 
 // anyFirst calls each with all of them, beginning with any, until it returns false.
@@ -145,24 +142,16 @@ func anyFirst[T any](all []T, each func(T) bool) bool {
 }
 
 // sliceAddresses are the addresses that a slice is found by.
-func sliceAddresses(obj any) ([]string, error) {
-	s, ok := obj.(*endpointSlice)
-	if !ok {
-		return nil, nil
-	}
+func sliceAddresses(s *endpointSlice) []string {
 	var all []string
 	for _, e := range s.all.byAddress {
 		all = append(all, e.address.String())
 	}
-	return slices.Compact(all), nil // sorted by address
+	return slices.Compact(all) // sorted by address
 }
 
 // sliceNames are the names below a namespace that a slice is found by: its Service's, and what is below that.
-func sliceNames(obj any) ([]string, error) {
-	s, ok := obj.(*endpointSlice)
-	if !ok {
-		return nil, nil
-	}
+func sliceNames(s *endpointSlice) []string {
 	all := []string{belowKey(s.Namespace, s.service, "")}
 	add := func(below string) { all = append(all, belowKey(s.Namespace, s.service, below)) }
 	for _, family := range [][]endpoint{s.all.v4, s.all.v6} {
@@ -178,7 +167,7 @@ func sliceNames(obj any) ([]string, error) {
 	for below := range s.protocols {
 		add(below)
 	}
-	return all, nil
+	return all
 }
 
 func belowKey(namespace, service, below string) string {

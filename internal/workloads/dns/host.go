@@ -77,10 +77,10 @@ func newDirectory(client kubernetes.Interface) (*directory, error) {
 		slices: of(names.InstallationLabel + "," + corev1.IsHeadlessService).Discovery().V1().EndpointSlices().Informer(),
 	}
 	for informer, indexers := range map[cache.SharedIndexInformer]cache.Indexers{
-		h.pods:       {byAddress: podAddresses, byNode: podNode},
-		h.services:   {byAddress: serviceAddresses},
-		h.slices:     {byAddress: sliceAddresses, byName: sliceNames},
-		h.namespaces: {bySpace: namespaceSpace, byTenant: namespaceWithAPI},
+		h.pods:       {byAddress: objects.IndexBy(podAddresses), byNode: objects.IndexBy(podNode)},
+		h.services:   {byAddress: objects.IndexBy(serviceAddresses)},
+		h.slices:     {byAddress: objects.IndexBy(sliceAddresses), byName: objects.IndexBy(sliceNames)},
+		h.namespaces: {bySpace: objects.IndexBy(namespaceSpace), byTenant: objects.IndexBy(namespaceWithAPI)},
 	} {
 		if err := informer.AddIndexers(indexers); err != nil {
 			return nil, fmt.Errorf("indexing the host's objects: %w", err)
@@ -142,30 +142,18 @@ func metaOf(o metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
 }
 
-func podAddresses(obj any) ([]string, error) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return nil, nil
-	}
+func podAddresses(pod *corev1.Pod) []string {
 	texts := []string{pod.Status.PodIP}
 	for _, ip := range pod.Status.PodIPs {
 		texts = append(texts, ip.IP)
 	}
-	return canonical(texts), nil
+	return canonical(texts)
 }
 
-func podNode(obj any) ([]string, error) {
-	if pod, ok := obj.(*corev1.Pod); ok {
-		return canonical([]string{pod.Status.HostIP}), nil
-	}
-	return nil, nil
-}
+func podNode(pod *corev1.Pod) []string { return canonical([]string{pod.Status.HostIP}) }
 
-func serviceAddresses(obj any) ([]string, error) {
-	if service, ok := obj.(*corev1.Service); ok {
-		return canonical(append([]string{service.Spec.ClusterIP}, service.Spec.ClusterIPs...)), nil
-	}
-	return nil, nil
+func serviceAddresses(service *corev1.Service) []string {
+	return canonical(append([]string{service.Spec.ClusterIP}, service.Spec.ClusterIPs...))
 }
 
 // canonical returns the addresses among texts, each of them once and in one form.
@@ -180,28 +168,18 @@ func canonical(texts []string) []string {
 	return slices.Compact(all)
 }
 
-func namespaceSpace(obj any) ([]string, error) {
-	namespace, ok := obj.(*corev1.Namespace)
-	if !ok {
-		return nil, nil
+func namespaceSpace(namespace *corev1.Namespace) []string {
+	if p, complete := placeOf(namespace); complete {
+		return []string{spaceKey(idOf(p), p.Name)}
 	}
-	p, complete := placeOf(namespace)
-	if !complete {
-		return nil, nil
-	}
-	return []string{spaceKey(idOf(p), p.Name)}, nil
+	return nil
 }
 
-func namespaceWithAPI(obj any) ([]string, error) {
-	namespace, ok := obj.(*corev1.Namespace)
-	if !ok || namespace.Annotations[names.APIAnnotation] == "" {
-		return nil, nil
+func namespaceWithAPI(namespace *corev1.Namespace) []string {
+	if p, complete := placeOf(namespace); complete && namespace.Annotations[names.APIAnnotation] != "" {
+		return []string{tenantKey(idOf(p))}
 	}
-	p, complete := placeOf(namespace)
-	if !complete {
-		return nil, nil
-	}
-	return []string{tenantKey(idOf(p))}, nil
+	return nil
 }
 
 func tenantKey(of tenantID) string {

@@ -308,12 +308,7 @@ func (s *server) look(of tenantID, q dns.Question, tcp bool) (a answer, zone str
 
 // isInside reports whether a name is none that upstreams may tell of.
 func (s *server) isInside(name string) bool {
-	for _, zone := range append([]string{"localhost."}, s.domains...) {
-		if dns.IsSubDomain(zone, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(append([]string{"localhost."}, s.domains...), func(zone string) bool { return dns.IsSubDomain(zone, name) })
 }
 
 // resolveOutside adds what upstreams say of a name to a message.

@@ -1,6 +1,8 @@
 package network
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,16 +41,9 @@ func GovernedBy(policy *networkingv1.NetworkPolicy) *Governed {
 func OpenOf(pod *corev1.Pod, all []*Governed) Open {
 	o := Open{Ingress: true, Egress: true}
 	for _, governed := range all {
-		if !governed.selector.Matches(labels.Set(pod.Labels)) {
-			continue
-		}
-		for _, direction := range governed.types {
-			switch direction {
-			case networkingv1.PolicyTypeIngress:
-				o.Ingress = false
-			case networkingv1.PolicyTypeEgress:
-				o.Egress = false
-			}
+		if governed.selector.Matches(labels.Set(pod.Labels)) {
+			o.Ingress = o.Ingress && !slices.Contains(governed.types, networkingv1.PolicyTypeIngress)
+			o.Egress = o.Egress && !slices.Contains(governed.types, networkingv1.PolicyTypeEgress)
 		}
 	}
 	return o

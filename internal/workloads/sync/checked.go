@@ -13,8 +13,8 @@ import (
 // checked keeps why Ingresses and HTTPRoutes of spaces must not be on the host, for as long as they are there, so that one is not read again each time
 // that others leave room, of which each tenant has as many as it stores.
 type checked struct {
-	mu     sync.Mutex
-	byItem map[item]checkedVersion
+	// byItem has a checkedVersion for each item.
+	byItem sync.Map
 }
 
 // checkedVersion is what is known of one version of an object, by some rules.
@@ -26,13 +26,10 @@ type checkedVersion struct {
 	why string
 }
 
-func newChecked() *checked { return &checked{byItem: map[item]checkedVersion{}} }
-
 // why returns why an object must not be on the host, empty if it may be there. check says so.
 func (c *checked) why(i item, of metav1.Object, rules translate.Rules, check func() error) string {
-	c.mu.Lock()
-	known := c.byItem[i]
-	c.mu.Unlock()
+	found, _ := c.byItem.Load(i)
+	known, _ := found.(checkedVersion)
 	if known.uid == of.GetUID() && known.version == of.GetResourceVersion() && equality.Semantic.DeepEqual(known.rules, rules) {
 		return known.why
 	}
@@ -40,15 +37,9 @@ func (c *checked) why(i item, of metav1.Object, rules translate.Rules, check fun
 	if err := check(); err != nil {
 		now.why = shortened(err.Error())
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.byItem[i] = now
+	c.byItem.Store(i, now)
 	return now.why
 }
 
 // forget forgets an object that is gone.
-func (c *checked) forget(i item) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.byItem, i)
-}
+func (c *checked) forget(i item) { c.byItem.Delete(i) }

@@ -32,12 +32,8 @@ const (
 type hostEvents struct {
 	limits *ratelimit.Limits[tenant.Name]
 
-	mu      sync.Mutex
-	pending map[item]*corev1.Event
-}
-
-func newHostEvents() *hostEvents {
-	return &hostEvents{limits: newEventLimits(), pending: map[item]*corev1.Event{}}
+	// pending has a *corev1.Event for each item, which is forgotten when it is done, unless another version of it has come.
+	pending sync.Map
 }
 
 // newEventLimits returns the limits of how many events each tenant gets.
@@ -63,31 +59,32 @@ func (s *syncer) eventSeen(event *corev1.Event) {
 		return
 	}
 	i := itemFor(eventItem, n.Flat(), string(event.UID))
-	s.events.put(i, event)
+	s.events.pending.Store(i, event)
 	s.queue.Add(i)
 }
 
 // syncEvent tells of an event of the host in the space of its pod.
 func (s *syncer) syncEvent(ctx context.Context, i item) error {
-	event := s.events.get(i)
+	found, _ := s.events.pending.Load(i)
+	event, _ := found.(*corev1.Event)
 	if event == nil {
 		return nil
 	}
 	pod, err := s.pods.Pods(i.namespace.String()).Get(event.InvolvedObject.Name)
 	host, indexErr := keyed[corev1.Pod](s.hostCaches.pods, event.InvolvedObject.Namespace+"/"+event.InvolvedObject.Name)
 	if err != nil || indexErr != nil || host == nil || uidOf(host) != pod.UID {
-		s.events.done(i, event)
+		s.events.pending.CompareAndDelete(i, event)
 		return nil //nolint:nilerr // the pod is gone
 	}
 	of, _, ok := s.hostCaches.ours(host)
 	if !ok {
-		s.events.done(i, event)
+		s.events.pending.CompareAndDelete(i, event)
 		return nil
 	}
 	if err := s.putEvent(ctx, eventIn(event, host, pod, of)); err != nil {
 		return err
 	}
-	s.events.done(i, event)
+	s.events.pending.CompareAndDelete(i, event)
 	return nil
 }
 
@@ -114,27 +111,6 @@ func (s *syncer) putEvent(ctx context.Context, event *corev1.Event) error {
 		return fmt.Errorf("telling of the pod: %w", err)
 	}
 	return nil
-}
-
-func (e *hostEvents) put(i item, event *corev1.Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.pending[i] = event
-}
-
-func (e *hostEvents) get(i item) *corev1.Event {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.pending[i]
-}
-
-// done forgets an event, unless another version of it has come.
-func (e *hostEvents) done(i item, event *corev1.Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.pending[i] == event {
-		delete(e.pending, i)
-	}
 }
 
 // eventStore is where a Reflector puts the host's events.

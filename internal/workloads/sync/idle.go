@@ -13,25 +13,19 @@ type idleSince struct {
 	// stays is how long it stays nevertheless.
 	stays time.Duration
 
-	mu    sync.Mutex
-	since map[string]time.Time
+	// since has a time.Time for each name.
+	since sync.Map
 }
 
 func newIdleSince(c clock.PassiveClock, stays time.Duration) *idleSince {
-	return &idleSince{clock: c, stays: stays, since: map[string]time.Time{}}
+	return &idleSince{clock: c, stays: stays}
 }
 
 // left returns how long it stays, which is counted from the first time that
 // it is asked.
 func (i *idleSince) left(name string) time.Duration {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	since, ok := i.since[name]
-	if !ok {
-		since = i.clock.Now()
-		i.since[name] = since
-	}
-	return i.stays - i.clock.Since(since)
+	since, _ := i.since.LoadOrStore(name, i.clock.Now())
+	return i.stays - i.clock.Since(since.(time.Time))
 }
 
 // leftOf is left for what another clock has dated: it is counted from then on, if that is longer ago. What has no date is as new.
@@ -43,8 +37,4 @@ func (i *idleSince) leftOf(name string, made time.Time) time.Duration {
 	return min(left, i.stays+clocksDiffer-i.clock.Since(made))
 }
 
-func (i *idleSince) forget(name string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	delete(i.since, name)
-}
+func (i *idleSince) forget(name string) { i.since.Delete(name) }

@@ -395,7 +395,7 @@ func TestHandlersAreShort(t *testing.T) {
 
 // TestCheckedOnce checks that a version of an Ingress is read once by the same rules.
 func TestCheckedOnce(t *testing.T) {
-	c, rules := newChecked(), rulesOf(tenantWith(hasNames))
+	c, rules := &checked{}, rulesOf(tenantWith(hasNames))
 	of := func(uid types.UID, version, host string) *networkingv1.Ingress {
 		return spaceIngress(func(i *networkingv1.Ingress) { i.UID, i.ResourceVersion, i.Spec.Rules[0].Host = uid, version, host })
 	}
@@ -421,7 +421,7 @@ func TestCheckedOnce(t *testing.T) {
 			t.Errorf("%s: %q", step.what, why)
 		}
 	}
-	if c.forget(theIngress); len(c.byItem) > 0 {
+	if c.forget(theIngress); len(keysIn(&c.byItem)) > 0 {
 		t.Error("one that is gone is known")
 	}
 }

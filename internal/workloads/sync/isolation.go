@@ -21,6 +21,7 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/workloads/canary"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
@@ -109,10 +110,7 @@ func (s *syncer) testIsolation(ctx context.Context) {
 		if err != nil {
 			next = min(next, retryTest)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(next):
-		}
+		_ = signal.Pause(ctx, next)
 	}
 }
 

@@ -124,11 +124,8 @@ func (s *syncer) giveAnotherName(ctx context.Context, home names.Namespace) erro
 	if begun, err := s.hasBegun(home); err != nil || begun {
 		return errors.Join(err, errNamespace("somebody else has the name of its namespace on the host cluster, in which it has pods or claims; whoever administers the host is to remove that namespace, or to give it back its labels and annotations"))
 	}
-	patch, err := patchFor(home.UID, map[string]any{"metadata": map[string]any{"annotations": map[string]any{names.SaltAnnotation: rand.Text()}}})
-	if err != nil {
-		return err
-	}
-	if _, err := s.spaces.CoreV1().Namespaces().Patch(ctx, home.Flat().String(), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	salt := map[string]any{"metadata": map[string]any{"annotations": map[string]any{names.SaltAnnotation: rand.Text()}}}
+	if _, err := patchOne(ctx, s.spaces.CoreV1().Namespaces(), home.Flat().String(), home.UID, salt); err != nil {
 		return fmt.Errorf("giving the namespace another name on the host: %w", err)
 	}
 	return errNamespace("somebody else has the name of its namespace on the host cluster; what is in it waits until it has another one")
@@ -283,11 +280,7 @@ func (s *syncer) markNamespace(ctx context.Context, i item, found, wanted *corev
 
 // patchNamespace changes the metadata of one namespace of the host, and of no other one of its name.
 func (s *syncer) patchNamespace(ctx context.Context, of *corev1.Namespace, change map[string]any) error {
-	patch, err := patchFor(of.UID, map[string]any{"metadata": change})
-	if err != nil {
-		return err
-	}
-	if _, err := s.host.CoreV1().Namespaces().Patch(ctx, of.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := patchOne(ctx, s.host.CoreV1().Namespaces(), of.Name, of.UID, map[string]any{"metadata": change}); err != nil {
 		return fmt.Errorf("changing the host's namespace %q: %w", of.Name, err)
 	}
 	return nil

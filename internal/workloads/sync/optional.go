@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/process/signal"
 )
 
 // optionalPeriod is how often it is asked whether a kind is served that need not be: chosen, so that nobody waits long who has installed
@@ -59,10 +60,8 @@ func (o *optional) follow(ctx context.Context, known func()) {
 		case o.state.Swap(unserved) != unserved:
 			known()
 		}
-		select {
-		case <-ctx.Done():
+		if signal.Pause(ctx, optionalPeriod) != nil {
 			return
-		case <-time.After(optionalPeriod):
 		}
 	}
 }

@@ -99,6 +99,20 @@ func deleteOne(ctx context.Context, client deleter, what string, there metav1.Ob
 	return nil
 }
 
+// patcher is a client of one kind of objects in one namespace.
+type patcher[T any] interface {
+	Patch(ctx context.Context, name string, of types.PatchType, patch []byte, options metav1.PatchOptions, subresources ...string) (T, error)
+}
+
+// patchOne writes a merge patch of one object, and of no other one of its name.
+func patchOne[T any](ctx context.Context, client patcher[T], name string, uid types.UID, change map[string]any, subresources ...string) (changed T, err error) {
+	patch, err := patchFor(uid, change)
+	if err != nil {
+		return changed, err
+	}
+	return client.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
+}
+
 // patchFor returns a merge patch of one object, and of no other one of its name.
 func patchFor(uid types.UID, change map[string]any) ([]byte, error) {
 	metadata, _ := change["metadata"].(map[string]any)

@@ -79,16 +79,7 @@ func (s *syncer) noteResources(ctx context.Context, host *corev1.Pod, hash strin
 
 // patchOfResources returns a strategic merge patch of a spec that changes resources alone. The host's containers of other names stay.
 func patchOfResources(wanted *corev1.PodSpec) map[string]any {
-	of := func(containers []corev1.Container) (all []map[string]any) {
-		for i := range containers {
-			all = append(all, map[string]any{"name": containers[i].Name, "resources": containers[i].Resources})
-		}
-		return all
-	}
-	spec := map[string]any{"containers": of(wanted.Containers)}
-	if len(wanted.InitContainers) > 0 {
-		spec["initContainers"] = of(wanted.InitContainers)
-	}
+	spec := patchOfContainers(wanted, "resources", func(c *corev1.Container) any { return c.Resources })
 	if wanted.Resources != nil {
 		spec["resources"] = wanted.Resources
 	}

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -285,14 +284,11 @@ func (s *syncer) patchParents(ctx context.Context, route *unstructured.Unstructu
 	if own, err := s.definesRoutes(ctx, tenant.Flat(route.GetNamespace()).Space()); err != nil || own {
 		return err
 	}
-	patch, err := patchFor(route.GetUID(), map[string]any{
+	change := map[string]any{
 		"metadata": map[string]any{"resourceVersion": route.GetResourceVersion()}, "status": map[string]any{"parents": parents},
-	})
-	if err != nil {
-		return err
 	}
 	client := s.routes.in(tenant.Flat(route.GetNamespace()))
-	if _, err := client.Patch(ctx, route.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil && !apierrors.IsNotFound(err) {
+	if _, err := patchOne(ctx, client, route.GetName(), route.GetUID(), change, "status"); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing what the host says of an HTTPRoute: %w", err)
 	}
 	return nil

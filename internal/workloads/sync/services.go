@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -262,18 +261,9 @@ func (s *syncer) showService(ctx context.Context, service, host *corev1.Service)
 	return nil
 }
 
-// patcher is a client of one kind of objects in one namespace of a space.
-type patcher[T any] interface {
-	Patch(ctx context.Context, name string, of types.PatchType, patch []byte, options metav1.PatchOptions, subresources ...string) (T, error)
-}
-
 // patchStatus changes the status of one object of a space, if it is there, and of no other one of its name.
 func patchStatus[T metav1.Object](ctx context.Context, client patcher[T], of T, status map[string]any) error {
-	patch, err := patchFor(of.GetUID(), map[string]any{"status": status})
-	if err != nil {
-		return err
-	}
-	if _, err := client.Patch(ctx, of.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status"); !apierrors.IsNotFound(err) {
+	if _, err := patchOne(ctx, client, of.GetName(), of.GetUID(), map[string]any{"status": status}, "status"); !apierrors.IsNotFound(err) {
 		return err
 	}
 	return nil

@@ -107,28 +107,6 @@ func (s *syncer) enqueueStale(namespace string) {
 	}
 }
 
-// workStale works on one item of enqueueStale, and reports whether there may be another.
-func (s *syncer) workStale(ctx context.Context) bool {
-	i, shutdown := s.stale.Get()
-	if shutdown {
-		return false
-	}
-	began := s.clock.Now()
-	defer func() { s.stale.finished(i, s.clock.Since(began)) }()
-	if ctx.Err() != nil {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	if err := s.removeStale(ctx, i); err != nil {
-		s.report(ctx, i, err)
-		s.stale.AddRateLimited(i)
-		return true
-	}
-	s.stale.Forget(i)
-	return true
-}
-
 // removeStale takes addresses that no pod of theirs has any more out of the slices of a namespace of the host.
 func (s *syncer) removeStale(ctx context.Context, i item) error {
 	all, _ := objects.Indexed[*hostSlice](s.hostCaches.slices.GetIndexer(), cache.NamespaceIndex, i.name) // there is this index

@@ -187,7 +187,7 @@ type notes struct {
 
 func newNotes(c clock.Clock) notes {
 	return notes{
-		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), checked: newChecked(), recent: newRecentEvents(c), events: newHostEvents(),
+		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), checked: &checked{}, recent: newRecentEvents(c), events: &hostEvents{limits: newEventLimits()},
 		selected: newSelected(), sliceTracker: endpointsliceutil.NewEndpointSliceTracker(),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking), behind: newIdleSince(c, behindPeriod),
 	}
@@ -376,13 +376,13 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	}
 	for range workers {
 		running.Go(func() {
-			for s.work(ctx) {
+			for s.work(ctx, s.queue, 3*requestTimeout, s.sync) {
 			}
 		})
 	}
 	for range staleWorkers {
 		running.Go(func() {
-			for s.workStale(ctx) {
+			for s.work(ctx, s.stale, requestTimeout, s.removeStale) {
 			}
 		})
 	}
@@ -393,25 +393,25 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	return ctx.Err()
 }
 
-// work works on one item, and reports whether there may be another.
-func (s *syncer) work(ctx context.Context) bool {
-	i, shutdown := s.queue.Get()
+// work works on one item of a queue, and reports whether there may be another.
+func (s *syncer) work(ctx context.Context, q *queue, timeout time.Duration, do func(context.Context, item) error) bool {
+	i, shutdown := q.Get()
 	if shutdown {
 		return false
 	}
 	began := s.clock.Now()
-	defer func() { s.queue.finished(i, s.clock.Since(began)) }()
+	defer func() { q.finished(i, s.clock.Since(began)) }()
 	if ctx.Err() != nil { // a queue that is shut down still has what is in it
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := s.sync(ctx, i); err != nil {
+	if err := do(ctx, i); err != nil {
 		s.report(ctx, i, err)
-		s.queue.AddRateLimited(i)
+		q.AddRateLimited(i)
 		return true
 	}
-	s.queue.Forget(i)
+	q.Forget(i)
 	return true
 }
 

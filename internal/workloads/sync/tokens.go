@@ -134,7 +134,7 @@ func (s *syncer) putTokens(ctx context.Context, home names.Namespace, pod *corev
 		return fmt.Errorf("writing the Secret %q with the tokens of a pod to the host's namespace %q: %w; if there is one that has not the marks of this pod, whoever administers the host is to remove it",
 			meta.Name, home.Host(), err)
 	}
-	in.tokens.set(pod.UID, tokenSecret{uid: written.GetUID(), owner: host, renew: made.renew})
+	in.tokens.byPod.Store(pod.UID, tokenSecret{uid: written.GetUID(), owner: host, renew: made.renew})
 	s.queue.AddAfter(itemOf(podItem, pod), made.renew.Sub(s.clock.Now()))
 	return nil
 }
@@ -169,39 +169,22 @@ func (c *copies) forgetTokens(host *corev1.Pod) {
 }
 
 // tokenSecrets are the Secrets with the tokens of pods in a namespace of the host, by the UIDs that these have in the
-// space. Nobody waits for the host while the lock is held.
+// space.
 type tokenSecrets struct {
-	mu    sync.Mutex
-	byPod map[types.UID]tokenSecret
-}
-
-func (t *tokenSecrets) reset() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.byPod = nil
+	// byPod has a tokenSecret for each of these.
+	byPod sync.Map
 }
 
 func (t *tokenSecrets) get(pod types.UID) tokenSecret {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.byPod[pod]
-}
-
-func (t *tokenSecrets) set(pod types.UID, now tokenSecret) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byPod == nil {
-		t.byPod = map[types.UID]tokenSecret{}
-	}
-	t.byPod[pod] = now
+	found, _ := t.byPod.Load(pod)
+	secret, _ := found.(tokenSecret)
+	return secret
 }
 
 // forget forgets the Secret of a pod, if it is that which goes with a host's pod.
 func (t *tokenSecrets) forget(pod, owner types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byPod[pod].owner == owner {
-		delete(t.byPod, pod)
+	if found := t.get(pod); found.owner == owner {
+		t.byPod.CompareAndDelete(pod, found)
 	}
 }
 
@@ -215,6 +198,6 @@ func (t *tokenSecrets) note(o *metav1.PartialObjectMetadata) bool {
 	if renew, err := time.Parse(time.RFC3339, o.Annotations[renewAnnotation]); err == nil && len(o.OwnerReferences) == 1 {
 		found.owner, found.renew = o.OwnerReferences[0].UID, renew
 	}
-	t.set(pod, found)
+	t.byPod.Store(pod, found)
 	return true
 }

@@ -2,7 +2,6 @@ package sync
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -242,7 +241,7 @@ func TestForgottenTokens(t *testing.T) {
 	}
 	host.UID = "host-p"
 	w.hostPodGone(host, true)
-	if left := slices.Collect(maps.Keys(in.tokens.byPod)); len(left) > 0 {
+	if left := keysIn(&in.tokens.byPod); len(left) > 0 {
 		t.Errorf("it knows %v", left)
 	}
 }

@@ -110,16 +110,7 @@ func patchOf(wanted, host *corev1.Pod) map[string]any {
 		annotations[key] = value
 	}
 	delete(annotations, resourcesAnnotation) // of which resize says what the host has
-	images := func(of []corev1.Container) (all []map[string]any) {
-		for i := range of {
-			all = append(all, map[string]any{"name": of[i].Name, "image": of[i].Image})
-		}
-		return all
-	}
-	spec := map[string]any{"containers": images(wanted.Spec.Containers)}
-	if len(wanted.Spec.InitContainers) > 0 {
-		spec["initContainers"] = images(wanted.Spec.InitContainers)
-	}
+	spec := patchOfContainers(&wanted.Spec, "image", func(c *corev1.Container) any { return c.Image })
 	if wanted.Spec.ActiveDeadlineSeconds != nil {
 		spec["activeDeadlineSeconds"] = *wanted.Spec.ActiveDeadlineSeconds
 	}
@@ -135,4 +126,19 @@ func patchOf(wanted, host *corev1.Pod) map[string]any {
 		"metadata": map[string]any{"labels": labels, "annotations": annotations},
 		"spec":     spec,
 	}
+}
+
+// patchOfContainers returns what of a pod's spec gives each container a value of one field.
+func patchOfContainers(wanted *corev1.PodSpec, field string, value func(*corev1.Container) any) map[string]any {
+	of := func(containers []corev1.Container) (all []map[string]any) {
+		for i := range containers {
+			all = append(all, map[string]any{"name": containers[i].Name, field: value(&containers[i])})
+		}
+		return all
+	}
+	spec := map[string]any{"containers": of(wanted.Containers)}
+	if len(wanted.InitContainers) > 0 {
+		spec["initContainers"] = of(wanted.InitContainers)
+	}
+	return spec
 }

@@ -28,16 +28,12 @@ func (s *syncer) bindClaim(ctx context.Context, claim, host *corev1.PersistentVo
 	if claim.Spec.VolumeName != "" {
 		return claim, nil
 	}
-	patch, err := patchFor(claim.UID, map[string]any{
+	bound, err := patchOne(ctx, s.spaces.CoreV1().PersistentVolumeClaims(claim.Namespace), claim.Name, claim.UID, map[string]any{
 		"metadata": map[string]any{"annotations": map[string]string{
 			names.HostUIDAnnotation: string(host.UID), storagehelpers.AnnBindCompleted: "yes", storagehelpers.AnnBoundByController: "yes",
 		}},
 		"spec": map[string]any{"volumeName": names.Volume(claim.UID)},
 	})
-	if err != nil {
-		return nil, err
-	}
-	bound, err := s.spaces.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("binding the claim: %w", err)
 	}
@@ -126,13 +122,9 @@ func (s *syncer) removeVolume(ctx context.Context, n tenant.Name, claim types.UI
 
 // patchHostClaim has the host give one claim so much storage, and no other one of its name.
 func (s *syncer) patchHostClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim, storage string) error {
-	patch, err := patchFor(host.UID, map[string]any{
+	_, err := patchOne(ctx, s.host.CoreV1().PersistentVolumeClaims(host.Namespace), host.Name, host.UID, map[string]any{
 		"spec": map[string]any{"resources": map[string]any{"requests": map[string]any{string(corev1.ResourceStorage): storage}}},
 	})
-	if err != nil {
-		return err
-	}
-	_, err = s.host.CoreV1().PersistentVolumeClaims(host.Namespace).Patch(ctx, host.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	if isRefused(err) {
 		return errors.Join(s.recordRefusal(ctx, claim, "the host cluster does not make the volume larger"), err)
 	}

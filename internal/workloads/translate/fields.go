@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"maps"
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
@@ -239,9 +240,7 @@ func all(t treatment, names ...string) map[string]treatment {
 func merged(groups ...map[string]treatment) map[string]treatment {
 	treated := map[string]treatment{}
 	for _, group := range groups {
-		for name, t := range group {
-			treated[name] = t
-		}
+		maps.Copy(treated, group)
 	}
 	return treated
 }

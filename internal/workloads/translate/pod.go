@@ -135,22 +135,8 @@ func dropMatchedKeys(spec *corev1.PodSpec) {
 	for i := range spec.TopologySpreadConstraints {
 		spec.TopologySpreadConstraints[i].MatchLabelKeys = nil
 	}
-	if spec.Affinity == nil {
-		return
-	}
-	drop := func(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
-		for i := range required {
-			required[i].MatchLabelKeys, required[i].MismatchLabelKeys = nil, nil
-		}
-		for i := range preferred {
-			preferred[i].PodAffinityTerm.MatchLabelKeys, preferred[i].PodAffinityTerm.MismatchLabelKeys = nil, nil
-		}
-	}
-	if a := spec.Affinity.PodAffinity; a != nil {
-		drop(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
-	if a := spec.Affinity.PodAntiAffinity; a != nil {
-		drop(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	for _, term := range podTerms(spec.Affinity) {
+		term.MatchLabelKeys, term.MismatchLabelKeys = nil, nil
 	}
 }
 

@@ -42,11 +42,13 @@ func demandOf(spec *corev1.PodSpec) demand {
 		d.selector(spec.TopologySpreadConstraints[i].LabelSelector)
 		d.conditions += len(spec.TopologySpreadConstraints[i].MatchLabelKeys)
 	}
-	a := spec.Affinity
-	if a == nil {
-		return d
+	for _, term := range podTerms(spec.Affinity) {
+		d.terms++
+		d.selector(term.LabelSelector)
+		d.conditions += len(term.MatchLabelKeys) + len(term.MismatchLabelKeys)
 	}
-	if nodes := a.NodeAffinity; nodes != nil {
+	if spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
+		nodes := spec.Affinity.NodeAffinity
 		if required := nodes.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
 			for i := range required.NodeSelectorTerms {
 				d.nodes(&required.NodeSelectorTerms[i])
@@ -55,12 +57,6 @@ func demandOf(spec *corev1.PodSpec) demand {
 		for i := range nodes.PreferredDuringSchedulingIgnoredDuringExecution {
 			d.nodes(&nodes.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)
 		}
-	}
-	if pods := a.PodAffinity; pods != nil {
-		d.pods(pods.RequiredDuringSchedulingIgnoredDuringExecution, pods.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
-	if pods := a.PodAntiAffinity; pods != nil {
-		d.pods(pods.RequiredDuringSchedulingIgnoredDuringExecution, pods.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 	return d
 }
@@ -74,19 +70,23 @@ func (d *demand) nodes(term *corev1.NodeSelectorTerm) {
 	}
 }
 
-func (d *demand) pods(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
-	for i := range required {
-		d.pod(&required[i])
+// podTerms are the terms that are about other pods.
+func podTerms(a *corev1.Affinity) (all []*corev1.PodAffinityTerm) {
+	add := func(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+		for i := range required {
+			all = append(all, &required[i])
+		}
+		for i := range preferred {
+			all = append(all, &preferred[i].PodAffinityTerm)
+		}
 	}
-	for i := range preferred {
-		d.pod(&preferred[i].PodAffinityTerm)
+	if a != nil && a.PodAffinity != nil {
+		add(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
-}
-
-func (d *demand) pod(term *corev1.PodAffinityTerm) {
-	d.terms++
-	d.selector(term.LabelSelector)
-	d.conditions += len(term.MatchLabelKeys) + len(term.MismatchLabelKeys)
+	if a != nil && a.PodAntiAffinity != nil {
+		add(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	return all
 }
 
 func (d *demand) selector(s *metav1.LabelSelector) {

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -42,11 +43,7 @@ func TokensOf(spec *corev1.PodSpec) []Token {
 
 // tokenOf returns the token that a source is, without its key.
 func tokenOf(source *corev1.ServiceAccountTokenProjection) Token {
-	t := Token{Audience: source.Audience, ExpirationSeconds: defaultExpiration}
-	if source.ExpirationSeconds != nil {
-		t.ExpirationSeconds = *source.ExpirationSeconds
-	}
-	return t
+	return Token{Audience: source.Audience, ExpirationSeconds: ptr.Deref(source.ExpirationSeconds, defaultExpiration)}
 }
 
 // addToken adds the token of a source, if it is another one than those that there are, and returns its index.

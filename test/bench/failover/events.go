@@ -31,19 +31,14 @@ func events(quick bool) []event {
 		{"servers have another certificate", true, func(ctx context.Context, c *cluster, l *load) error { return c.renewCertificate(ctx, l) }},
 		{"tokens have another key", true, func(ctx context.Context, c *cluster, l *load) error { return c.rotateKey(ctx, l) }},
 	}
+	each := 3
 	if quick {
-		all = nil
+		all, each = nil, 1
 	}
-	for i := range 3 {
-		if quick && i > 0 {
-			break
-		}
+	for i := range each {
 		all = append(all, event{fmt.Sprintf("server %d is killed", i), false, func(ctx context.Context, c *cluster, l *load) error { return killServer(ctx, c, l, i) }})
 	}
-	for i := range 3 {
-		if quick && i > 0 {
-			break
-		}
+	for i := range each {
 		all = append(all, event{fmt.Sprintf("member %d of etcd is killed", i), false, func(ctx context.Context, c *cluster, l *load) error { return killMember(ctx, c, l, i) }})
 	}
 	if !quick {

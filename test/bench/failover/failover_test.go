@@ -5,10 +5,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/tenantry/tenantry/test/harness"
 )
 
 func TestMain(m *testing.M) {
-	runIfMember()
+	harness.RunIfCalled(memberPart, runMember)
 	os.Exit(m.Run())
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -15,11 +14,15 @@ import (
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
 // requestTimeout is what one request gets. A client that waits longer asks again.
 const requestTimeout = 5 * time.Second
+
+// retryPeriod is until a client asks again, as client-go's own controllers do, so that it does not burn a core.
+const retryPeriod = 20 * time.Millisecond
 
 // writer creates objects one after the other in a space, each until it is acknowledged, and counts
 // them in another object.
@@ -95,10 +98,7 @@ func (w *writer) until(ctx context.Context, do func() error, acknowledged func()
 		if err == nil {
 			return
 		}
-		select { // as client-go's own controllers do, so that a client does not burn a core
-		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
-		}
+		_ = signal.Pause(ctx, retryPeriod)
 	}
 }
 
@@ -154,14 +154,16 @@ func startLoad(ctx context.Context, configs []*rest.Config, writers int) (*load,
 	for i, config := range configs {
 		watcher, err := newWatcher(config)
 		if err != nil {
-			return nil, errors.Join(err, l.end())
+			l.end()
+			return nil, err
 		}
 		l.watchers = append(l.watchers, watcher)
 		l.done.Go(func() { watcher.run(running) })
 		for j := range writers {
 			w, err := newWriter(ctx, config, fmt.Sprintf("w%d-%d", i, j))
 			if err != nil {
-				return nil, errors.Join(err, l.end())
+				l.end()
+				return nil, err
 			}
 			l.writers = append(l.writers, w)
 			l.done.Go(func() { w.run(running) })
@@ -170,10 +172,9 @@ func startLoad(ctx context.Context, configs []*rest.Config, writers int) (*load,
 	return l, nil
 }
 
-func (l *load) end() error {
+func (l *load) end() {
 	l.stop()
 	l.done.Wait()
-	return nil
 }
 
 // acked is how many writes were acknowledged.

@@ -26,7 +26,7 @@ type options struct {
 }
 
 func main() {
-	runIfMember()
+	harness.RunIfCalled(memberPart, runMember)
 	var o options
 	flag.StringVar(&o.binary, "binary", "bin/tenantry", "Binary of this project.")
 	flag.StringVar(&o.before, "before", "", "Binary that runs at first, until servers are replaced. By default it is the same.")
@@ -67,7 +67,7 @@ func run(ctx context.Context, dir string, o options) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = l.end() }()
+	defer l.end()
 	if err := l.each(ctx, around); err != nil {
 		return err
 	}
@@ -80,9 +80,7 @@ func run(ctx context.Context, dir string, o options) error {
 		}
 		failures = append(failures, e.report(l.take(), time.Since(began)))
 	}
-	if err := l.end(); err != nil {
-		return err
-	}
+	l.end()
 	return errors.Join(append(failures, verify(ctx, l))...)
 }
 

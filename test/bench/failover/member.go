@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -17,26 +16,12 @@ import (
 	"github.com/tenantry/tenantry/test/harness"
 )
 
-// memberEnvironment makes the process a member of etcd. It has the name, the directory, the addresses
-// for clients and members, and all members.
-const memberEnvironment = "TENANTRY_TEST_ETCD_MEMBER"
+// memberPart is the process of a member of etcd.
+const memberPart = "MEMBER"
 
-// runIfMember runs a member of etcd, and ends the process, if a cluster has called it for that.
-func runIfMember() {
-	fields := strings.Fields(os.Getenv(memberEnvironment))
-	if len(fields) == 0 {
-		return
-	}
-	if err := runMember(fields[0], fields[1], fields[2], fields[3], fields[4]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-func runMember(name, dir, client, peer, all string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
+// runMember runs a member with a name, a directory, addresses for clients and members, and all members.
+func runMember(ctx context.Context, args []string) error {
+	name, dir, client, peer, all := args[0], args[1], args[2], args[3], args[4]
 	pki := filepath.Join(filepath.Dir(dir), "pki")
 	server, err := harness.Etcd{
 		Dir: dir, URL: client, Cert: filepath.Join(pki, "server.crt"), Key: filepath.Join(pki, "server.key"), Clients: filepath.Join(pki, "client-ca.crt"),
@@ -62,16 +47,14 @@ type member struct {
 
 // start runs the member, with what it has stored before.
 func (m *member) start(all []*member) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	var initial []string
 	for _, each := range all {
 		initial = append(initial, each.name+"="+each.peer)
 	}
-	m.process = exec.Command(program)
-	m.process.Env = append(os.Environ(), memberEnvironment+"="+strings.Join([]string{m.name, m.dir, m.client, m.peer, strings.Join(initial, ",")}, " "))
+	var err error
+	if m.process, err = harness.CallSelf(context.Background(), memberPart, m.name, m.dir, m.client, m.peer, strings.Join(initial, ",")); err != nil {
+		return err
+	}
 	m.process.Stderr = os.Stderr
 	return m.process.Start()
 }

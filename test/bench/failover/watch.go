@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +15,7 @@ import (
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
@@ -57,10 +57,7 @@ func (w *watcher) run(ctx context.Context) {
 		}
 		w.mu.Unlock()
 		if err != nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(20 * time.Millisecond):
-			}
+			_ = signal.Pause(ctx, retryPeriod)
 		}
 	}
 }

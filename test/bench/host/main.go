@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/test/harness"
 	"github.com/tenantry/tenantry/test/host"
 )
@@ -66,15 +67,10 @@ func (s *system) compare(ctx context.Context, o options) error {
 		var onHost, direct, worked time.Duration
 		turns := []func() error{
 			func() (err error) {
-				before, err := harness.CPU(s.operator)
-				if err != nil {
+				worked, err = harness.Spent(s.cpu, func() (err error) {
+					onHost, err = create(ctx, s.host, fmt.Sprintf("host-%d", run), o)
 					return err
-				}
-				if onHost, err = create(ctx, s.host, fmt.Sprintf("host-%d", run), o); err != nil {
-					return err
-				}
-				worked, err = harness.CPU(s.operator)
-				worked -= before
+				})
 				return err
 			},
 			func() (err error) {
@@ -89,7 +85,7 @@ func (s *system) compare(ctx context.Context, o options) error {
 			if err := turn(); err != nil {
 				return err
 			}
-			if err := pause(ctx, o.pause); err != nil {
+			if err := signal.Pause(ctx, o.pause); err != nil {
 				return err
 			}
 		}
@@ -144,14 +140,7 @@ func (s *system) rest(ctx context.Context, o options) error {
 	}); err != nil {
 		return fmt.Errorf("waiting for the operator to have nothing to do: %w", err)
 	}
-	before, err := harness.CPU(s.operator)
-	if err != nil {
-		return err
-	}
-	if err := pause(ctx, o.idle); err != nil {
-		return err
-	}
-	after, err := harness.CPU(s.operator)
+	spent, err := harness.Spent(s.cpu, func() error { return signal.Pause(ctx, o.idle) })
 	if err != nil {
 		return err
 	}
@@ -172,15 +161,6 @@ func (s *system) rest(ctx context.Context, o options) error {
 	fmt.Printf("\n| an operator that has nothing to do, for %s | measured |\n|---|---|\n", o.idle)
 	harness.Row("Tenants on the host, all Ready", "%d of %d", ready, len(found.Items))
 	harness.Row("writes to the host, but for its Lease", "%d %s", len(all)-last, all[last:])
-	harness.Row("processor time", "%.2f %% of a core", 100*(after-before).Seconds()/o.idle.Seconds())
+	harness.Row("processor time", "%.2f %% of a core", 100*spent.Seconds()/o.idle.Seconds())
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -160,6 +160,9 @@ func (s *system) startControlPlane(ctx context.Context, dir, tenantry string, ad
 	})
 }
 
+// cpu returns the processor time that the operator has taken.
+func (s *system) cpu() (time.Duration, error) { return harness.CPU(s.operator) }
+
 // writes returns what the operator has written to the host.
 func (s *system) writes() ([]string, error) {
 	log, err := os.Open(s.log)

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -117,30 +116,22 @@ func measure(ctx context.Context, at harness.Installation, c *cloud) error {
 	}()
 	changes := 0
 	for _, what := range []string{"first run", "run that has nothing to do", "the next"} {
-		own, err := cpu()
-		if err != nil {
-			return err
-		}
-		server, err := p.CPU()
-		if err != nil {
-			return err
-		}
+		var server time.Duration
 		last := s.Status.LastSyncTime
-		if s, err = await(ctx, objects, func(s *v1alpha1.KeystoneSync) bool {
-			return s.Status.LastSyncTime != nil && (last == nil || last.Before(s.Status.LastSyncTime))
-		}); err != nil {
+		own, err := harness.Spent(harness.OwnCPU, func() (err error) {
+			server, err = harness.Spent(p.CPU, func() (err error) {
+				s, err = await(ctx, objects, func(s *v1alpha1.KeystoneSync) bool {
+					return s.Status.LastSyncTime != nil && (last == nil || last.Before(s.Status.LastSyncTime))
+				})
+				return err
+			})
 			return err
-		}
-		ownAfter, err := cpu()
-		if err != nil {
-			return err
-		}
-		serverAfter, err := p.CPU()
+		})
 		if err != nil {
 			return err
 		}
 		harness.Row(what, "%.1f s, %d objects written; %.1f s of the processor in the controller and the fake, %.1f s in the server",
-			s.Status.LastDuration.Seconds(), s.Status.Changes, (ownAfter - own).Seconds(), (serverAfter - server).Seconds())
+			s.Status.LastDuration.Seconds(), s.Status.Changes, own.Seconds(), server.Seconds())
 		if changes++; changes > 1 && s.Status.Changes != 0 {
 			return fmt.Errorf("a run that has nothing to do wrote %d objects", s.Status.Changes)
 		}
@@ -189,11 +180,4 @@ func run(ctx context.Context, config *rest.Config, path string) error {
 		return err
 	}
 	return mgr.Start(ctx)
-}
-
-// cpu returns the time that this process has used.
-func cpu() (time.Duration, error) {
-	var usage unix.Rusage
-	err := unix.Getrusage(unix.RUSAGE_SELF, &usage)
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
@@ -14,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -170,21 +170,15 @@ func (t *trial) change(ctx context.Context, kill int) error {
 
 // insist does something until it succeeds, with whichever process there is.
 func (t *trial) insist(ctx context.Context, do func(*system) error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) {
+	return harness.Until(ctx, 5*time.Minute, "a process does what it is asked for", func(context.Context) error {
 		t.mu.Lock()
 		s := t.running
 		t.mu.Unlock()
 		if s == nil {
-			return false, nil
+			return errors.New("none runs")
 		}
-		last = do(s)
-		return last == nil, nil
+		return do(s)
 	})
-	if err != nil && last != nil {
-		return last
-	}
-	return err
 }
 
 // bring makes the i-th object what it is to be.

@@ -76,10 +76,7 @@ func newClients(config *rest.Config) (*clients, error) {
 // createTenants creates tenants by several workers and waits until they are Ready.
 func (c *clients) createTenants(ctx context.Context, first, last int) error {
 	_, err := harness.Each(first, last, 16, func(i int) error {
-		if err := c.tenants.Create(ctx, tenantName(i), v1alpha1.TenantSpec{}); err != nil {
-			return err
-		}
-		return c.tenants.Await(ctx, tenantName(i), 10*time.Millisecond, timeout)
+		return c.tenants.CreateReady(ctx, tenantName(i), 10*time.Millisecond, timeout)
 	})
 	return err
 }

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
@@ -57,11 +57,7 @@ func fill(ctx context.Context, at harness.Installation, count, workers int) erro
 		return err
 	}
 	_, err = harness.Each(0, count, workers, func(i int) error {
-		name := fmt.Sprintf("tenant-%05d", i)
-		if err := tenants.Create(ctx, name, v1alpha1.TenantSpec{}); err != nil {
-			return err
-		}
-		return tenants.Await(ctx, name, 100*time.Millisecond, readyTimeout)
+		return tenants.CreateReady(ctx, fmt.Sprintf("tenant-%05d", i), 100*time.Millisecond, readyTimeout)
 	})
 	return err
 }
@@ -74,21 +70,16 @@ func restart(ctx context.Context, at harness.Installation, cores int, rest time.
 	}
 	defer p.End(syscall.SIGTERM)
 	harness.Row(fmt.Sprintf("ready after a restart, cores: %d", cores), "%.1f s", p.Started.Seconds())
-	select {
-	case <-time.After(rest):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := signal.Pause(ctx, rest); err != nil {
+		return err
 	}
 	tenants, err := harness.NewTenants(p.Config)
 	if err != nil {
 		return err
 	}
-	name, began := fmt.Sprintf("new-on-%d", cores), time.Now()
-	if err := tenants.Create(ctx, name, v1alpha1.TenantSpec{}); err != nil {
+	began := time.Now()
+	if err := tenants.CreateReady(ctx, fmt.Sprintf("new-on-%d", cores), 20*time.Millisecond, readyTimeout); err != nil {
 		return fmt.Errorf("the server does not go on: %w", err)
-	}
-	if err := tenants.Await(ctx, name, 20*time.Millisecond, readyTimeout); err != nil {
-		return err
 	}
 	harness.Row("a new Tenant then, applied to Ready", "%d ms", time.Since(began).Milliseconds())
 	return nil

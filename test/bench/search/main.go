@@ -8,11 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/tenantry/tenantry/internal/search/index"
 	"github.com/tenantry/tenantry/internal/search/query"
@@ -263,9 +260,7 @@ next:
 			}
 			times, counts = append(times, time.Since(began)), append(counts, count)
 		}
-		slices.Sort(times)
-		slices.Sort(counts)
-		fmt.Printf("| %s | %s | %d | %s | %s | %s | %.2f |\n", a.name, a.where, counts[len(counts)/2], quantile(times, .5), quantile(times, .95), quantile(times, .99),
+		fmt.Printf("| %s | %s | %d | %s | %s | %s | %.2f |\n", a.name, a.where, harness.Median(counts), quantile(times, .5), quantile(times, .95), quantile(times, .99),
 			(processorTime()-before).Seconds()*1000/float64(rounds))
 	}
 	fmt.Println()
@@ -274,13 +269,11 @@ next:
 
 // processorTime returns that of this process, in which SQLite is. That of PostgreSQL is not in it.
 func processorTime() time.Duration {
-	var usage unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &usage) // never fails
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	taken, _ := harness.OwnCPU() // never fails
+	return taken
 }
 
-func quantile(sorted []time.Duration, q float64) string {
-	at := min(len(sorted)-1, int(q*float64(len(sorted))))
-	text := fmt.Sprintf("%.2f", float64(sorted[at].Microseconds())/1000)
+func quantile(values []time.Duration, q float64) string {
+	text := fmt.Sprintf("%.2f", float64(harness.Quantile(values, q).Microseconds())/1000)
 	return strings.TrimSuffix(text, ".00")
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
@@ -67,7 +68,7 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 	if err != nil {
 		return err
 	}
-	wait(ctx, settle)
+	_ = signal.Pause(ctx, settle)
 	base, err := p.Footprint(ctx)
 	if err != nil {
 		return err
@@ -79,7 +80,7 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 	}
 	harness.Row("rate", "%.0f tenants/s", float64(n)/load.elapsed.Seconds())
 	harness.Row("applied to Ready at that rate", "p50 %d ms", harness.Median(load.latencies).Milliseconds())
-	wait(ctx, settle)
+	_ = signal.Pause(ctx, settle)
 	loaded, err := p.Footprint(ctx)
 	if err != nil {
 		return err
@@ -90,23 +91,18 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 		return err
 	}
 	harness.Row(fmt.Sprintf("list of %d objects beside %d tenants", listed, n), "%.2f times that beside %d", float64(after)/float64(before), alone)
-	idle, err := p.CPU()
+	spent, err := harness.Spent(p.CPU, func() error { return signal.Pause(ctx, settle) })
 	if err != nil {
 		return err
 	}
-	wait(ctx, settle)
-	rested, err := p.CPU()
-	if err != nil {
-		return err
-	}
-	harness.Row("processor time while nothing happens", "%.1f %% of a core", 100*(rested-idle).Seconds()/settle.Seconds())
+	harness.Row("processor time while nothing happens", "%.1f %% of a core", 100*spent.Seconds()/settle.Seconds())
 
 	p.End(syscall.SIGTERM)
 	if p, err = at.Up(ctx); err != nil {
 		return err
 	}
 	harness.Row("ready after a restart", "%.1f s", p.Started.Seconds())
-	wait(ctx, settle)
+	_ = signal.Pause(ctx, settle)
 	restarted, err := p.Footprint(ctx)
 	if err != nil {
 		return err
@@ -120,14 +116,14 @@ func measure(ctx context.Context, at harness.Installation, n, workers int, settl
 	harness.Row("deletion", "%.0f tenants/s", float64(n)/deletion.elapsed.Seconds())
 	// The watch cache forgets its events of more than 75 seconds ago at the next
 	// ones, etcd its history when it is compacted.
-	wait(ctx, max(settle, 80*time.Second))
+	_ = signal.Pause(ctx, max(settle, 80*time.Second))
 	if _, err := c.each(ctx, alone+n+1, alone+n+alone, 1, false, c.create); err != nil {
 		return err
 	}
 	if _, err := c.each(ctx, alone+n+1, alone+n+alone, 1, true, c.tenants.Delete); err != nil {
 		return err
 	}
-	wait(ctx, history)
+	_ = signal.Pause(ctx, history)
 	emptied, err := p.Footprint(ctx)
 	if err != nil {
 		return err
@@ -149,11 +145,4 @@ func compare(when string, base, now harness.Footprint, n int) {
 	harness.Row("goroutines "+when, "%d to %d", base.Goroutines, now.Goroutines)
 	harness.Row("etcd watches "+when, "%d to %d", base.Watches, now.Watches)
 	harness.Row("metric series "+when, "%d to %d", base.Series, now.Series)
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

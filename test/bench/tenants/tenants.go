@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -45,30 +43,21 @@ func (c *clients) follow(ctx context.Context, report func(name string, gone bool
 	if err := c.tenants.List(ctx, now, client.Limit(1)); err != nil {
 		return err
 	}
-	events, err := watchtools.NewRetryWatcherWithContext(ctx, now.ResourceVersion, &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return c.tenants.Watch(ctx, &v1alpha1.TenantList{}, &client.ListOptions{Raw: &o})
-		},
-	})
-	if err != nil {
-		return err
-	}
-	go func() {
-		ready := map[string]bool{}
-		for event := range events.ResultChan() {
-			t, ok := event.Object.(*v1alpha1.Tenant)
-			switch {
-			case !ok:
-			case event.Type == watch.Deleted:
-				delete(ready, t.Name)
-				report(t.Name, true)
-			case !ready[t.Name] && meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady):
-				ready[t.Name] = true
-				report(t.Name, false)
-			}
+	ready := map[string]bool{}
+	return harness.Follow(ctx, now.ResourceVersion, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		return c.tenants.Watch(ctx, &v1alpha1.TenantList{}, &client.ListOptions{Raw: &o})
+	}, func(event watch.Event) {
+		t, ok := event.Object.(*v1alpha1.Tenant)
+		switch {
+		case !ok:
+		case event.Type == watch.Deleted:
+			delete(ready, t.Name)
+			report(t.Name, true)
+		case !ready[t.Name] && meta.IsStatusConditionTrue(t.Status.Conditions, v1alpha1.ConditionReady):
+			ready[t.Name] = true
+			report(t.Name, false)
 		}
-	}()
-	return nil
+	})
 }
 
 // run is how long things took that were started by several workers and have

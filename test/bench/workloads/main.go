@@ -32,7 +32,7 @@ var parts = []struct {
 
 func main() {
 	host.RunIfCalled()
-	runIfSyncer()
+	harness.RunIfCalled(syncerPart, runSyncer)
 	var o options
 	flag.StringVar(&o.tenantry, "tenantry", "bin/tenantry", "Binary of this project.")
 	flag.StringVar(&o.hostPrograms, "host", "bin/host", "Directory of kube-scheduler, kube-controller-manager, kwok and stages, as \"make bench-host\" makes it.")

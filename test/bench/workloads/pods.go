@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/test/harness"
@@ -42,23 +40,14 @@ func (p place) follow(ctx context.Context, label string, report func(pod *corev1
 	if err != nil {
 		return err
 	}
-	events, err := watchtools.NewRetryWatcherWithContext(ctx, now.ResourceVersion, &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = label
-			return pods.Watch(ctx, o)
-		},
-	})
-	if err != nil {
-		return err
-	}
-	go func() {
-		for event := range events.ResultChan() {
-			if pod, ok := event.Object.(*corev1.Pod); ok {
-				report(pod, event.Type == watch.Deleted)
-			}
+	return harness.Follow(ctx, now.ResourceVersion, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		o.LabelSelector = label
+		return pods.Watch(ctx, o)
+	}, func(event watch.Event) {
+		if pod, ok := event.Object.(*corev1.Pod); ok {
+			report(pod, event.Type == watch.Deleted)
 		}
-	}()
-	return nil
+	})
 }
 
 // moments are when something was seen of a pod.
@@ -181,14 +170,4 @@ func empty(ctx context.Context, places []place, everywhere place) error {
 		return err
 	}
 	return gone(everywhere, names.InstallationLabel)
-}
-
-// pause waits for a time.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

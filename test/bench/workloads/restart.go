@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
@@ -26,7 +27,7 @@ func (b *bench) restart(ctx context.Context) error {
 	if _, err := b.syncer.waitIdle(ctx); err != nil {
 		return err
 	}
-	if err := pause(ctx, b.settle); err != nil {
+	if err := signal.Pause(ctx, b.settle); err != nil {
 		return err
 	}
 	full, err := b.syncer.footprint(ctx)
@@ -70,7 +71,7 @@ func (b *bench) restartSyncer(ctx context.Context) (time.Duration, harness.Footp
 	if err != nil {
 		return 0, harness.Footprint{}, err
 	}
-	if err := pause(ctx, b.settle); err != nil {
+	if err := signal.Pause(ctx, b.settle); err != nil {
 		return 0, harness.Footprint{}, err
 	}
 	f, err := b.syncer.footprint(ctx)
@@ -113,14 +114,7 @@ func (b *bench) observe(ctx context.Context) (now idleness, err error) {
 	if err != nil {
 		return now, err
 	}
-	began, err := harness.CPU(b.syncer.command)
-	if err != nil {
-		return now, err
-	}
-	if err := pause(ctx, b.idleFor); err != nil {
-		return now, err
-	}
-	ended, err := harness.CPU(b.syncer.command)
+	spent, err := harness.Spent(b.syncer.cpu, func() error { return signal.Pause(ctx, b.idleFor) })
 	if err != nil {
 		return now, err
 	}
@@ -128,7 +122,7 @@ func (b *bench) observe(ctx context.Context) (now idleness, err error) {
 	if err != nil {
 		return now, err
 	}
-	now.sent, now.share = since(before, after), 100*(ended-began).Seconds()/b.idleFor.Seconds()
+	now.sent, now.share = since(before, after), 100*spent.Seconds()/b.idleFor.Seconds()
 	now.Footprint, err = b.syncer.footprint(ctx)
 	return now, err
 }

@@ -23,26 +23,18 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/roundtrip"
 	workloads "github.com/tenantry/tenantry/internal/workloads/sync"
 	"github.com/tenantry/tenantry/test/harness"
 )
 
-// syncerEnvironment makes the process the syncer. It has the address at which that tells of itself, and the kubeconfigs
-// of spaces and host.
-const syncerEnvironment = "TENANTRY_BENCH_SYNCER"
+// syncerPart is the process of the syncer: "tenantry syncer" counts no requests.
+const syncerPart = "SYNCER"
 
-// runIfSyncer runs the syncer, and ends the process, if it has been called for that: "tenantry syncer" counts no requests.
-func runIfSyncer() {
-	fields := strings.Fields(os.Getenv(syncerEnvironment))
-	if len(fields) == 0 {
-		return
-	}
-	harness.Main("syncer", func(ctx context.Context) error { return runSyncer(ctx, fields[0], fields[1], fields[2]) })
-	os.Exit(0)
-}
-
-func runSyncer(ctx context.Context, address, spaces, host string) error {
+// runSyncer runs it, with the address at which it tells of itself, and the kubeconfigs of spaces and host.
+func runSyncer(ctx context.Context, args []string) error {
+	address, spaces, host := args[0], args[1], args[2]
 	memory.Keep(ctx, 0)
 	sent := &requests{counts: map[string]int{}}
 	options := workloads.Options{
@@ -106,10 +98,6 @@ type syncer struct {
 
 // startSyncer starts one, and returns when it can be asked.
 func startSyncer(ctx context.Context, dir, spaces, host string) (*syncer, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	port, err := harness.FreePort()
 	if err != nil {
 		return nil, err
@@ -120,8 +108,10 @@ func startSyncer(ctx context.Context, dir, spaces, host string) (*syncer, error)
 		return nil, err
 	}
 	defer log.Close()
-	s := &syncer{command: exec.CommandContext(ctx, program), config: &rest.Config{Host: "http://" + address}}
-	s.command.Env = append(os.Environ(), syncerEnvironment+"="+strings.Join([]string{address, spaces, host}, " "))
+	s := &syncer{config: &rest.Config{Host: "http://" + address}}
+	if s.command, err = harness.CallSelf(ctx, syncerPart, address, spaces, host); err != nil {
+		return nil, err
+	}
 	s.command.Stdout, s.command.Stderr = log, log
 	if err := s.command.Start(); err != nil {
 		return nil, err
@@ -150,6 +140,8 @@ func (s *syncer) sent(ctx context.Context) (map[string]int, error) {
 	return counts, err
 }
 
+func (s *syncer) cpu() (time.Duration, error) { return harness.CPU(s.command) }
+
 func (s *syncer) footprint(ctx context.Context) (harness.Footprint, error) {
 	return harness.MeasureFootprint(ctx, s.config, s.command.Process.Pid)
 }
@@ -175,16 +167,16 @@ const (
 // waitIdle waits until the syncer has nothing to do, and returns when it last had.
 func (s *syncer) waitIdle(ctx context.Context) (time.Time, error) {
 	last := time.Now()
-	before, err := harness.CPU(s.command)
+	before, err := s.cpu()
 	if err != nil {
 		return last, err
 	}
 	deadline := time.Now().Add(runTimeout)
 	for time.Since(last) < quietFor {
-		if err := pause(ctx, step); err != nil {
+		if err := signal.Pause(ctx, step); err != nil {
 			return last, err
 		}
-		now, err := harness.CPU(s.command)
+		now, err := s.cpu()
 		if err != nil {
 			return last, err
 		}

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/test/harness"
 	"github.com/tenantry/tenantry/test/host"
@@ -230,9 +229,8 @@ func (s *system) startServer(ctx context.Context, o options) error {
 	if s.tenants, err = harness.NewTenants(s.server.Config); err != nil {
 		return err
 	}
-	self := &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}
-	s.processes = append(s.processes, process{"the syncer", func() (time.Duration, error) { return harness.CPU(s.syncer.command) }},
-		process{"the benchmark, with both etcds", func() (time.Duration, error) { return harness.CPU(self) }})
+	s.processes = append(s.processes, process{"the syncer", func() (time.Duration, error) { return s.syncer.cpu() }},
+		process{"the benchmark, with both etcds", harness.OwnCPU})
 	s.syncer, err = startSyncer(ctx, s.dir, s.spacesFile, s.hostFile)
 	return err
 }
@@ -264,10 +262,7 @@ func (s *system) newTenants(ctx context.Context, prefix string, count int) ([]pl
 	all := make([]place, count)
 	_, err := harness.Each(0, count, 16, func(i int) error {
 		name := tenantName(prefix, i)
-		if err := s.tenants.Create(ctx, name, v1alpha1.TenantSpec{}); err != nil {
-			return err
-		}
-		if err := s.tenants.Await(ctx, name, step, runTimeout); err != nil {
+		if err := s.tenants.CreateReady(ctx, name, step, runTimeout); err != nil {
 			return err
 		}
 		if prefix == idlePrefix {

@@ -3,6 +3,7 @@ package fake
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -39,15 +40,17 @@ func New() *Keystone {
 	k := &Keystone{tokens: make(map[string]map[string]any), services: make(map[string]bool), password: Password, lists: map[string][]map[string]any{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v3/auth/tokens", k.login)
-	mux.HandleFunc("GET /v3/auth/tokens", k.lookUp)
-	mux.HandleFunc("GET /v3/{collection}", k.list)
-	mux.HandleFunc("GET /v3/users/{id}/projects", k.projectsOf)
-	mux.HandleFunc("GET /v3/roles/{id}", k.role)
+	mux.HandleFunc("GET /v3/auth/tokens", k.admitted(k.lookUp))
+	mux.HandleFunc("GET /v3/{collection}", k.admitted(k.list))
+	mux.HandleFunc("GET /v3/users/{id}/projects", k.admitted(k.projectsOf))
+	mux.HandleFunc("GET /v3/roles/{id}", k.admitted(k.role))
 	k.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		k.mu.Lock()
 		instead := k.instead
 		k.mu.Unlock()
 		if instead == nil || !instead(w, req) {
+			k.mu.Lock()
+			defer k.mu.Unlock()
 			mux.ServeHTTP(w, req)
 		}
 	}))
@@ -70,9 +73,7 @@ func Body(user string, changes map[string]any) map[string]any {
 		"issued_at":  time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"),
 		"expires_at": time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z"),
 	}
-	for key, value := range changes {
-		body[key] = value
-	}
+	maps.Copy(body, changes)
 	return body
 }
 
@@ -174,22 +175,12 @@ func (k *Keystone) find(id string) Person {
 }
 
 func (k *Keystone) projectsOf(w http.ResponseWriter, req *http.Request) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.admits(w, req) {
-		return
-	}
 	projects := append([]map[string]any{}, k.find(req.PathValue("id")).Projects...)
 	reply(w, http.StatusOK, map[string]any{"projects": projects, "links": map[string]any{"next": nil}})
 }
 
 // role answers with a role, that of a domain included.
 func (k *Keystone) role(w http.ResponseWriter, req *http.Request) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.admits(w, req) {
-		return
-	}
 	for _, role := range slices.Concat(k.lists["roles"], k.lists["roles of domains"]) {
 		if role["id"] == req.PathValue("id") {
 			reply(w, http.StatusOK, map[string]any{"role": role})
@@ -223,11 +214,6 @@ func Assignment(role, project string) map[string]any {
 }
 
 func (k *Keystone) list(w http.ResponseWriter, req *http.Request) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.admits(w, req) {
-		return
-	}
 	collection := req.PathValue("collection")
 	objects := k.lists[collection]
 	if id := req.URL.Query().Get("user.id"); id != "" && req.URL.Query().Has("effective") {
@@ -239,19 +225,19 @@ func (k *Keystone) list(w http.ResponseWriter, req *http.Request) {
 	reply(w, http.StatusOK, map[string]any{collection: objects, "links": map[string]any{"next": nil, "self": k.URL + req.URL.Path}})
 }
 
-// admits answers requests without the token of the account. It is called with the lock.
-func (k *Keystone) admits(w http.ResponseWriter, req *http.Request) bool {
-	if given := req.Header.Get("X-Auth-Token"); !k.services[given] {
-		fail(w, http.StatusUnauthorized, "The request you have made requires authentication.")
-		return false
+// admitted answers requests without the token of the account itself.
+func (k *Keystone) admitted(answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		if !k.services[req.Header.Get("X-Auth-Token")] {
+			fail(w, http.StatusUnauthorized, "The request you have made requires authentication.")
+			return
+		}
+		answer(w, req)
 	}
-	return true
 }
 
 // login logs in the account or, by an explicit request without scope and without a token, a user.
 func (k *Keystone) login(w http.ResponseWriter, req *http.Request) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	var body struct {
 		Auth struct {
 			Identity struct {
@@ -297,11 +283,6 @@ func (k *Keystone) logInUser(w http.ResponseWriter, domain, name, password strin
 }
 
 func (k *Keystone) lookUp(w http.ResponseWriter, req *http.Request) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.admits(w, req) {
-		return
-	}
 	k.lookups++
 	token := req.Header.Get("X-Subject-Token")
 	body, ok := k.tokens[token]

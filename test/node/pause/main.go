@@ -85,18 +85,15 @@ func serve(address, text string) {
 			_ = conn.Close()
 		}
 	}
-	fail(err)
+	must(err)
 }
 
 // ask prints what is told at an address.
 func ask(address string) {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
-	if err != nil {
-		fail(err)
-	}
-	if _, err := io.Copy(os.Stdout, conn); err != nil {
-		fail(err)
-	}
+	must(err)
+	_, err = io.Copy(os.Stdout, conn)
+	must(err)
 }
 
 // lookup prints what DNS says of a name or address, sorted.
@@ -117,9 +114,7 @@ func lookup(kind, name string) {
 			said = append(said, fmt.Sprintf("%s:%d", record.Target, record.Port))
 		}
 	}
-	if err != nil {
-		fail(err)
-	}
+	must(err)
 	slices.Sort(said)
 	fmt.Println(strings.Join(said, " "))
 }
@@ -133,9 +128,7 @@ func store(write bool, file, text string) {
 	} else {
 		content, err = os.ReadFile(file)
 	}
-	if err != nil {
-		fail(err)
-	}
+	must(err)
 	fmt.Println(string(content))
 }
 
@@ -145,9 +138,7 @@ func hear() {
 	for lines.Scan() && lines.Text() != "bye" {
 		fmt.Println("heard " + lines.Text())
 	}
-	if err := lines.Err(); err != nil {
-		fail(err)
-	}
+	must(lines.Err())
 }
 
 // install copies the program.
@@ -156,9 +147,7 @@ func install(file string) {
 	if err == nil {
 		err = os.WriteFile(file, content, 0o700)
 	}
-	if err != nil {
-		fail(err)
-	}
+	must(err)
 }
 
 // archive is tar of single files: cf - FILE, or -xmf - -C DIRECTORY.
@@ -166,19 +155,12 @@ func archive(args []string) {
 	last := args[len(args)-1]
 	if strings.Contains(args[0], "c") {
 		content, err := os.ReadFile(last)
-		if err != nil {
-			fail(err)
-		}
+		must(err)
 		w := tar.NewWriter(os.Stdout)
-		if err := w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(last, "/"), Mode: 0o600, Size: int64(len(content))}); err != nil {
-			fail(err)
-		}
-		if _, err := w.Write(content); err != nil {
-			fail(err)
-		}
-		if err := w.Close(); err != nil {
-			fail(err)
-		}
+		must(w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(last, "/"), Mode: 0o600, Size: int64(len(content))}))
+		_, err = w.Write(content)
+		must(err)
+		must(w.Close())
 		return
 	}
 	for r := tar.NewReader(os.Stdin); ; {
@@ -186,20 +168,19 @@ func archive(args []string) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			fail(err)
-		}
+		must(err)
 		content, err := io.ReadAll(r)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(last, filepath.Base(header.Name)), content, 0o600)
 		}
-		if err != nil {
-			fail(err)
-		}
+		must(err)
 	}
 }
 
-func fail(err error) {
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
+// must ends the program if there is an error.
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }

@@ -102,10 +102,6 @@ func Digest(sections map[Section]Files) (string, error) {
 // atStart returns what a server reads of a section when it starts alone. Of the two files that
 // it reads again, a part cannot be changed in a server that runs.
 func atStart(s Section, files Files) (Files, error) {
-	if s != Authentication && s != Authorization {
-		return files, nil
-	}
-	pinned := maps.Clone(files)
 	var fixed any
 	switch s {
 	case Authentication:
@@ -114,13 +110,16 @@ func atStart(s Section, files Files) (Files, error) {
 			return nil, err
 		}
 		fixed = c.Anonymous
-	default:
+	case Authorization:
 		c, err := decode[*apiserver.AuthorizationConfiguration](files[s.File()])
 		if err != nil {
 			return nil, err
 		}
 		fixed = builtin(c)
+	default:
+		return files, nil
 	}
+	pinned := maps.Clone(files)
 	var err error
 	pinned[s.File()], err = json.Marshal(fixed)
 	return pinned, err
