@@ -256,8 +256,7 @@ var servicesTable = []mutant{
 	{"slices that a host does not let change are deleted", by("internal/workloads/sync", "TestStaleSlicesThatAHostRefuses"),
 		"internal/workloads/sync/staleslices.go", `	case isRefused(err): // such`, `	case false: // such`},
 	{"slices without room are looked at again", by("internal/workloads/sync", "TestSliceBytes"),
-		"internal/workloads/sync/slices.go", `		s.queue.AddAfter(i, noRoomPeriod)
-`, ``},
+		"internal/workloads/sync/slices.go", `s.queue.AddAfter(i, noRoomPeriod)`, ``},
 	{"small slices count", by("internal/workloads/sync", "TestSliceBytes"),
 		"internal/workloads/sync/slices.go", `more += max(leastSlice, w.slice.Size())`, `more += w.slice.Size()`},
 	{"slices that never come are not waited for", by("internal/workloads/sync", "TestSlicesThatNeverCome"),

@@ -262,6 +262,12 @@ var storageTable = []mutant{
 `, ``},
 	{"objects of a shared list are converted at once", by("internal/server/storage", "TestConversionsAtOnce"),
 		"internal/server/storage/undecodable.go", `conversionsAtOnce = 16`, `conversionsAtOnce = 1`},
+	{"what is left out of one tenant's does not take the place of others", by("internal/server/storage", "TestLeftOut"),
+		"internal/server/storage/undecodable.go", `maxLeft-len(l[n])`, `maxLeft`},
+	{"namespaces end whose objects no cache has", by("internal/server/storage", "TestNamespacesEndWithoutCaches"),
+		"internal/server/storage/collection.go", `!tenant.ByPlatform(ctx) || s.filled()`, `true || !tenant.ByPlatform(ctx) || s.filled()`},
+	{"users' lists do not go around a cache that is not filled", by("internal/server/storage", "TestNamespacesEndWithoutCaches"),
+		"internal/server/storage/collection.go", `!tenant.ByPlatform(ctx) || s.filled()`, `s.filled()`},
 	{"nothing is left out of what was never converted", by("internal/server/storage", "TestUndecodableWithoutWebhook"),
 		"internal/server/storage/undecodable.go", `	if sample == nil {
 		return false`, `	if sample == nil {

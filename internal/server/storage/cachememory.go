@@ -323,6 +323,16 @@ func (c *contents) sizeOf(list runtime.Object) (bytes int64) {
 	return bytes
 }
 
+// filled reports whether the cache has all that there is, as far as that is known.
+func (c *contents) filled() bool {
+	if c == nil {
+		return true
+	}
+	c.of.memory.mu.Lock()
+	defer c.of.memory.mu.Unlock()
+	return c.complete
+}
+
 // known reports whether a cache has all that there is.
 func (d *definitionCaches) known() bool {
 	for c := range d.all {

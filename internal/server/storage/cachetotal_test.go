@@ -8,6 +8,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
@@ -195,4 +199,37 @@ func TestListsThatACacheAnswers(t *testing.T) {
 	}
 	end()
 	until.True(t, "it is forgotten with the request", func() bool { return !counts() })
+}
+
+// TestNamespacesEndWithoutCaches checks that the platform lists what is in a namespace whose objects no cache has, and a page of it where it deletes.
+func TestNamespacesEndWithoutCaches(t *testing.T) {
+	const page = 10_000
+	b := newBackend(t)
+	b.cacheMemory = NewCacheMemory(1<<20, 0)
+	s := b.widgets(t, "a", true)
+	platform := &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}
+	dev := &user.DefaultInfo{Name: "dev", Extra: map[string][]string{tenant.UserExtraKey: {"a"}}}
+	for what, tc := range map[string]struct {
+		failed          int32
+		user            user.Info
+		verb, namespace string
+		uncached        bool
+		limit           int64
+	}{
+		"the platform deletes":                {1, platform, "deletecollection", "ns", true, deletedAtOnce},
+		"the platform looks what is left":     {1, platform, "list", "ns", true, page},
+		"the platform lists all of the space": {1, platform, "list", "", false, page},
+		"a user deletes":                      {1, dev, "deletecollection", "ns", false, page},
+		"there is a cache":                    {0, platform, "deletecollection", "ns", false, page},
+	} {
+		s.Interface.(*withHistory).history.failedLists.Store(tc.failed)
+		ctx := request.WithRequestInfo(request.WithUser(s.in(t, "a", "ns"), tc.user), &request.RequestInfo{IsResourceRequest: true, Verb: tc.verb, Namespace: tc.namespace})
+		c, err := s.collection(ctx, s.prefix, storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(), Limit: page}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uncached := s.listedBy(ctx, &c) == s.uncached; uncached != tc.uncached || c.opts.Predicate.Limit != tc.limit {
+			t.Errorf("%s: without a cache is %t, by %d", what, uncached, c.opts.Predicate.Limit)
+		}
+	}
 }

@@ -82,18 +82,33 @@ func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOption
 
 // listedBy returns the storage that serves a list. Upstream's controller of definitions
 // lists the objects to delete of a resource whose cache may not be ready if it was not used
-// before. After an error it may wait for minutes.
-func (s *Space) listedBy(ctx context.Context) storage.Interface {
-	if s.only != "" && tenant.RequestFrom(ctx) == nil {
+// before. After an error it may wait for minutes. And namespaces end whose objects take more memory than they may in a cache.
+func (s *Space) listedBy(ctx context.Context, c *collection) storage.Interface {
+	info, _ := request.RequestInfoFrom(ctx)
+	switch {
+	case s.only != "" && tenant.RequestFrom(ctx) == nil:
 		return s.uncached
+	case s.only == "" || info == nil || info.Namespace == "" || !tenant.ByPlatform(ctx) || s.filled():
+		return s.Interface
+	case info.Verb == "deletecollection":
+		c.opts.Predicate.Limit = min(c.opts.Predicate.Limit, deletedAtOnce)
 	}
-	return s.Interface
+	return s.uncached
+}
+
+// deletedAtOnce is how many objects are decoded at once that are deleted together and that no cache has.
+const deletedAtOnce = 500
+
+// filled reports whether the cache has all that there is.
+func (s *Space) filled() bool {
+	cached, ok := s.Interface.(*withHistory)
+	return !ok || cached.history.contents.filled() && cached.history.failedLists.Load() == 0
 }
 
 // list lists, for GetList or for what a watch begins with, which is not encoded as one list.
 func (s *Space) list(ctx context.Context, c collection, list runtime.Object, encodes bool) error {
 	listing, takes := s.boundDecoded(ctx, c.space)
-	if err := s.listedBy(ctx).GetList(listing, c.key, c.opts, list); err != nil {
+	if err := s.listedBy(ctx, &c).GetList(listing, c.key, c.opts, list); err != nil {
 		return bindContinueError(c.scope, err)
 	}
 	if encodes {

@@ -236,7 +236,7 @@ func (g *RESTOptionsGetter) withCodec(config *storagebackend.ConfigForResource, 
 			Codec: changed.Codec, foreign: foreign, kind: example.GetObjectKind().GroupVersionKind(), terminating: g.Terminating,
 		}
 		if g.sharedVersions != nil {
-			codec.undecodable = &undecodable{versions: g.sharedVersions, resource: resource}
+			codec.undecodable = &undecodable{versions: g.sharedVersions, resource: resource, left: leftOut{}}
 		}
 		changed.Codec = codec
 	}

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -69,7 +68,7 @@ func (c *foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, in
 			return c.decodeAsIs(data, into)
 		}
 		if err != nil && watched && c.leavesOut(data) {
-			c.undecodable.leave(len(data), bytes.Clone(data))
+			c.undecodable.leave(leftOut{owner: {c.foreignObject(data, nil)}})
 			c.logLeftOut(data, err)
 			return c.foreignObject(data, into), &c.kind, nil
 		}

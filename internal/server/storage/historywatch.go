@@ -91,7 +91,7 @@ func (w *historyWatch) lookAgain(period time.Duration, relist chan<- struct{}) {
 		case <-w.ended:
 			return
 		case <-ticker.C:
-			if w.history.shared.takesBack() {
+			if w.history.takesBack() {
 				relist <- struct{}{}
 				return
 			}

@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,9 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/etcdstore"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // An object of one space that cannot be decoded is left out of the watch cache that all spaces share: it may have been stored before its
@@ -28,8 +31,8 @@ const (
 	failingTime = 10 * time.Second
 	// relistPeriod is how often it is seen whether what was left out can be converted now. If some can, the cache lists again.
 	relistPeriod = 5 * time.Minute
-	// maxLeftBytes is how many bytes of what was left out are kept for that. If there is more, the cache lists again in any case.
-	maxLeftBytes = 4 << 20
+	// maxLeft is how many objects of each tenant are tried then.
+	maxLeft = 16
 	// conversionsAtOnce is how many objects of a list are decoded at once: until it ends, nobody can list or watch the version.
 	conversionsAtOnce = 16
 )
@@ -40,9 +43,8 @@ type undecodable struct {
 	resource schema.GroupResource
 
 	mu sync.Mutex
-	// left are objects that have been left out since the cache was filled, as etcd has them, up to maxLeftBytes, of leftBytes in all.
-	left      [][]byte
-	leftBytes int
+	// left are objects that have been left out since the cache was filled.
+	left leftOut
 	// sample is an object that was decoded, as etcd has it.
 	sample    []byte
 	sampledAt time.Time
@@ -95,12 +97,19 @@ func (c *foreignCodec) logLeftOut(data []byte, why error) {
 		"resource", c.undecodable.resource, "version", c.kind.Version, "namespace", object.GetNamespace(), "name", object.GetName())
 }
 
-// leave notes that objects of so many bytes are left out, of which these are some.
-func (u *undecodable) leave(size int, objects ...[]byte) {
+// leftOut are objects that are left out, up to maxLeft of each tenant, with no more than their names.
+type leftOut map[tenant.Name][]*unstructured.Unstructured
+
+func (l leftOut) add(n tenant.Name, objects ...*unstructured.Unstructured) {
+	l[n] = append(l[n], objects[:min(len(objects), maxLeft-len(l[n]))]...)
+}
+
+// leave notes that objects are left out.
+func (u *undecodable) leave(objects leftOut) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.leftBytes += size; u.leftBytes <= maxLeftBytes {
-		u.left = append(u.left, objects...)
+	for n, some := range objects {
+		u.left.add(n, some...)
 	}
 }
 
@@ -108,17 +117,17 @@ func (u *undecodable) leave(size int, objects ...[]byte) {
 func (u *undecodable) forgetLeft() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.left, u.leftBytes = nil, 0
+	clear(u.left)
 }
 
-// takesBack reports whether something that was left out can be converted now, or may be.
-func (c *foreignCodec) takesBack() bool {
-	c.undecodable.mu.Lock()
-	left, more := slices.Clone(c.undecodable.left), c.undecodable.leftBytes > maxLeftBytes
-	c.undecodable.mu.Unlock()
-	return more || slices.ContainsFunc(left, func(data []byte) bool {
-		_, _, err := c.Decode(data, nil, c.newObject())
-		return err == nil
+// takesBack reports whether something that was left out can be converted now.
+func (h *history) takesBack() bool {
+	h.shared.undecodable.mu.Lock()
+	left := slices.Concat(slices.Collect(maps.Values(h.shared.undecodable.left))...)
+	h.shared.undecodable.mu.Unlock()
+	return slices.ContainsFunc(left, func(obj *unstructured.Unstructured) bool {
+		key, err := h.cacheKey(obj)
+		return err == nil && h.etcdKeys.Get(h.closing, key, storage.GetOptions{}, h.shared.newObject()) == nil
 	})
 }
 
@@ -134,9 +143,9 @@ type failures struct {
 	codec *foreignCodec
 
 	mu sync.Mutex
-	// all are these objects, up to maxLeftBytes, of bytes in all.
-	all   [][]byte
-	bytes int
+	// some are as etcd has them, up to maxFailures.
+	some  [][]byte
+	left  leftOut
 	first error
 	since time.Time
 }
@@ -150,7 +159,7 @@ func (c *foreignCodec) leavingOut(ctx context.Context, first bool) (context.Cont
 	if first {
 		c.undecodable.forgetLeft()
 	}
-	f := &failures{codec: c}
+	f := &failures{codec: c, left: leftOut{}}
 	ctx, several := etcdstore.WithConcurrent(etcdstore.WithDecoded(ctx, f.decoded), conversionsAtOnce)
 	return ctx, func(listed error) error {
 		if err := several.Wait(listed); err != nil {
@@ -165,36 +174,36 @@ func (f *failures) decoded(data []byte, obj runtime.Object, err error) (runtime.
 		f.codec.undecodable.decoded(data)
 		return obj, nil
 	}
-	if !ownerIn(data).IsSpace() || !f.goesOn(data, err) {
+	if n := ownerIn(data); !n.IsSpace() || !f.goesOn(n, data, err) {
 		return nil, err
 	}
 	return f.codec.foreignObject(data, nil), nil
 }
 
 // goesOn notes an object that failed, and reports whether the list goes on.
-func (f *failures) goesOn(data []byte, err error) bool {
+func (f *failures) goesOn(n tenant.Name, data []byte, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.first == nil {
 		f.first, f.since = err, time.Now()
 	}
-	if f.bytes += len(data); f.bytes <= maxLeftBytes {
-		f.all = append(f.all, bytes.Clone(data))
+	f.left.add(n, f.codec.foreignObject(data, nil)) // another one than the cache has, whose version is set
+	if len(f.some) < maxFailures {
+		f.some = append(f.some, bytes.Clone(data))
 	}
 	return time.Since(f.since) <= failingTime
 }
 
 // check returns why the list must not be what the cache has: what failed would not now, or nothing says that the webhook converts.
 func (f *failures) check() error {
-	some := f.all[:min(len(f.all), maxFailures)]
-	for _, data := range some {
+	for _, data := range f.some {
 		if !f.codec.leavesOut(data) {
 			return f.first
 		}
 	}
-	for _, data := range some {
+	for _, data := range f.some {
 		f.codec.logLeftOut(data, f.first)
 	}
-	f.codec.undecodable.leave(f.bytes, f.all...)
+	f.codec.undecodable.leave(f.left)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
@@ -112,12 +113,12 @@ func TestUndecodable(t *testing.T) {
 			if found, err := next.names(t, "a"); err != nil || !slices.Equal(found, []string{"first"}) {
 				t.Errorf("its own space has %v: %v", found, err)
 			}
-			codec := next.uncached.(*etcdKeys).shared
-			if codec.takesBack() {
+			h := next.Interface.(*withHistory).history
+			if h.takesBack() {
 				t.Error("what does not convert is taken back")
 			}
 			next.strict.Store(false)
-			if !codec.takesBack() {
+			if !h.takesBack() {
 				t.Error("what was left out is not taken back when it converts")
 			}
 			next.strict.Store(true)
@@ -155,7 +156,7 @@ func TestUndecodableWithoutWebhook(t *testing.T) {
 	opts.Predicate.Limit = 2
 	err := h.GetList(t.Context(), s.resourcePrefix, opts, page)
 	opts.Predicate.Continue = page.(metav1.ListInterface).GetContinue()
-	if err = errors.Join(err, h.GetList(t.Context(), s.resourcePrefix, opts, next)); err != nil || meta.LenList(next) != 1 || len(etcd.shared.undecodable.left) != 1 {
+	if err = errors.Join(err, h.GetList(t.Context(), s.resourcePrefix, opts, next)); err != nil || meta.LenList(next) != 1 || len(etcd.shared.undecodable.left["a"]) != 1 {
 		t.Errorf("after a page without what is left out, %d are: %v", len(etcd.shared.undecodable.left), err)
 	}
 	s.away.Store(true)
@@ -167,6 +168,17 @@ func TestUndecodableWithoutWebhook(t *testing.T) {
 	etcd.shared.undecodable.mu.Unlock()
 	if _, err := list(t.Context()); err == nil {
 		t.Error("a list succeeds of which nothing was ever converted")
+	}
+}
+
+// TestLeftOut checks that a tenant with many objects that are left out does not take the place of others.
+func TestLeftOut(t *testing.T) {
+	left := leftOut{}
+	for range 2 * maxLeft {
+		left.add("a", &unstructured.Unstructured{})
+	}
+	if left.add("b", &unstructured.Unstructured{}); len(left["a"]) != maxLeft || len(left["b"]) != 1 {
+		t.Errorf("of a are %d, and of b %d", len(left["a"]), len(left["b"]))
 	}
 }
 
