@@ -284,6 +284,9 @@ var storageTable = []mutant{
 		"internal/server/storage/decodedlists.go", `context.AfterFunc(ctx, list.end)`, ``},
 	{"a list alone may take what there is", by("internal/server/storage", "TestDecodedLists"),
 		"internal/server/storage/decodedlists.go", `m.lists[l.of] > l.bytes && takes > m.most`, `takes > m.most`},
+	{"a page that is read again takes the place of the first", by("internal/server/storage", "TestDecodedLists$"),
+		"internal/server/storage/decodedlists.go", `			(*before).end()
+`, ``},
 	{"the copy counts that is made of a list", by("internal/server/storage", "TestDecodedLists$"),
 		"internal/server/storage/cachememory.go", `		bytes += c.held[key].bytes
 `, `		_ = key

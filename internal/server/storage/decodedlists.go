@@ -37,12 +37,25 @@ func (s *Space) boundDecoded(ctx context.Context, n tenant.Name) (context.Contex
 	}
 	list := &decodedList{memory: s.cacheMemory, of: n}
 	context.AfterFunc(ctx, list.end)
+	if before, ok := ctx.Value(rereadKey{}).(**decodedList); ok {
+		if *before != nil {
+			(*before).end()
+		}
+		*before = list
+	}
 	return etcdstore.WithDecoded(ctx, func(_ []byte, obj runtime.Object, err error) (runtime.Object, error) {
 		if err == nil {
 			err = list.add(int64(memory.Of(obj)))
 		}
 		return obj, err
 	}), list
+}
+
+type rereadKey struct{}
+
+// withRereads returns a context of a request in which each list takes the place of the one before.
+func withRereads(ctx context.Context) context.Context {
+	return context.WithValue(ctx, rereadKey{}, new(*decodedList))
 }
 
 // boundCopied returns an error if a list of custom resources takes too much memory while it is encoded, also one that a cache answers.

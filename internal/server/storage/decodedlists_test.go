@@ -77,6 +77,11 @@ func TestDecodedLists(t *testing.T) {
 	expect("another one after it", true, list(after, widgets))
 	endAfter()
 	released()
+	again, endAgain := context.WithCancel(withRereads(by(widgets, "a")))
+	expect("a page", true, list(again, widgets))
+	expect("the page, read again with fewer objects", true, list(again, widgets))
+	endAgain()
+	released()
 	third, endThird := context.WithCancel(by(cached, "a"))
 	defer endThird()
 	if expect("one that a cache answers after it", true, list(third, cached)); heldBy("a") < objects*300*maps {

@@ -131,6 +131,7 @@ func (s *limitedLists) storedBytes(obj runtime.Object) (int, error) {
 
 // getTable lists what becomes a table. A page that is too large is read again with fewer objects.
 func (s *limitedLists) getTable(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object, by *measure) error {
+	ctx = withRereads(ctx)
 	most := by.all
 	if opts.Predicate.Limit > 0 {
 		most, opts = by.page, withPages(opts)
