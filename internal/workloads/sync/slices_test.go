@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
@@ -858,7 +857,7 @@ func TestRefusedSlicesPayNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if wait := w.writeBudgets[sliceBudget].wait(itemWrite{itemFor(slicesItem, tenant.Flat(webSlices.namespace), "other"), writeUpdate}, leastCopy); wait > 0 {
+	if wait := w.writeBudgets[sliceBudget].wait(itemWrite{itemFor(slicesItem, webSlices.namespace, "other"), writeUpdate}, leastCopy); wait > 0 {
 		t.Errorf("another Service of the tenant waits %v for what is not written", wait)
 	}
 }
