@@ -96,7 +96,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			time.Sleep(time.Hour)
 			drip(100, 100)(w)
 		}, func(w http.ResponseWriter, req *http.Request) {
-			sentFrom(req.Context()).body.lasts()
+			sentFrom(req.Context()).lasts()
 			reads(w, req)
 		}, http.StatusOK, time.Hour + time.Second, 0},
 	} {

@@ -93,7 +93,9 @@ func (m *CacheMemory) fitsObjects(n tenant.Name, change DefinitionChange, object
 		return nil
 	}
 	slack, err := m.admit(n, more)
-	m.useSlack(n, slack)
+	if slack > 0 { // which is for objects, and taken when they are written
+		return errShared(m.bytes[n], more)
+	}
 	return err
 }
 
@@ -133,7 +135,7 @@ func (s *Space) newWrite(n tenant.Name) *cacheWrite { return &cacheWrite{space: 
 // take notes what an attempt takes, in place of one before. Nothing keeps the caches of resources that are no tenant's own.
 func (w *cacheWrite) take(bytes int) {
 	if more := int64(bytes) - w.bytes; more != 0 && w.space.cacheID.only != "" {
-		if w.in = w.space.cacheMemory.reserve(w.space.cacheID, w.in, more); w.in != nil {
+		if w.in = w.space.options.CacheMemory.reserve(w.space.cacheID, w.in, more); w.in != nil {
 			w.bytes = int64(bytes)
 		}
 	}
@@ -142,7 +144,7 @@ func (w *cacheWrite) take(bytes int) {
 // takeSlack notes the slack that an attempt takes, in place of one before.
 func (w *cacheWrite) takeSlack(bytes int64) {
 	if more := bytes - w.slack; more != 0 {
-		m := w.space.cacheMemory
+		m := w.space.options.CacheMemory
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.useSlack(w.n, more)
@@ -173,7 +175,7 @@ func (w *cacheWrite) settle(err error, result runtime.Object) {
 // change it.
 func (w *cacheWrite) fits(ctx context.Context, before runtime.Object) func(after runtime.Object) error {
 	s, n := w.space, w.n
-	if s.cacheMemory == nil || !n.IsSpace() {
+	if s.options.CacheMemory == nil || !n.IsSpace() {
 		return func(runtime.Object) error { return nil }
 	}
 	w.take(0)
@@ -181,7 +183,7 @@ func (w *cacheWrite) fits(ctx context.Context, before runtime.Object) func(after
 	had, onlyReleases := 0, func(runtime.Object) bool { return false }
 	if before != nil {
 		had = weightOf(before, memory.Of(before))
-		if s.cacheMemory.isNearLimit(n, s.cacheID, had) {
+		if s.options.CacheMemory.isNearLimit(n, s.cacheID, had) {
 			onlyReleases = s.onlyReleases(ctx, n, before)
 		}
 	}
@@ -191,8 +193,8 @@ func (w *cacheWrite) fits(ctx context.Context, before runtime.Object) func(after
 			w.take(max(0, has-had))
 			return nil
 		}
-		slack, err := s.cacheMemory.fits(n, s.cacheID, had, has)
-		if w.takeSlack(slack); err == nil || before != nil && has-had <= smallGrowth && saysHowItIs(ctx, after) && s.cacheMemory.maySay(n) {
+		slack, err := s.options.CacheMemory.fits(n, s.cacheID, had, has)
+		if w.takeSlack(slack); err == nil || before != nil && has-had <= smallGrowth && saysHowItIs(ctx, after) && s.options.CacheMemory.maySay(n) {
 			w.take(has - had)
 			return nil
 		}
@@ -233,7 +235,7 @@ func (s *Space) onlyReleases(ctx context.Context, n tenant.Name, before runtime.
 		if ok, err := released(after); !ok || err != nil {
 			return false
 		}
-		return memory.Of(is.GetManagedFields()) <= managed || tenant.ByPlatform(ctx) || !s.cacheMemory.Exceeded(n)
+		return memory.Of(is.GetManagedFields()) <= managed || tenant.ByPlatform(ctx) || !s.options.CacheMemory.Exceeded(n)
 	}
 }
 

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -74,12 +75,12 @@ type pendingWrite struct {
 	bytes   int64
 }
 
-// NewCacheMemory returns a bound of so many bytes for each space, and of all together, nil without the first. Zero is none.
+// NewCacheMemory returns a bound of so many bytes for each space, and of all together, nil without both. Zero is none.
 func NewCacheMemory(most, total int64) *CacheMemory {
-	if most == 0 {
+	if most == 0 && total == 0 {
 		return nil
 	}
-	return &CacheMemory{most: most, total: total, bytes: map[tenant.Name]int64{}, slack: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[cacheID]*definitionCaches{}}
+	return &CacheMemory{most: cmp.Or(most, total), total: total, bytes: map[tenant.Name]int64{}, slack: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[cacheID]*definitionCaches{}}
 }
 
 const (
@@ -107,9 +108,14 @@ func (m *CacheMemory) admit(n tenant.Name, more int64) (slack int64, err error) 
 	case m.slack[n]+more <= m.total/leastShare:
 		return more, nil
 	default:
-		return 0, fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more, "+
-			"of which all spaces together have used most; delete some, or ask the platform for more (--tenant-cache-total-bytes)", now, more)
+		return 0, errShared(now, more)
 	}
+}
+
+// errShared is the error of a space that may not have so much more because of what others have.
+func errShared(now, more int64) error {
+	return fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more, "+
+		"of which all spaces together have used most; delete some, or ask the platform for more (--tenant-cache-total-bytes)", now, more)
 }
 
 // useSlack notes that a space has got so much slack, or gives it back. The lock is held.

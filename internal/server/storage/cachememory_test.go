@@ -374,7 +374,7 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 	m := NewCacheMemory(80_000, 0)
 	definition := cacheID{"widgets.example.com", "a"}
 	first, second := m.newCache(definition, "", nil), m.newCache(definition, "", nil)
-	s := &Space{cacheMemory: m, cacheID: definition, resource: schema.GroupResource{Resource: "widgets"}}
+	s := &Space{options: RESTOptionsGetter{CacheMemory: m}, cacheID: definition, resource: schema.GroupResource{Resource: "widgets"}}
 	expect := func(what string, bytes int64) {
 		t.Helper()
 		if m.bytes["a"] != bytes {
@@ -432,7 +432,7 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 	m.newCache(definition, "", nil)
 
 	first, second = m.newCache(cacheID{"gadgets.example.com", "a"}, "", nil), nil
-	gadgets := &Space{cacheMemory: m, cacheID: first.of.id}
+	gadgets := &Space{options: RESTOptionsGetter{CacheMemory: m}, cacheID: first.of.id}
 	first.forget()
 	late = gadgets.newWrite("a")
 	late.take(300)

@@ -49,6 +49,9 @@ func TestMemoryOfAll(t *testing.T) {
 	m.add("f", 45)
 	expect("g", least)
 	expect("f", 45+least)
+	if err := m.fitsObjects("f", DefinitionChange{Versions: 1}, 1, 1, 0); err == nil {
+		t.Error("a definition gets a version where nothing is left")
+	}
 	if m.maySay("f") {
 		t.Error("where nothing is left, objects say how they are")
 	}

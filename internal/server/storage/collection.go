@@ -86,9 +86,9 @@ func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOption
 func (s *Space) listedBy(ctx context.Context, c *collection) storage.Interface {
 	info, _ := request.RequestInfoFrom(ctx)
 	switch {
-	case s.only != "" && tenant.RequestFrom(ctx) == nil:
+	case s.options.Only != "" && tenant.RequestFrom(ctx) == nil:
 		return s.uncached
-	case s.only == "" || info == nil || info.Namespace == "" || !tenant.ByPlatform(ctx) || s.filled():
+	case s.options.Only == "" || info == nil || info.Namespace == "" || !tenant.ByPlatform(ctx) || s.filled():
 		return s.Interface
 	case info.Verb == "deletecollection":
 		c.opts.Predicate.Limit = min(c.opts.Predicate.Limit, deletedAtOnce)

@@ -32,10 +32,10 @@ type decodedList struct {
 
 // boundDecoded returns the context of a list of n, which ends if the lists of n take too much memory at once, and what it takes, nil if that has no bound.
 func (s *Space) boundDecoded(ctx context.Context, n tenant.Name) (context.Context, *decodedList) {
-	if s.cacheMemory == nil || !n.IsSpace() || tenant.RequestFrom(ctx) == nil || tenant.ByPlatform(ctx) {
+	if s.options.CacheMemory == nil || !n.IsSpace() || tenant.RequestFrom(ctx) == nil || tenant.ByPlatform(ctx) {
 		return ctx, nil
 	}
-	list := &decodedList{memory: s.cacheMemory, of: n}
+	list := &decodedList{memory: s.options.CacheMemory, of: n}
 	context.AfterFunc(ctx, list.end)
 	if before, ok := ctx.Value(rereadKey{}).(**decodedList); ok {
 		if *before != nil {

@@ -287,7 +287,6 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		Interface:      etcd,
 		uncached:       etcd,
 		resumes:        newResumes(),
-		cacheMemory:    g.CacheMemory,
 		cacheID:        etcd.cacheID,
 		resourcePrefix: etcd.resourcePrefix,
 		attributes:     etcd.attributes,
@@ -297,11 +296,9 @@ func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResour
 		transport:      config.Transport,
 		options:        *g,
 		defaults:       g.Defaults[resource],
-		only:           g.Only,
 		definedBy:      g.definedBy(resource, config.Transport),
 		foreign:        g.foreign(resource),
 		codec:          config.Codec,
-		sharedVersions: g.sharedVersions,
 	}
 }
 

@@ -57,7 +57,7 @@ func (v *sharedVersions) convert(resource schema.GroupResource, data []byte) err
 // converts returns what refuses an object of a space that cannot be converted to every version of a definition which spaces share. What is
 // there already, and could not be either, may be let go.
 func (s *Space) converts(n tenant.Name, before runtime.Object) func(after runtime.Object) error {
-	if s.sharedVersions == nil || !n.IsSpace() {
+	if s.options.sharedVersions == nil || !n.IsSpace() {
 		return func(runtime.Object) error { return nil }
 	}
 	convert := func(obj runtime.Object) error {
@@ -65,14 +65,14 @@ func (s *Space) converts(n tenant.Name, before runtime.Object) func(after runtim
 		if err != nil {
 			return err
 		}
-		return s.sharedVersions.convert(s.resource, data)
+		return s.options.sharedVersions.convert(s.resource, data)
 	}
 	var was runtime.Object
 	if before != nil {
 		was = before.DeepCopyObject()
 	}
 	return func(after runtime.Object) error {
-		if len(s.sharedVersions.codecs(s.resource)) < 2 {
+		if len(s.options.sharedVersions.codecs(s.resource)) < 2 {
 			return nil
 		}
 		err := convert(after)

@@ -56,7 +56,7 @@ func TestSharedVersions(t *testing.T) {
 	expect("one that was there before", true, create("a", "old", "bad"))
 	strict := *widgets.codec.(*foreignCodec)
 	strict.Codec = strictVersion{strict.Codec}
-	remove := widgets.sharedVersions.add(widgets.resource, &strict)
+	remove := widgets.options.sharedVersions.add(widgets.resource, &strict)
 	expect("one that converts", true, create("a", "good"))
 	expect("one that does not", false, create("a", "bad", "bad"))
 	expect("one of the platform", true, create(tenant.System, "bad", "bad"))
@@ -68,7 +68,7 @@ func TestSharedVersions(t *testing.T) {
 	remove()
 	remove() // once too often
 	expect("one when the version is gone", true, create("a", "late", "bad"))
-	if own := b.widgets(t, "own", true); own.sharedVersions != nil {
+	if own := b.widgets(t, "own", true); own.options.sharedVersions != nil {
 		t.Error("a definition of one space is compared, too")
 	}
 }

@@ -29,7 +29,6 @@ type Space struct {
 	resourcePrefix string // with a trailing slash
 	cached         bool
 	resumes        *resumes
-	cacheMemory    *CacheMemory // nil without a bound
 	cacheID        cacheID
 	attributes     storage.AttrFunc
 	newFunc        func() runtime.Object
@@ -39,14 +38,11 @@ type Space struct {
 	options        RESTOptionsGetter
 	// defaults, if set, are the default objects of the resource.
 	defaults *Defaults
-	// only, if set, is the one space that this storage is for, and definedBy the key of its definition of the resource.
-	only      tenant.Name
+	// definedBy is the key of the definition of the resource, if this storage is for one space.
 	definedBy string
 	// foreign, if set, reports the spaces that define the resource themselves.
 	foreign func(tenant.Name) bool
 	codec   runtime.Codec
-	// sharedVersions, if set, are the versions of what spaces share.
-	sharedVersions *sharedVersions
 }
 
 var _ storage.Interface = &Space{}
@@ -54,17 +50,17 @@ var _ storage.Interface = &Space{}
 // scope returns the scope of a call. Upstream's controllers of definitions use the
 // storage of one space without a tenant in the context.
 func (s *Space) scope(ctx context.Context) (tenant.Scope, error) {
-	if s.only != "" && tenant.RequestFrom(ctx) == nil {
-		return s.only.Scope(), nil
+	if s.options.Only != "" && tenant.RequestFrom(ctx) == nil {
+		return s.options.Only.Scope(), nil
 	}
 	in, err := tenant.ScopeFrom(ctx)
 	n, one := in.Space()
 	switch {
 	case one && s.foreign != nil && s.foreign(n):
 		return "", apierrors.NewServiceUnavailable("the space defines this resource itself, and does not serve it yet")
-	case err != nil || s.only == "" || n == s.only:
+	case err != nil || s.options.Only == "" || n == s.options.Only:
 		return in, err
-	case in == tenant.Everything && s.only == tenant.System:
+	case in == tenant.Everything && s.options.Only == tenant.System:
 		return tenant.System.Scope(), nil
 	default:
 		return "", apierrors.NewBadRequest("custom resources are defined by each tenant; name one tenant")
