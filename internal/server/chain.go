@@ -24,7 +24,7 @@ import (
 //	WithSockets        subscriptions, if the server has searches: each as a request to what follows
 //	WithSpaces         searches of several spaces: a request to what follows in each
 //	WithAnswers        count the answers, by tenant
-//	WithSent           how much work a request is, and whether its body comes
+//	WithSent           how much work a request is, whether its body comes, and its answer is read
 //	withEnd            end what a server waits for that is ended before it is ready
 //	withRights         503 in spaces until the rights in them have been read
 //	WithChallenge      how to log in by a password, in answers with 401

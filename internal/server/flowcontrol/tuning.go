@@ -87,7 +87,7 @@ const (
 	// default for all of a request.
 	mostUnended = time.Minute
 	// forgetAfter is after what time a write that was answered before its end has its seats no more, whatever refers to it: what it may run at
-	// all has ended several times over by then.
+	// all has ended a minute before.
 	forgetAfter = 2 * mostUnended
 	// definitionFollowUp is the work after a write of a definition, as a multiple of the
 	// write's own: half a dozen controllers read, validate and publish its schema.
