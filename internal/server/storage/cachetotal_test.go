@@ -39,6 +39,9 @@ func TestMemoryOfAll(t *testing.T) {
 	expect("b", 340)
 	m.add("b", 340)
 	expect("c", 170)
+	if !m.isNearLimit("d", cacheID{}, 0) {
+		t.Error("where half is used, it is not near the limit")
+	}
 	if !m.maySay("d") {
 		t.Error("while there is some left, objects do not say how they are")
 	}
@@ -101,6 +104,15 @@ func TestSlack(t *testing.T) {
 	}
 	if err := create("two", 5); err == nil || slack() != used {
 		t.Errorf("after a write that failed, %d bytes are slack, and were %d: %v", slack(), used, err)
+	}
+	w := s.newWrite("a")
+	before := dense("one", 15)
+	fits := w.fits(t.Context(), before)
+	if err := fits(dense("one", 16)); err != nil || slack() == used {
+		t.Errorf("an attempt takes none of %d: %v", slack(), err)
+	}
+	if err := w.fits(t.Context(), before)(before); err != nil || slack() != used {
+		t.Errorf("the next attempt, which takes none, leaves %d of %d: %v", slack(), used, err)
 	}
 	if err := create("three", 40); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "all spaces together") {
 		t.Errorf("one too many: %v", err)
@@ -212,20 +224,26 @@ func TestNamespacesEndWithoutCaches(t *testing.T) {
 	s := b.widgets(t, "a", true)
 	platform := &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}
 	dev := &user.DefaultInfo{Name: "dev", Extra: map[string][]string{tenant.UserExtraKey: {"a"}}}
+	h := s.Interface.(*withHistory).history
 	for what, tc := range map[string]struct {
+		empty           bool
 		failed          int32
 		user            user.Info
 		verb, namespace string
 		uncached        bool
 		limit           int64
 	}{
-		"the platform deletes":                {1, platform, "deletecollection", "ns", true, deletedAtOnce},
-		"the platform looks what is left":     {1, platform, "list", "ns", true, page},
-		"the platform lists all of the space": {1, platform, "list", "", false, page},
-		"a user deletes":                      {1, dev, "deletecollection", "ns", false, page},
-		"there is a cache":                    {0, platform, "deletecollection", "ns", false, page},
+		"the platform deletes":                {false, 1, platform, "deletecollection", "ns", true, deletedAtOnce},
+		"before there is a cache":             {true, 0, platform, "deletecollection", "ns", true, deletedAtOnce},
+		"the platform looks what is left":     {false, 1, platform, "list", "ns", true, page},
+		"the platform lists all of the space": {false, 1, platform, "list", "", false, page},
+		"a user deletes":                      {false, 1, dev, "deletecollection", "ns", false, page},
+		"there is a cache":                    {false, 0, platform, "deletecollection", "ns", false, page},
 	} {
-		s.Interface.(*withHistory).history.failedLists.Store(tc.failed)
+		h.failedLists.Store(tc.failed)
+		b.cacheMemory.mu.Lock()
+		h.contents.complete = !tc.empty
+		b.cacheMemory.mu.Unlock()
 		ctx := request.WithRequestInfo(request.WithUser(s.in(t, "a", "ns"), tc.user), &request.RequestInfo{IsResourceRequest: true, Verb: tc.verb, Namespace: tc.namespace})
 		c, err := s.collection(ctx, s.prefix, storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(), Limit: page}})
 		if err != nil {
