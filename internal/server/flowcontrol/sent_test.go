@@ -29,6 +29,7 @@ func TestUnreadAnswers(t *testing.T) {
 					time.Sleep(tc.takes)
 				}), time.Minute).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 				time.Sleep(time.Hour)
+				synctest.Wait()
 				if ended := len(w.deadlines) > 0; ended != tc.ends {
 					t.Errorf("it is ended: %t", ended)
 				}
