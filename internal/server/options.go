@@ -181,7 +181,7 @@ func (o *Options) AddCacheFlags(fs *pflag.FlagSet) {
 		"Bytes of memory that the custom resources of a tenant may take in watch caches, in all versions of their definitions, together with what other "+
 			"objects take beyond three times their bytes. Beyond it, none of these is created or becomes larger. 0 is no limit but --tenant-cache-total-bytes.")
 	fs.Int64Var(&o.TenantCacheTotalBytes, "tenant-cache-total-bytes", o.TenantCacheTotalBytes,
-		"The same of all tenants together. A tenant may take half as much as is left, and when nothing is, a 64th more than it has. 0 is no limit, "+
+		"The same of all tenants together, and three times the bytes that they have stored. A tenant may take half as much as is left, and when nothing is, a 64th more than it has. 0 is no limit, "+
 			"-1 is three eighths of the memory that the process may use: of GOMEMLIMIT, its container's limit, or the machine's memory, whichever is the least, and no limit where nothing says so.")
 }
 

@@ -89,7 +89,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		Shown: storage.IsService, Published: s.publishedIn, Publishable: opts.publishable,
 	}
 	if p.ledger, err = quota.New(quota.Config{
-		Store: p.quotas, Informers: b.views, Loopback: b.loopback, Ranges: s.spaces.Ranges, Settle: opts.given.QuotaSettle,
+		Store: p.quotas, Informers: b.views, Loopback: b.loopback, Ranges: s.spaces.Ranges, Memory: s.spaces.CacheMemory, Settle: opts.given.QuotaSettle,
 		Terminating: s.lookup.Terminating, Stop: b.generic.DrainedNotify(),
 	}); err != nil {
 		return nil, err

@@ -39,6 +39,8 @@ type Config struct {
 	Loopback *rest.Config
 	// Ranges counts what is in etcd.
 	Ranges *storage.Ranges
+	// Memory bounds what stored objects take in memory, nil if nothing does.
+	Memory *storage.CacheMemory
 	// Terminating reports whether a tenant is being deleted. It is charged for
 	// nothing any more.
 	Terminating func(tenant.Name) bool
@@ -57,6 +59,7 @@ type Ledger struct {
 	measure     *measure
 	meters      meters
 	evaluator   resourcequota.Evaluator // of tenants' quotas
+	memory      *storage.CacheMemory
 	terminating func(tenant.Name) bool
 	// namespaces charges the quotas of namespaces. The admission plugin sets it, as it alone has
 	// the configuration for that; it is nil if the plugin is disabled.
@@ -84,6 +87,9 @@ func New(config Config) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := countStored(config.Informers.Core().V1().ResourceQuotas(), config.Memory); err != nil {
+		return nil, err
+	}
 	accounts := &accounts{store: config.Store, latest: latest, count: recounter.count}
 	refunds := &refunds{subtract: accounts.subtract, failed: recounter.notRefunded}
 	accounts.advances = newAdvances(recounter.settle, refunds.giveBack)
@@ -94,6 +100,7 @@ func New(config Config) (*Ledger, error) {
 		measure:     measure,
 		meters:      meters,
 		evaluator:   newEvaluator(&accessor{read: accounts.ofTenant, write: accounts.charge}, meters, nil, nil, config.Stop),
+		memory:      config.Memory,
 		terminating: config.Terminating,
 	}, nil
 }
@@ -203,6 +210,11 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 		return e, l.accounts.add(e.quota, e.added)
 	case e.roomy && l.accounts.advances.take(e.quota, e.added):
 		return e, nil
+	}
+	if more := storedIn(e.added); more > 0 {
+		if err := l.memory.MayStore(n, storedIn(current.Status.Used), more); err != nil {
+			return nil, admission.NewForbidden(a, err)
+		}
 	}
 	return e, l.evaluate(ctx, e.quota, a)
 }

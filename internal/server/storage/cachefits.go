@@ -94,7 +94,7 @@ func (m *CacheMemory) fitsObjects(n tenant.Name, change DefinitionChange, object
 	}
 	slack, err := m.admit(n, more)
 	if slack > 0 { // which is for objects, and taken when they are written
-		return errShared(m.bytes[n], more)
+		return m.errShared(n, more)
 	}
 	return err
 }
@@ -243,5 +243,5 @@ func (s *Space) onlyReleases(ctx context.Context, n tenant.Name, before runtime.
 func (m *CacheMemory) isNearLimit(n tenant.Name, definition cacheID, object int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.bytes[n] > m.most/2 || m.total > 0 && m.all > m.total/2 || int64(object)*m.definitions[definition].count() > m.most/objectShare/2
+	return m.bytes[n] > m.most/2 || m.total > 0 && m.takeAll() > m.total/2 || int64(object)*m.definitions[definition].count() > m.most/objectShare/2
 }

@@ -29,6 +29,9 @@ type CacheMemory struct {
 	// bytes are what the objects of spaces take in all caches, and all the sum of these.
 	bytes map[tenant.Name]int64
 	all   int64
+	// stored are what the objects of spaces take in etcd, and allStored the sum.
+	stored    map[tenant.Name]int64
+	allStored int64
 	// slack is what spaces have got when nothing was left of what all may have.
 	slack map[tenant.Name]int64
 	// lists are what lists have decoded whose requests have not ended, and allLists the sum.
@@ -80,7 +83,7 @@ func NewCacheMemory(most, total int64) *CacheMemory {
 	if most == 0 && total == 0 {
 		return nil
 	}
-	return &CacheMemory{most: cmp.Or(most, total), total: total, bytes: map[tenant.Name]int64{}, slack: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[cacheID]*definitionCaches{}}
+	return &CacheMemory{most: cmp.Or(most, total), total: total, bytes: map[tenant.Name]int64{}, stored: map[tenant.Name]int64{}, slack: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[cacheID]*definitionCaches{}}
 }
 
 const (
@@ -98,24 +101,34 @@ const (
 // come. Switches share their buffers so (Choudhury and Hahne, "Dynamic Queue Length Thresholds", 1998). Whoever has less than others when little is
 // left has some slack, and gets it again with what it deletes. The lock is held.
 func (m *CacheMemory) admit(n tenant.Name, more int64) (slack int64, err error) {
-	now := m.bytes[n]
-	switch {
-	case now+more > m.most:
+	if now := m.bytes[n]; now+more > m.most {
 		return 0, fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
 			"%d are allowed; delete some, or leave out versions that nobody uses", now, more, m.most)
-	case m.total == 0 || now+more <= (m.total-m.all)/leftShare:
+	}
+	switch {
+	case m.total == 0 || !m.isBeyondShare(n, more):
 		return 0, nil
 	case m.slack[n]+more <= m.total/leastShare:
 		return more, nil
 	default:
-		return 0, errShared(now, more)
+		return 0, m.errShared(n, more)
 	}
 }
 
+// isBeyondShare reports whether a space would have more than its share of what all may have, with so much more. The lock is held.
+func (m *CacheMemory) isBeyondShare(n tenant.Name, more int64) bool {
+	return m.takes(n)+more > (m.total-m.takeAll())/leftShare
+}
+
+// takes returns what the objects of a space take in memory, and takeAll those of all. The lock is held.
+func (m *CacheMemory) takes(n tenant.Name) int64 { return m.bytes[n] + ordinary*m.stored[n] }
+
+func (m *CacheMemory) takeAll() int64 { return m.all + ordinary*m.allStored }
+
 // errShared is the error of a space that may not have so much more because of what others have.
-func errShared(now, more int64) error {
-	return fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more, "+
-		"of which all spaces together have used most; delete some, or ask the platform for more (--tenant-cache-total-bytes)", now, more)
+func (m *CacheMemory) errShared(n tenant.Name, more int64) error {
+	return fmt.Errorf("the objects of the space take about %d bytes of the server's memory, and would take %d more, "+
+		"of which all spaces together have used most; delete some, or ask the platform for more (--tenant-cache-total-bytes)", m.takes(n), more)
 }
 
 // useSlack notes that a space has got so much slack, or gives it back. The lock is held.
@@ -496,5 +509,5 @@ func (m *CacheMemory) Exceeded(n tenant.Name) bool {
 func (m *CacheMemory) maySay(n tenant.Name) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.bytes[n] <= m.most+m.most/8 && (m.total == 0 || m.all <= m.total-m.total/fillShare)
+	return m.bytes[n] <= m.most+m.most/8 && (m.total == 0 || m.takeAll() <= m.total-m.total/fillShare)
 }

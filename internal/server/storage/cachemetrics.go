@@ -11,7 +11,7 @@ var (
 		"Bytes of the server's memory that custom resources of tenants, and objects of empty entries, take in watch caches, as --tenant-cache-bytes counts them. "+
 			"The tenants with the most have series of their own.", []string{"tenant"}, nil)
 	cacheLimitDesc = prometheus.NewDesc("tenantry_tenant_cache_limit_bytes", "What --tenant-cache-bytes allows each tenant.", nil, nil)
-	cacheAllDesc   = prometheus.NewDesc("tenantry_tenant_cache_all_bytes", "What all tenants together take of what tenantry_tenant_cache_bytes shows.", nil, nil)
+	cacheAllDesc   = prometheus.NewDesc("tenantry_tenant_cache_all_bytes", "What all tenants together take of the server's memory: what tenantry_tenant_cache_bytes shows, and three times what they have stored.", nil, nil)
 	cacheTotalDesc = prometheus.NewDesc("tenantry_tenant_cache_all_limit_bytes", "What --tenant-cache-total-bytes allows all tenants together, 0 without a limit.", nil, nil)
 )
 
@@ -32,7 +32,7 @@ func (m *CacheMemory) collector(limit int) prometheus.Collector {
 		for n, bytes := range m.bytes {
 			amounts = append(amounts, metrics.Amount{Tenant: string(n), Bytes: bytes})
 		}
-		all := m.all
+		all := m.takeAll()
 		m.mu.Unlock()
 		for _, one := range metrics.Largest(amounts, limit) {
 			shown <- prometheus.MustNewConstMetric(cacheBytesDesc, prometheus.GaugeValue, float64(one.Bytes), one.Tenant)
