@@ -82,6 +82,8 @@ var bodiesTable = []mutant{
 	{"writes to which something refers have their seats for some minutes alone", by("internal/server/flowcontrol", "TestSeatsOfWork", "-timeout=60s"),
 		"internal/server/flowcontrol/timedout.go", `"tenant", e.demand.key.tenant)
 		end()`, `"tenant", e.demand.key.tenant)`},
+	{"seats do not wait for small objects of others", by("internal/server/flowcontrol", "TestWorkIsCollectedAlone", "-timeout=20s"),
+		"internal/server/flowcontrol/timedout.go", `	_ *byte`, `	_ byte`},
 	{"what is answered 429 is not done", by("internal/server/flowcontrol", "TestFewImpersonate", "-timeout=60s"),
 		"internal/server/flowcontrol/impersonation.go", `if rejection != nil && rejection.Load() != nil {`, `if false {`},
 	{"few requests wait to impersonate", by("internal/server/flowcontrol", "TestFewImpersonate", "-timeout=60s"),

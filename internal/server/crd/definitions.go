@@ -61,7 +61,12 @@ func (d *Definitions) Own(n tenant.Name) []*apiextensionsv1.CustomResourceDefini
 	if running == nil {
 		return nil
 	}
-	definitions, err := running.definitions.List(labels.Everything())
+	return running.all()
+}
+
+// all returns the definitions that a server serves.
+func (s *server) all() []*apiextensionsv1.CustomResourceDefinition {
+	definitions, err := s.definitions.List(labels.Everything())
 	if err != nil {
 		return nil // a lister of a cache does not fail
 	}

@@ -87,13 +87,13 @@ func (s *Servers) In(n tenant.Name) []discovery.Server {
 	var in []discovery.Server
 	if own != nil && n != tenant.System {
 		in = append(in, discovery.Server{
-			Handler: own.handler, Groups: own.groups,
+			Handler: own.handler, Groups: own.groups, Definitions: own.all,
 			Serves: func(resource schema.GroupResource, _ bool) bool { return s.index.defines(n, resource.String()) },
 		})
 	}
 	if shared != nil {
 		in = append(in, discovery.Server{
-			Shared: true, Handler: shared.handler, Groups: shared.groups,
+			Shared: true, Handler: shared.handler, Groups: shared.groups, Definitions: shared.all,
 			Serves:   func(resource schema.GroupResource, hidden bool) bool { return s.serves(n, resource, hidden) },
 			Excluded: strings.Join(s.index.excluded(n, s.Terminating(n)), " "),
 		})

@@ -54,7 +54,8 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	own.HealthzChecks, own.LivezChecks, own.ReadyzChecks = nil, nil, nil
 	own.FlowControl = nil
 	own.AuditBackend = nil
-	own.OpenAPIConfig, own.OpenAPIV3Config = customAlone(own.OpenAPIConfig, own.OpenAPIV3Config)
+	own.SkipOpenAPIInstallation = true // package discovery makes the documents when somebody asks; upstream would keep all
+	own.OpenAPIV3Config = withoutDefinitions(own.OpenAPIV3Config)
 	own.EnableMetrics, own.EnableProfiling, own.EnableIndex = false, false, false
 	own.BuildHandlerChainFunc = func(handler http.Handler, _ *genericapiserver.Config) http.Handler { return handler }
 	own.RESTOptionsGetter = withoutCache(own.RESTOptionsGetter)
@@ -90,19 +91,12 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	}, nil
 }
 
-// customAlone leaves out of a space's documents what all spaces have: its server
-// would keep a document of the API of definitions, which is served elsewhere.
-func customAlone(v2 *openapicommon.Config, v3 *openapicommon.OpenAPIV3Config) (*openapicommon.Config, *openapicommon.OpenAPIV3Config) {
-	everything := []string{"/"}
-	if v2 != nil {
-		copied := *v2
-		copied.IgnorePrefixes = everything
-		v2 = &copied
+// withoutDefinitions leaves the API of definitions out of the models of a space's server: it is served elsewhere.
+func withoutDefinitions(v3 *openapicommon.OpenAPIV3Config) *openapicommon.OpenAPIV3Config {
+	if v3 == nil {
+		return nil
 	}
-	if v3 != nil {
-		copied := *v3
-		copied.IgnorePrefixes = everything
-		v3 = &copied
-	}
-	return v2, v3
+	copied := *v3
+	copied.IgnorePrefixes = []string{"/"}
+	return &copied
 }

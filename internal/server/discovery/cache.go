@@ -5,18 +5,19 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/lru"
 )
 
-// cacheSize is how many documents of a kind are cached that are put together from
-// those of several servers, of as many spaces, and cacheBytes what they may be put together from. A usual
-// one of OpenAPI v2 is put together from two megabytes, and takes five once it has been asked for. The last
-// one is cached however large it is; the others are put together again.
+// cacheSize is how many documents of a kind are cached, of all spaces, and cacheBytes what they may take, as
+// estimated. The last one is cached however large it is; the others are made again. So is one that nobody has
+// asked for so long as unasked: those of a space with many definitions take a hundred megabytes.
 const (
-	cacheSize  = 16
-	cacheBytes = 64 << 20
+	cacheSize  = 64
+	cacheBytes = 128 << 20
+	unasked    = 2 * time.Minute
 )
 
 // document is where a document comes from that is part of another.
@@ -36,34 +37,67 @@ type documentCache[T any] struct {
 
 // cacheEntry is something put together from documents with these ETags.
 type cacheEntry[T any] struct {
-	tags  []string
-	bytes int64
-	value T
+	tags   []string
+	bytes  int64
+	value  T
+	forget *time.Timer
 }
 
 func newDocumentCache[T any]() *documentCache[T] {
 	c := &documentCache[T]{}
-	c.values = lru.NewWithEvictionFunc(cacheSize, func(_ lru.Key, entry any) { c.bytes.Add(-entry.(*cacheEntry[T]).bytes) })
+	c.values = lru.NewWithEvictionFunc(cacheSize, func(_ lru.Key, evicted any) {
+		entry := evicted.(*cacheEntry[T])
+		entry.forget.Stop()
+		c.bytes.Add(-entry.bytes)
+	})
 	return c
 }
 
 // add caches an entry in the place of the one of its key.
 func (c *documentCache[T]) add(key string, entry *cacheEntry[T]) {
 	c.values.Remove(key)
-	c.values.Add(key, entry)
 	c.bytes.Add(entry.bytes)
+	entry.forget = time.AfterFunc(unasked, func() { c.values.Remove(key) })
+	c.values.Add(key, entry)
 	for c.bytes.Load() > cacheBytes && c.values.Len() > 1 {
 		c.values.RemoveOldest()
 	}
+}
+
+// last returns the entry of a key, nil if there is none.
+func (c *documentCache[T]) last(key string) *cacheEntry[T] {
+	found, ok := c.values.Get(key)
+	if !ok {
+		return nil
+	}
+	entry := found.(*cacheEntry[T])
+	entry.forget.Reset(unasked)
+	return entry
+}
+
+// made returns what is made of something with a tag, by create, which says how many bytes it takes.
+func (c *documentCache[T]) made(key, tag string, create func() (T, int64, error)) (T, error) {
+	value, err, _ := c.merging.Do(key, func() (any, error) {
+		if last := c.last(key); last != nil && last.tags[0] == tag {
+			return last.value, nil
+		}
+		value, bytes, err := create()
+		if err == nil {
+			c.add(key, &cacheEntry[T]{tags: []string{tag}, bytes: bytes, value: value})
+		}
+		return value, err
+	})
+	result, _ := value.(T) // nil is of no type
+	return result, err
 }
 
 // get returns what is put together from documents, by together, which is given them in
 // their order.
 func (c *documentCache[T]) get(key string, documents []document, together func(documents [][]byte) (T, error)) (T, error) {
 	value, err, _ := c.merging.Do(key, func() (any, error) {
-		last := &cacheEntry[T]{tags: make([]string, len(documents))}
-		if found, ok := c.values.Get(key); ok && len(found.(*cacheEntry[T]).tags) == len(documents) {
-			last = found.(*cacheEntry[T])
+		last := c.last(key)
+		if last == nil || len(last.tags) != len(documents) {
+			last = &cacheEntry[T]{tags: make([]string, len(documents))}
 		}
 		fresh, bodies, err := read(documents, last.tags)
 		if err != nil {

@@ -3,6 +3,8 @@ package discovery
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // TestCacheIsBounded adds documents of a third of what may be cached, of several spaces, again and again.
@@ -29,4 +31,33 @@ func TestCacheIsBounded(t *testing.T) {
 	if n, bytes := c.values.Len(), c.bytes.Load(); n != cacheSize || bytes != cacheSize {
 		t.Errorf("%d small documents of %d bytes are cached", n, bytes)
 	}
+}
+
+// TestMade makes a document when its tag is another one, and when nobody has asked for it for a while.
+func TestMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, times := newDocumentCache[int](), 0
+		expect := func(tag string, want int) {
+			t.Helper()
+			got, err := c.made("key", tag, func() (int, int64, error) {
+				times++
+				return times, 1, nil
+			})
+			if got != want || err != nil {
+				t.Errorf("got the one made as number %d, want %d: %v", got, want, err)
+			}
+		}
+		expect("one", 1)
+		for range 3 {
+			time.Sleep(unasked - time.Second)
+			expect("one", 1)
+		}
+		expect("two", 2)
+		time.Sleep(unasked + time.Second)
+		if n, bytes := c.values.Len(), c.bytes.Load(); n != 0 || bytes != 0 {
+			t.Errorf("%d documents of %d bytes are kept that nobody asks for", n, bytes)
+		}
+		expect("two", 3)
+		time.Sleep(2 * unasked) // no timer is left
+	})
 }

@@ -118,9 +118,6 @@ func (r *Router) customAmong(n tenant.Name, servers []Server) http.Handler {
 		if err != nil {
 			return nil, err
 		}
-		if path, ok := strings.CutPrefix(req.URL.Path, openAPIv3Path+"/"); ok {
-			return r.openAPI.documentAmong(path, n, servers, found, r.NotFound)
-		}
 		if document, ok := found.documents[strings.TrimSuffix(req.URL.Path, "/")]; ok {
 			return r.serveObject(document), nil
 		}

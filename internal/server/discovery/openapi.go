@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kube-openapi/pkg/handler3"
 )
 
 const openAPIv3Path = "/openapi/v3"
@@ -30,11 +31,18 @@ type source struct {
 	group string
 }
 
-// mergedPaths serves the root document of several servers as one. Earlier
-// servers win.
-func mergedPaths(sources ...source) http.Handler {
+// mergedPaths serves the root document of several servers, and of custom resources, as one. Earlier
+// servers win, and all of them over custom resources.
+func mergedPaths(custom map[string]handler3.OpenAPIV3DiscoveryGroupVersion, sources ...source) http.Handler {
 	return perRequest(func(*http.Request) (http.Handler, error) {
 		merged := openAPIPaths{Paths: make(map[string]json.RawMessage)}
+		for path, document := range custom {
+			encoded, err := json.Marshal(document)
+			if err != nil {
+				return nil, err
+			}
+			merged.Paths[path] = encoded
+		}
 		for _, source := range slices.Backward(sources) {
 			paths, err := source.paths()
 			if err != nil {

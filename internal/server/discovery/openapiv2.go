@@ -3,9 +3,10 @@ package discovery
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kube-openapi/pkg/cached"
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
@@ -16,9 +17,8 @@ import (
 
 const openAPIv2Path = "/openapi/v2"
 
-// openAPI serves the documents of OpenAPI that are put together: the one document of
-// v2 that each space has, and those of v3 where several servers have something of a
-// group version.
+// openAPI serves the documents of OpenAPI that are made of definitions when somebody asks: the one document of
+// v2 that each space has, and those of v3 of its custom resources.
 type openAPI struct {
 	// builtin are the documents of v2 of what every space has, which spaces without
 	// definitions share.
@@ -26,7 +26,8 @@ type openAPI struct {
 	builtinV2 http.Handler
 
 	second *documentCache[http.Handler]
-	third  *documentCache[*handler3.OpenAPIService]
+	// third are those of each group version.
+	third *documentCache[*handler3.OpenAPIService]
 }
 
 func newOpenAPI(builtin func() []*spec.Swagger) *openAPI {
@@ -39,22 +40,10 @@ func newOpenAPI(builtin func() []*spec.Swagger) *openAPI {
 // v2 returns what serves the document of v2 in the space of n.
 func (o *openAPI) v2(n tenant.Name, servers []Server) http.Handler {
 	return perRequest(func(*http.Request) (http.Handler, error) {
-		documents := make([]document, len(servers))
-		for i, server := range servers {
-			documents[i] = document{handler: server.Handler, path: openAPIv2Path, accept: runtime.ContentTypeJSON, excluded: server.Excluded}
-		}
-		put, err := o.second.get(keyOf(n, servers), documents, func(bodies [][]byte) (http.Handler, error) {
-			custom := make([]*spec.Swagger, len(bodies))
-			for i, body := range bodies {
-				custom[i] = &spec.Swagger{}
-				if err := custom[i].UnmarshalJSON(body); err != nil {
-					return nil, fmt.Errorf("decoding: %w", err)
-				}
-				if custom[i].Paths != nil {
-					dropExcluded(custom[i].Paths.Paths, servers[i])
-				}
-			}
-			return serveLazily(o.builtin, custom), nil
+		shown := shownOf(servers)
+		put, err := o.second.made(keyOf(n, servers), tagOf(shown), func() (http.Handler, int64, error) {
+			custom, err := buildV2(shown)
+			return serveLazily(o.builtin, custom), 2 * bytesOf(shown), err // once built, and once put together and encoded
 		})
 		if err != nil {
 			return nil, fmt.Errorf("putting together OpenAPI v2 of tenant %q: %w", n, err)
@@ -63,13 +52,31 @@ func (o *openAPI) v2(n tenant.Name, servers []Server) http.Handler {
 	})
 }
 
+// buildV2 returns the documents of definitions, as upstream's server of definitions has them.
+func buildV2(definitions []*apiextensionsv1.CustomResourceDefinition) (documents []*spec.Swagger, err error) {
+	for _, d := range definitions {
+		for _, v := range d.Spec.Versions {
+			if !v.Served {
+				continue
+			}
+			document, err := builder.BuildOpenAPIV2(d, v.Name, buildOptions(true))
+			if err != nil {
+				return nil, err
+			}
+			document.Definitions = handler.PruneDefaults(document.Definitions)
+			documents = append(documents, document)
+		}
+	}
+	return documents, nil
+}
+
 // serveLazily serves the built-in documents and custom ones as one that is put
 // together and encoded when it is first asked for. On a conflict the built-in resources
 // win, then the first of the custom ones.
 func serveLazily(builtin func() []*spec.Swagger, custom []*spec.Swagger) http.Handler {
 	var served capturedHandler
 	handler.NewOpenAPIServiceLazy(cached.Once(cached.Func(func() (*spec.Swagger, string, error) {
-		documents := append(builtin(), custom...)
+		documents := builtin()
 		merged := documents[0]
 		for _, next := range documents[1:] {
 			var err error
@@ -77,7 +84,9 @@ func serveLazily(builtin func() []*spec.Swagger, custom []*spec.Swagger) http.Ha
 				return nil, "", err
 			}
 		}
-		return merged, "once", nil
+		slices.Reverse(custom) // the last one wins
+		merged, err := builder.MergeSpecs(merged, custom...)
+		return merged, "once", err
 	}))).RegisterOpenAPIVersionedService(openAPIv2Path, &served)
 	return served.Handler
 }

@@ -1,13 +1,18 @@
 package discovery
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
-	"sync/atomic"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -23,83 +28,114 @@ func documentOf(name string) *spec.Swagger {
 	}}
 }
 
-// definitionsServer serves the definitions of a space.
-type definitionsServer struct {
-	document atomic.Pointer[spec.Swagger]
-	sent     atomic.Int32
+// definitionOf returns an established definition that serves v1, and does not serve v2.
+func definitionOf(plural, kind string, generation int64, fields ...string) *apiextensionsv1.CustomResourceDefinition {
+	properties := map[string]apiextensionsv1.JSONSchemaProps{}
+	for _, field := range fields {
+		properties[field] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+	}
+	validation := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: properties}}
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.com", UID: types.UID(kind), Generation: generation},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.com", Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind, ListKind: kind + "List"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: validation}, {Name: "v2", Schema: validation}},
+		},
+		Status: apiextensionsv1.CustomResourceDefinitionStatus{
+			Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}},
+		},
+	}
 }
 
-func (s *definitionsServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	document := s.document.Load()
-	etag := strconv.Quote(document.Info.Title)
-	if req.Header.Get("If-None-Match") == etag {
-		w.WriteHeader(http.StatusNotModified)
-		return
+// serving is a server of definitions, of which a space does not see those with a name in hidden.
+func serving(hidden string, definitions ...*apiextensionsv1.CustomResourceDefinition) Server {
+	return Server{
+		Definitions: func() []*apiextensionsv1.CustomResourceDefinition { return append(definitions[:0:0], definitions...) },
+		Serves:      func(resource schema.GroupResource, _ bool) bool { return resource.String() != hidden },
 	}
-	body, err := document.MarshalJSON()
-	if err != nil {
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	}
-	s.sent.Add(1)
-	w.Header().Set("Etag", etag)
-	_, _ = w.Write(body)
 }
 
-func TestOpenAPIv2(t *testing.T) {
+// get answers a request for a document.
+func get(t *testing.T, handler http.Handler, url string) *httptest.ResponseRecorder {
+	t.Helper()
+	response := httptest.NewRecorder()
+	handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, url, nil))
+	if response.Code != http.StatusOK {
+		t.Errorf("%s is answered with %d: %s", url, response.Code, response.Body)
+	}
+	return response
+}
+
+// TestOpenAPI reads what spaces see, in both versions, before and after changes.
+func TestOpenAPI(t *testing.T) {
 	documents := newOpenAPI(func() []*spec.Swagger { return []*spec.Swagger{documentOf("pods"), documentOf("crds")} })
-	servers := map[tenant.Name]*definitionsServer{"a": {}, "b": {}}
-	servers["a"].document.Store(documentOf("widgets"))
-	servers["b"].document.Store(documentOf("gadgets"))
-	read := func(n tenant.Name) []string {
-		t.Helper()
-		handler := documents.builtinV2
-		if own, ok := servers[n]; ok {
-			handler = documents.v2(n, []Server{{Handler: own}})
-		}
-		response := httptest.NewRecorder()
-		handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, openAPIv2Path, nil))
-		var document spec.Swagger
-		if err := document.UnmarshalJSON(response.Body.Bytes()); err != nil {
+	widgets, gadgets := definitionOf("widgets", "Widget", 1, "colour"), definitionOf("gadgets", "Gadget", 1)
+	unestablished := definitionOf("gears", "Gear", 1)
+	unestablished.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
+	other := definitionOf("widgets", "Widget", 2, "size")
+	another := definitionOf("gizmos", "Gadget", 1, "own")
+	v1 := openAPIv3Path + "/apis/example.com/v1"
+	for _, tc := range []struct {
+		n       tenant.Name
+		servers []Server
+		want    []string
+	}{
+		{"a", []Server{serving("", widgets, unestablished)}, []string{"Widget colour"}},
+		{"a", []Server{serving("", widgets, unestablished)}, []string{"Widget colour"}}, // as it is kept
+		{"b", []Server{serving("", gadgets)}, []string{"Gadget"}},
+		{"a", []Server{serving("", other, gadgets)}, []string{"Gadget", "Widget size"}},
+		{"c", []Server{serving("", other), serving("widgets.example.com", widgets, gadgets)}, []string{"Gadget", "Widget size"}},
+		{"d", []Server{serving("", another), serving("", gadgets)}, []string{"Gadget own"}}, // of one kind, the space's own
+	} {
+		var swagger spec.Swagger
+		if err := swagger.UnmarshalJSON(get(t, documents.v2(tc.n, tc.servers), openAPIv2Path).Body.Bytes()); err != nil {
 			t.Fatal(err)
 		}
-		var names []string
-		for _, name := range []string{"pods", "crds", "widgets", "gadgets", "gears"} {
-			if _, ok := document.Definitions[name]; ok {
-				names = append(names, name)
+		if diff := cmp.Diff(append(tc.want, "crds", "pods"), kindsOf(swagger.Definitions)); diff != "" {
+			t.Errorf("v2 of %s: %s", tc.n, diff)
+		}
+		url := pathsOf(tc.servers)["apis/example.com/v1"].ServerRelativeURL
+		for asked, kept := range map[string]string{v1: "", v1 + "?hash=old": "", url: "private, immutable"} {
+			document, err := documents.v3(tc.n, tc.servers, v1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response := get(t, document, asked)
+			var openapi struct{ Components struct{ Schemas spec.Definitions } }
+			if err := json.Unmarshal(response.Body.Bytes(), &openapi); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, kindsOf(openapi.Components.Schemas)); diff != "" {
+				t.Errorf("%s of %s: %s", asked, tc.n, diff)
+			}
+			if got := response.Header().Get(cacheControl); got != kept {
+				t.Errorf("%s of %s may be kept: %q, want %q", asked, tc.n, got, kept)
 			}
 		}
-		return names
-	}
-	expect := func(want map[tenant.Name][]string) {
-		t.Helper()
-		got := make(map[tenant.Name][]string)
-		for n := range want {
-			got[n] = read(n)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
+		for _, path := range []string{"/apis/example.com/v2", "/apis/example.org/v1", "/apis/example.com", "/apis/example.com/v1/more"} {
+			if document, err := documents.v3(tc.n, tc.servers, openAPIv3Path+path); document != nil || err != nil {
+				t.Errorf("%s has a document at %s, or %v", tc.n, path, err)
+			}
 		}
 	}
-	want := map[tenant.Name][]string{
-		"a": {"pods", "crds", "widgets"}, "b": {"pods", "crds", "gadgets"}, "without": {"pods", "crds"},
-	}
-	expect(want)
-	expect(want)
-	if sent := servers["a"].sent.Load(); sent != 1 {
-		t.Errorf("unchanged definitions were read %d times, want once", sent)
-	}
-	servers["a"].document.Store(documentOf("gears"))
-	want["a"] = []string{"pods", "crds", "gears"}
-	expect(want)
 }
 
-func TestOpenAPIv2Failure(t *testing.T) {
-	documents := newOpenAPI(func() []*spec.Swagger { return []*spec.Swagger{documentOf("pods")} })
-	broken := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	response := httptest.NewRecorder()
-	documents.v2("a", []Server{{Handler: broken}}).ServeHTTP(response, httptest.NewRequest(http.MethodGet, openAPIv2Path, nil))
-	if response.Code != http.StatusInternalServerError {
-		t.Errorf("status %d, want 500: %s", response.Code, response.Body)
+// kindsOf returns the kinds among schemas, with their fields, and the names of built-in ones.
+func kindsOf(schemas spec.Definitions) (kinds []string) {
+	for name, schema := range schemas {
+		kind, is := strings.CutPrefix(name, "com.example.v1.")
+		switch {
+		case is && !strings.HasSuffix(kind, "List"):
+			for field := range schema.Properties {
+				if field != "apiVersion" && field != "kind" && field != "metadata" {
+					kind += " " + field
+				}
+			}
+			kinds = append(kinds, kind)
+		case !strings.Contains(name, "."):
+			kinds = append(kinds, name)
+		}
 	}
+	slices.Sort(kinds)
+	return kinds
 }

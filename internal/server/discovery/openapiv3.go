@@ -1,81 +1,92 @@
 package discovery
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
+	"strings"
+	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// amongServers returns the documents of v3 of custom resources in the space of n, put
-// together from those of its servers.
-func (o *openAPI) amongServers(n tenant.Name, servers []Server, found *merged) (*handler3.OpenAPIService, error) {
-	var documents []document
-	for _, server := range servers {
-		documents = append(documents,
-			document{handler: server.Handler, path: openAPIv3Path, accept: runtime.ContentTypeJSON, excluded: server.Excluded},
-			document{handler: server.Groups, path: "/apis", accept: aggregatedJSON})
-	}
-	service, err := o.third.get(keyOf(n, servers), documents, func(bodies [][]byte) (*handler3.OpenAPIService, error) {
-		service := handler3.NewOpenAPIService()
-		for _, gv := range found.versions {
-			var of []Server
-			for i, server := range servers {
-				var root openAPIPaths
-				if err := json.Unmarshal(bodies[2*i], &root); err != nil {
-					return nil, fmt.Errorf("reading the paths of OpenAPI v3: %w", err)
-				}
-				if _, ok := root.Paths[documentName(gv)]; ok {
-					of = append(of, server)
-				}
+func documentName(gv schema.GroupVersion) string { return "apis/" + gv.String() }
+
+// pathsOf returns where the documents of v3 of custom resources are. Their hash is that of the definitions: one of
+// the documents would need all of them for the root document.
+func pathsOf(servers []Server) map[string]handler3.OpenAPIV3DiscoveryGroupVersion {
+	shown := shownOf(servers)
+	paths := map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}
+	for _, d := range shown {
+		for _, v := range d.Spec.Versions {
+			gv := schema.GroupVersion{Group: d.Spec.Group, Version: v.Name}
+			name := documentName(gv)
+			if _, ok := paths[name]; !ok && v.Served {
+				paths[name] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: openAPIv3Path + "/" + name + "?hash=" + tagOf(servedIn(gv, shown))}
 			}
-			document, err := together(gv, of)
-			if err != nil {
-				return nil, err
-			}
-			service.UpdateGroupVersion(documentName(gv), document)
 		}
-		return service, nil
+	}
+	return paths
+}
+
+// v3 returns what serves the document of a group version of custom resources in the space of n, nil for one that
+// it does not have.
+func (o *openAPI) v3(n tenant.Name, servers []Server, path string) (http.Handler, error) {
+	name := strings.TrimPrefix(path, openAPIv3Path+"/")
+	gv, err := schema.ParseGroupVersion(strings.TrimPrefix(name, "apis/"))
+	if err != nil {
+		return nil, nil
+	}
+	definitions := servedIn(gv, shownOf(servers))
+	if len(definitions) == 0 {
+		return nil, nil
+	}
+	tag := tagOf(definitions)
+	service, err := o.third.made(keyOf(n, servers)+" "+name, tag, func() (*handler3.OpenAPIService, int64, error) {
+		merged := &spec3.OpenAPI{}
+		for i, d := range definitions {
+			document, err := builder.BuildOpenAPIV3(d, gv.Version, buildOptions(false))
+			if err != nil {
+				return nil, 0, err
+			}
+			if i == 0 {
+				merged = document
+				continue
+			}
+			dropKnown(document, merged)
+			if merged, err = builder.MergeSpecsV3(merged, document); err != nil {
+				return nil, 0, err
+			}
+		}
+		service := handler3.NewOpenAPIService()
+		service.UpdateGroupVersion(name, merged)
+		return service, bytesOf(definitions), nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("putting together OpenAPI v3 of tenant %q: %w", n, err)
 	}
-	return service, nil
+	return tagged(http.HandlerFunc(service.HandleGroupVersion), tag), nil
 }
 
-func documentName(gv schema.GroupVersion) string { return "apis/" + gv.String() }
-
-// together returns the document of a group version, put together from those of
-// servers.
-func together(gv schema.GroupVersion, servers []Server) (*spec3.OpenAPI, error) {
-	merged := &spec3.OpenAPI{}
-	for i, server := range servers {
-		document := &spec3.OpenAPI{}
-		err := readJSON(server.Handler, openAPIv3Path+"/"+documentName(gv), runtime.ContentTypeJSON, document)
-		if err != nil {
-			return nil, err
-		}
-		if document.Paths != nil {
-			dropExcluded(document.Paths.Paths, server)
-		}
-		if i == 0 {
-			merged = document
-			continue
-		}
-		dropKnown(document, merged)
-		if merged, err = builder.MergeSpecsV3(merged, document); err != nil {
-			return nil, err
-		}
-	}
-	return merged, nil
+// tagged lets clients keep a document that they have asked for by its hash, as upstream does.
+func tagged(document http.Handler, tag string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		hash := req.URL.Query().Get("hash")
+		w = roundtrip.OnHeader(w, func(status int) {
+			if hash == tag && status == http.StatusOK {
+				w.Header().Set(cacheControl, "private, immutable")
+				w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).Format(time.RFC1123))
+			}
+		})
+		req = req.Clone(req.Context())
+		req.URL.RawQuery = ""
+		document.ServeHTTP(w, req)
+	})
 }
 
 // dropKnown drops the schemas of a document that another has: those of metadata, and
@@ -89,25 +100,4 @@ func dropKnown(document, other *spec3.OpenAPI) {
 			delete(document.Components.Schemas, name)
 		}
 	}
-}
-
-// rootAmong serves the root document of custom resources in the space of n.
-func (o *openAPI) rootAmong(n tenant.Name, servers []Server, r *Router) http.Handler {
-	return perRequest(func(*http.Request) (http.Handler, error) {
-		found, err := r.merge(n, servers)
-		if err != nil {
-			return nil, err
-		}
-		service, err := o.amongServers(n, servers, found)
-		return http.HandlerFunc(service.HandleDiscovery), err
-	})
-}
-
-// documentAmong returns what serves the document of a group version in the space of n.
-func (o *openAPI) documentAmong(name string, n tenant.Name, servers []Server, found *merged, notFound http.Handler) (http.Handler, error) {
-	if !slices.ContainsFunc(found.versions, func(gv schema.GroupVersion) bool { return name == documentName(gv) }) {
-		return notFound, nil
-	}
-	service, err := o.amongServers(n, servers, found)
-	return http.HandlerFunc(service.HandleGroupVersion), err
 }

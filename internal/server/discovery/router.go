@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -157,6 +158,8 @@ func (r *router) handler(n tenant.Name, path string) http.Handler {
 		return r.system // whose storage shows each space what it serves
 	case !ok || r.IsBuiltin(group) || group == apiextensions.GroupName:
 		return r.handlerOfGroup(group)
+	case strings.HasPrefix(path, openAPIv3Path):
+		return r.openAPIv3Of(n, path)
 	default:
 		return r.custom(n)
 	}
@@ -236,18 +239,17 @@ func (r *Router) openAPIv2(n tenant.Name) http.Handler {
 
 // openAPIv3 returns what serves the root document of OpenAPI v3 in the space of n.
 func (r *Router) openAPIv3(n tenant.Name) http.Handler {
-	servers := r.Custom.In(n)
-	switch {
-	case len(servers) == 0:
-		// Definitions also serves the custom resources of the system space.
-		return mergedPaths(source{server: r.Builtin}, source{server: r.Definitions, group: apiextensions.GroupName})
-	case isWhole(servers):
-		return mergedPaths(source{server: r.Builtin}, source{server: servers[0].Handler})
-	default:
+	// Definitions also serves the custom resources of the system space.
+	return mergedPaths(pathsOf(r.Custom.In(n)), source{server: r.Builtin}, source{server: r.Definitions, group: apiextensions.GroupName})
+}
+
+// openAPIv3Of returns what serves a document of OpenAPI v3 of custom resources in the space of n.
+func (r *Router) openAPIv3Of(n tenant.Name, path string) http.Handler {
+	return perRequest(func(*http.Request) (http.Handler, error) {
 		r.share()
-		return mergedPaths(source{server: r.Builtin}, source{server: r.Definitions, group: apiextensions.GroupName},
-			source{server: r.openAPI.rootAmong(n, servers, r)})
-	}
+		document, err := r.openAPI.v3(n, r.Custom.In(n), path)
+		return cmp.Or(document, r.NotFound), err
+	})
 }
 
 // discovery returns what serves the groups of the space of n.

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/util/responsewriter"
 
@@ -24,9 +24,11 @@ type CustomResources interface {
 
 // Server serves custom resources.
 type Server struct {
-	// Handler serves the resources and their OpenAPI documents, Groups the aggregated
-	// discovery of them and of the built-in groups.
+	// Handler serves the resources, Groups the aggregated discovery of them and of the
+	// built-in groups.
 	Handler, Groups http.Handler
+	// Definitions returns those of the resources.
+	Definitions func() []*apiextensionsv1.CustomResourceDefinition
 	// Serves reports whether a resource of the space is served here; hidden ones, which
 	// the space does not see, are served to the platform alone.
 	Serves func(resource schema.GroupResource, hidden bool) bool
@@ -86,29 +88,4 @@ func readJSON(handler http.Handler, path, accept string, into any) error {
 		return fmt.Errorf("decoding %s: %w", path, err)
 	}
 	return nil
-}
-
-// dropExcluded drops the paths of the resources that a server excludes from a document.
-func dropExcluded[T any](paths map[string]T, server Server) {
-	if server.Excluded == "" {
-		return
-	}
-	for path := range paths {
-		if resource := customResourceOf(path); resource.Resource != "" && !server.Serves(resource, false) {
-			delete(paths, path)
-		}
-	}
-}
-
-// customResourceOf returns the custom resource that a path in an OpenAPI document is
-// about.
-func customResourceOf(path string) schema.GroupResource {
-	segments := strings.Split(strings.TrimPrefix(path, "/apis/"), "/")
-	if len(segments) > 4 && segments[2] == "namespaces" {
-		return schema.GroupResource{Group: segments[0], Resource: segments[4]}
-	}
-	if len(segments) > 2 {
-		return schema.GroupResource{Group: segments[0], Resource: segments[2]}
-	}
-	return schema.GroupResource{}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,4 +103,21 @@ func TestSeatsOfWork(t *testing.T) {
 		t.Errorf("%d queues long after a write to which something refers", got)
 	}
 	runtime.KeepAlive(work)
+}
+
+// TestWorkIsCollectedAlone checks that seats do not wait for other small objects, next to which Go may have allocated the work.
+func TestWorkIsCollectedAlone(t *testing.T) {
+	const works = 100
+	var ended atomic.Int32
+	var neighbours []*int32
+	for range works {
+		w := workFrom(withWork(t.Context()))
+		neighbours = append(neighbours, new(int32))
+		runtime.AddCleanup(w, func(ended *atomic.Int32) { ended.Add(1) }, &ended)
+	}
+	until.True(t, "all works have been collected", func() bool {
+		runtime.GC()
+		return ended.Load() == works
+	})
+	runtime.KeepAlive(neighbours)
 }
