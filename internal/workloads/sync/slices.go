@@ -101,7 +101,7 @@ func (s *syncer) tooManyBytes(n tenant.Name, host *corev1.Service, wanted []slic
 		if !w.deletes {
 			more += max(leastSlice, w.slice.Size())
 		}
-		if there, err := keyed[hostSlice](s.hostCaches.slices, host.Namespace+"/"+w.slice.Name); err == nil && there != nil {
+		if there, err := cached[hostSlice](s.hostCaches.slices, host.Namespace+"/"+w.slice.Name); err == nil && there != nil {
 			more -= max(leastSlice, there.stored)
 		}
 	}
