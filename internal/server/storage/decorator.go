@@ -149,29 +149,18 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
 		indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
-		limited := &limitedLists{resource: resource, newList: newListFunc, codec: config.Codec}
-		config, attributes = g.withCodec(config, resource, newFunc()), spaceAttributes(attributes)
+		ofSpaces, attributes := g.withCodec(config, resource, newFunc()), spaceAttributes(attributes)
 		if g.Foreign != nil {
 			attributes = foreignAttributes(attributes)
 		}
-		etcd, destroy, err := g.newEtcdKeys(config, resource, resourcePrefix, keyFunc, newFunc, newListFunc, attributes)
+		etcd, destroy, err := g.newEtcdKeys(ofSpaces, resource, resourcePrefix, keyFunc, newFunc, newListFunc, attributes)
 		if err != nil {
 			return nil, destroy, err
-		}
-		space := g.newSpace(etcd, resource, config, newFunc, newListFunc)
-		limited.Interface = space
-		if codec, ok := config.Codec.(*foreignCodec); ok && g.sharedVersions != nil {
-			remove, destroyEtcd := g.sharedVersions.add(resource, codec), destroy
-			destroy = func() { remove(); destroyEtcd() }
-			etcd.shared = codec
-		}
-		if g.Uncaching || g.Uncached[resource] {
-			return limited, destroy, nil
 		}
 		if g.Only != "" {
 			resourcePrefix = strings.TrimSuffix(tenant.CachePrefix(etcd.resourcePrefix, g.Only.Scope()), "/")
 		}
-		cached, stop, err := g.newCache(etcd, cacher.Config{
+		served, destroy, err := g.newCache(etcd, destroy, resource, cacher.Config{
 			Storage:             etcd,
 			Versioner:           storage.APIObjectVersioner{},
 			GroupResource:       config.GroupResource,
@@ -183,23 +172,22 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			GetAttrsFunc:        attributes,
 			IndexerFuncs:        triggers,
 			Indexers:            indexers,
-			Codec:               config.Codec,
+			Codec:               ofSpaces.Codec,
 		})
 		if err != nil {
-			destroy()
-			return nil, func() {}, err
+			return nil, destroy, err
 		}
-		space.Interface, space.cached = cached, true
-		return limited, func() {
-			stop()
-			destroy()
-			g.Counts.forget(etcd.cacheID)
-		}, nil
+		space := g.newSpace(etcd, served, resource, ofSpaces, newFunc, newListFunc)
+		return &limitedLists{Interface: space, resource: resource, newList: newListFunc, codec: config.Codec}, destroy, nil
 	}
 }
 
-// newCache makes the watch cache over etcd.
-func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (storage.Interface, func(), error) {
+// newCache makes the watch cache over etcd, and returns what destroys both. Of a resource without one, it returns etcd.
+func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, destroy factory.DestroyFunc, resource schema.GroupResource,
+	config cacher.Config) (storage.Interface, factory.DestroyFunc, error) {
+	if g.Uncaching || g.Uncached[resource] {
+		return etcd, destroy, nil
+	}
 	var h *history
 	if g.Histories != nil {
 		h = g.Histories.newHistory(etcd, config.NewFunc(), config.EventsHistoryWindow)
@@ -209,13 +197,16 @@ func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (stor
 	cached, err := cacher.NewCacherFromConfig(config)
 	if err != nil {
 		h.forget()
-		return nil, nil, err
+		destroy()
+		return nil, func() {}, err
 	}
-	etcd.cached.Store(cached)
+	etcd.cached.Store(cached) // which is made of etcd, and has the objects that etcd measures
 	delegator := cacher.NewCacheDelegator(cached, etcd)
 	stop := func() {
 		delegator.Stop()
 		h.stop(cached)
+		destroy()
+		g.Counts.forget(etcd.cacheID)
 	}
 	if h == nil {
 		return delegator, stop, nil
@@ -267,11 +258,17 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 	if g.isCustom() {
 		keyFunc = customKey(prefix)
 	}
+	var shared *foreignCodec
+	if codec, ok := config.Codec.(*foreignCodec); ok && g.sharedVersions != nil {
+		remove, destroyRaw := g.sharedVersions.add(resource, codec), destroy
+		shared, destroy = codec, func() { remove(); destroyRaw() }
+	}
 	return &etcdKeys{
 		Interface:      raw,
 		resourcePrefix: prefix,
 		namespaced:     namespaced,
 		custom:         g.isCustom(),
+		shared:         shared,
 		attributes:     attributes,
 		cacheKey:       func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) },
 		counts:         g.Counts,
@@ -281,11 +278,13 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 	}, destroy, nil
 }
 
-// newSpace makes the upper wrapper, without a watch cache.
-func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResource, config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object) *Space {
+// newSpace makes the upper wrapper of what is served: the watch cache, or etcd.
+func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, served storage.Interface, resource schema.GroupResource, config *storagebackend.ConfigForResource,
+	newFunc, newListFunc func() runtime.Object) *Space {
 	return &Space{
-		Interface:      etcd,
+		Interface:      served,
 		uncached:       etcd,
+		cached:         served != storage.Interface(etcd),
 		resumes:        newResumes(),
 		cacheID:        etcd.cacheID,
 		resourcePrefix: etcd.resourcePrefix,
