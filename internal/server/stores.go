@@ -71,7 +71,7 @@ func newStores(ctx context.Context, opts CompletedOptions, b *base) (*stores, er
 	s := &stores{
 		connect: etcd.connect,
 		spaces: storage.RESTOptionsGetter{
-			Raw: raw, Uncached: uncached, Uncaching: opts.SearchOnly, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
+			Of: tenant.Everything, Raw: raw, Uncached: uncached, Uncaching: opts.SearchOnly, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
 			Histories: storage.NewHistories(opts.WatchCacheHistoryBytes), CacheMemory: storage.NewCacheMemory(opts.TenantCacheBytes, opts.totalCacheBytes), Events: storage.NewEventBudget(),
 		},
 		deletions: &tenantregistry.Deletions{

@@ -75,9 +75,9 @@ type RESTOptionsGetter struct {
 	Protect Protection
 	// Ledger, if set, accounts for the objects in spaces.
 	Ledger Ledger
-	// Only, if set, is the one space whose objects are stored and cached. The
+	// Of is which objects are stored and cached: Everything, or those of one space. The
 	// custom resources of a tenant are decoded by that tenant's definitions.
-	Only tenant.Name
+	Of tenant.Scope
 	// Foreign, if set, makes this the storage of custom resources of one definition for
 	// many spaces. It reports the spaces that define the resource themselves, whose objects
 	// are left out.
@@ -91,12 +91,12 @@ type RESTOptionsGetter struct {
 }
 
 // isCustom reports whether this is the storage of custom resources.
-func (g *RESTOptionsGetter) isCustom() bool { return g.Only != "" || g.Foreign != nil }
+func (g *RESTOptionsGetter) isCustom() bool { return g.Of != tenant.Everything || g.Foreign != nil }
 
 // In returns a copy for the resources that only the space of n defines.
 func (g *RESTOptionsGetter) In(n tenant.Name) *RESTOptionsGetter {
 	only := *g
-	only.Only = n
+	only.Of = n.Scope()
 	return &only
 }
 
@@ -105,7 +105,7 @@ func (g *RESTOptionsGetter) In(n tenant.Name) *RESTOptionsGetter {
 func (g *RESTOptionsGetter) Shared(foreign func(resource schema.GroupResource, n tenant.Name) bool,
 	ending func(resource schema.GroupResource) bool) *RESTOptionsGetter {
 	shared := *g
-	shared.Only, shared.Foreign, shared.Ending = "", foreign, ending
+	shared.Of, shared.Foreign, shared.Ending = tenant.Everything, foreign, ending
 	shared.sharedVersions = &sharedVersions{of: map[schema.GroupResource][]*foreignCodec{}}
 	return &shared
 }
@@ -157,15 +157,12 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 		if err != nil {
 			return nil, destroy, err
 		}
-		if g.Only != "" {
-			resourcePrefix = strings.TrimSuffix(tenant.CachePrefix(etcd.resourcePrefix, g.Only.Scope()), "/")
-		}
 		served, destroy, err := g.newCache(etcd, destroy, resource, cacher.Config{
 			Storage:             etcd,
 			Versioner:           storage.APIObjectVersioner{},
 			GroupResource:       config.GroupResource,
 			EventsHistoryWindow: config.EventsHistoryWindow,
-			ResourcePrefix:      resourcePrefix,
+			ResourcePrefix:      strings.TrimSuffix(tenant.CachePrefix(etcd.resourcePrefix, g.Of), "/"),
 			KeyFunc:             etcd.cacheKey,
 			NewFunc:             newFunc,
 			NewListFunc:         newListFunc,
@@ -221,7 +218,7 @@ func (g *RESTOptionsGetter) withCodec(config *storagebackend.ConfigForResource, 
 	if g.isCustom() {
 		foreign := g.foreign(resource)
 		if foreign == nil {
-			foreign = func(n tenant.Name) bool { return n != g.Only }
+			foreign = func(n tenant.Name) bool { return n.Scope() != g.Of }
 		}
 		codec := &foreignCodec{
 			Codec: changed.Codec, foreign: foreign, kind: example.GetObjectKind().GroupVersionKind(), terminating: g.Terminating,
@@ -239,8 +236,8 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 	keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
 	attributes storage.AttrFunc) (*etcdKeys, factory.DestroyFunc, error) {
 	prefix := strings.TrimSuffix(resourcePrefix, "/") + "/"
-	if g.Only != "" && g.Only != tenant.System {
-		resourcePrefix = prefix + string(g.Only)
+	if n, one := g.Of.Tenant(); one {
+		resourcePrefix = prefix + string(n)
 	}
 	raw, destroy, err := g.Raw(*config, newFunc, newListFunc, resourcePrefix)
 	if err != nil {
@@ -258,6 +255,7 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 	if g.isCustom() {
 		keyFunc = customKey(prefix)
 	}
+	only, _ := g.Of.Space()
 	var shared *foreignCodec
 	if codec, ok := config.Codec.(*foreignCodec); ok && g.sharedVersions != nil {
 		remove, destroyRaw := g.sharedVersions.add(resource, codec), destroy
@@ -272,7 +270,7 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 		attributes:     attributes,
 		cacheKey:       func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) },
 		counts:         g.Counts,
-		cacheID:        cacheID{resource: resource.String(), only: g.Only},
+		cacheID:        cacheID{resource: resource.String(), only: only},
 		cached:         &atomic.Pointer[cacher.Cacher]{},
 		newFunc:        newFunc,
 	}, destroy, nil
