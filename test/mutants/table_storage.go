@@ -334,7 +334,7 @@ var storageTable = []mutant{
 	{"lists begin at once after one that did not fail", by("internal/server/storage", "TestFailingLists"),
 		"internal/server/storage/history.go", `h.failedLists.Store(0)`, ``},
 	{"watches that fail begin again later", by("internal/server/storage", "TestFailingWatches"),
-		"internal/server/storage/historywatch.go", `w.history.failures.Add(1)`, ``},
+		"internal/server/storage/historywatch.go", `w.history.failedWatches.Add(1)`, ``},
 	{"lists of a stopped cache end", by("internal/server/storage", "TestListsOfStoppedCaches"),
 		"internal/server/storage/history.go", `context.AfterFunc(h.closing, cancel)`, `context.AfterFunc(h.closing, func() {})`},
 	{"a cache counts as long as requests have its objects", by("internal/server/storage", "TestListsThatACacheAnswers"),

@@ -132,7 +132,7 @@ func (s *syncer) endpointsOf(service, host *corev1.Service) ([]*corev1.Pod, erro
 	selector := labels.ValidatedSetSelector(service.Spec.Selector)
 	var pods []*corev1.Pod
 	for _, there := range all {
-		if !translate.HasAddress(there) {
+		if !translate.OwnsAddresses(there) {
 			continue
 		}
 		pod, err := orNil(s.pods.Pods(service.Namespace).Get(there.Name))
