@@ -101,7 +101,7 @@ func (s *syncer) tooManyBytes(n tenant.Name, host *corev1.Service, wanted []slic
 		if !w.deletes {
 			more += max(leastSlice, w.slice.Size())
 		}
-		if there, err := keyed[hostSlice](s.hostCaches.slices, host.Namespace+"/"+w.slice.Name); err == nil && there != nil {
+		if there, err := cached[hostSlice](s.hostCaches.slices, host.Namespace+"/"+w.slice.Name); err == nil && there != nil {
 			more -= max(leastSlice, there.stored)
 		}
 	}
@@ -132,7 +132,7 @@ func (s *syncer) endpointsOf(service, host *corev1.Service) ([]*corev1.Pod, erro
 	selector := labels.ValidatedSetSelector(service.Spec.Selector)
 	var pods []*corev1.Pod
 	for _, there := range all {
-		if !translate.HasAddress(there) {
+		if !translate.OwnsAddresses(there) {
 			continue
 		}
 		pod, err := orNil(s.pods.Pods(service.Namespace).Get(there.Name))

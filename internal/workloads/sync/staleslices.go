@@ -69,7 +69,7 @@ func (h *hostCaches) addressesIn(namespace string) addresses {
 	pods, _ := objects.Indexed[*corev1.Pod](h.pods.GetIndexer(), cache.NamespaceIndex, namespace) // there is this index
 	all := make(addresses, len(pods))
 	for _, pod := range pods {
-		if !translate.HasAddress(pod) {
+		if !translate.OwnsAddresses(pod) {
 			continue
 		}
 		for _, ip := range pod.Status.PodIPs {

@@ -217,7 +217,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	connected.Store(s)
-	return o.elected(ctx, s, func(ctx context.Context) error { return s.run(ctx, cmp.Or(o.Workers, DefaultWorkers)) })
+	return o.elected(ctx, s, func(ctx context.Context) error { return s.run(ctx, cmp.Or(o.Workers, defaultWorkers)) })
 }
 
 // errConnecting is that of a syncer that does not know yet whether it has its rights.
@@ -273,7 +273,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 	return &syncer{
 		clock: now, clients: c, settings: chosen, caches: all, tenants: tenants, hostCaches: onHost,
 		hostNodes: newHostNodes(c.host), dns: newDNSService(c.host, o.DNSService),
-		pacing: newPacing(now, cmp.Or(o.Workers, DefaultWorkers)), notes: newNotes(now),
+		pacing: newPacing(now, cmp.Or(o.Workers, defaultWorkers)), notes: newNotes(now),
 		guards:    newGuards(now, o.OrphanLimit, wayOut(c.owner, "if it is right nevertheless, restart with a larger --orphan-limit")),
 		askRanges: signal.NewFlag(),
 	}, nil
@@ -295,7 +295,7 @@ func newSettings(o Options, owner names.Owner, c clock.Clock) (settings, error) 
 	}
 	s := settings{
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, connects: o.Connects, maxNamespaces: o.MaxNamespaces,
-		image: o.Image, testPeriod: cmp.Or(o.TestPeriod, DefaultTestPeriod), clusterRanges: ranges,
+		image: o.Image, testPeriod: cmp.Or(o.TestPeriod, defaultTestPeriod), clusterRanges: ranges,
 		reachable: network.Reachable{Namespace: names.Platform, Addresses: allowed, API: api, Owner: owner},
 	}
 	if o.isolation() == Enforced {
