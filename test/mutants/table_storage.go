@@ -331,7 +331,9 @@ var storageTable = []mutant{
 		"internal/server/storage/cachestored.go", `		m.useSlack(n, more)
 `, ``},
 	{"what is made of a definition takes memory", by("internal/server/storage", "TestDefinitionsTakeMemory"),
-		"internal/server/storage/cachememory.go", `beyondOrdinary(obj, bytes) + madeOf(o)`, `beyondOrdinary(obj, bytes)`},
+		"internal/server/storage/cachememory.go", `beyondOrdinary(obj, bytes) + madeOf(obj)`, `beyondOrdinary(obj, bytes)`},
+	{"messages of policies take memory", by("internal/server/storage", "TestExpressionsTakeMemory"),
+		"internal/server/storage/definitionweight.go", `min(1, len(validation.MessageExpression))`, `0`},
 	{"one schema of several versions takes memory in each", by("internal/server/storage", "TestDefinitionsTakeMemory"),
 		"internal/server/storage/definitionweight.go", `			validated = definition.Spec.Validation // that of all versions
 `, ``},
