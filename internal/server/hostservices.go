@@ -96,7 +96,7 @@ func (h *hostServices) at(ctx context.Context, n tenant.Name, at netip.AddrPort)
 	return egress.Others
 }
 
-// hasPort reports whether a Service has a port. Where Services are addresses of each node, what listens there is at others.
+// hasPort reports whether a Service has a port. Where nodes have its address, at other ports is what listens there.
 func hasPort(service *corev1.Service, port uint16) bool {
 	return slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Protocol == corev1.ProtocolTCP && p.Port == int32(port) })
 }

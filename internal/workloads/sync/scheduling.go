@@ -17,8 +17,9 @@ const (
 	// maxUnscheduled is how many pods of a tenant wait for the host's scheduler at once. It takes pods in order of creation,
 	// so each waits for all older ones of all tenants. Chosen: the scheduler of a small host places more in a second.
 	maxUnscheduled = 10
-	// schedulerWait is for how long a pod is to wait for the host's scheduler: while one waits for longer, fewer of all tenants may, and else
-	// more. Chosen: a quarter of what a tenant beside others who create all they can is to wait for a pod to run.
+	// schedulerWait is for how long a pod is to wait for the host's scheduler: while one waits for longer, fewer of all
+	// tenants may, and else more. Chosen: a quarter of the two seconds in which a pod is to run beside others who create
+	// all they can.
 	schedulerWait = 500 * time.Millisecond
 	// schedulerPatience is after which time pods do not count if the scheduler looks at none: there may be no scheduler. Chosen: a
 	// scheduler that works looks at some in each second.
@@ -102,8 +103,8 @@ func (s *scheduling) note(i item, all []*corev1.Pod) released {
 	return s.remove(i, q)
 }
 
-// looked notes that the scheduler has looked at a pod of a tenant. It falls behind if that took long; if not, the tenants may have more pods
-// there, if they have more.
+// looked notes that the scheduler has looked at a pod of a tenant. It falls behind if that took long; if not, the
+// tenants may have more pods there, if they have more.
 func (s *scheduling) looked(q *tenantQueue, at place) {
 	s.lastLook = s.clock.Now()
 	switch {

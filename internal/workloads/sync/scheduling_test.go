@@ -79,8 +79,8 @@ func TestScheduling(t *testing.T) {
 	}
 }
 
-// TestSchedulerOfMany has a scheduler place pods in their order, at some rate, for tenants that have many, and then one of a tenant that has
-// none: it waits for little, and a scheduler that places many has as many at hand.
+// TestSchedulerOfMany has a scheduler place pods in their order, at some rate, for tenants that have many, and then one
+// of another tenant: that waits for little, and a scheduler that places many has as many at hand.
 func TestSchedulerOfMany(t *testing.T) {
 	for _, c := range []struct {
 		tenants, perSecond int

@@ -566,7 +566,7 @@ func TestStaleSlicesAreBehind(t *testing.T) {
 	}
 }
 
-// TestByEndpoint checks that slices which have the same endpoint come after each other, and that only those come which have one.
+// TestByEndpoint checks that slices which have the same endpoint come after each other, and no slices that have none.
 func TestByEndpoint(t *testing.T) {
 	var all []*hostSlice
 	for n := range 30 {

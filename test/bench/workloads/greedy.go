@@ -18,8 +18,8 @@ const (
 	greedyWorkers = 4
 )
 
-// besideGreedy measures the pods of a tenant, alone and beside others who create theirs as fast as they can; and then the same pods created
-// directly on the host, at the same times.
+// besideGreedy measures the pods of a tenant, alone and beside others who create theirs as fast as they can; and then
+// the same pods created directly on the host, at the same times.
 func (b *bench) besideGreedy(ctx context.Context) error {
 	inSpaces, err := b.newTenants(ctx, greedyPrefix, b.greedy+1)
 	if err != nil {
@@ -71,8 +71,8 @@ func reportGreedy(rows [4]*record, greedy, pods int) {
 	}
 }
 
-// amid measures pods of quiet places beside greedy ones that create theirs as fast as they can or, if times are given, at these. It returns
-// the times.
+// amid measures pods of quiet places beside greedy ones that create theirs as fast as they can or, if times are given,
+// at these. It returns the times.
 func (b *bench) amid(ctx context.Context, name string, quiet, greedy []place, at map[string]time.Duration) (*record, map[string]time.Duration, error) {
 	busy, stop := context.WithCancel(ctx)
 	defer stop()

@@ -32,9 +32,9 @@ const (
 	nodes, podsOfNode        = 50, 1000
 )
 
-// nodesConfig has kwok work on so many pods at once.
+// nodesConfig has kwok work on so many pods at once. Of what is not said there, kwok has no defaults.
 const nodesConfig = "apiVersion: config.kwok.x-k8s.io/v1alpha1\nkind: KwokConfiguration\noptions:\n  podPlayStageParallelism: %d\n" +
-	"  nodePlayStageParallelism: 4\n  nodeLeaseParallelism: 4\n  podsOnNodeSyncParallelism: 1\n" // kwok has no defaults for what is not said
+	"  nodePlayStageParallelism: 4\n  nodeLeaseParallelism: 4\n  podsOnNodeSyncParallelism: 1\n"
 
 // process is one of those that are measured.
 type process struct {
@@ -153,7 +153,7 @@ func (s *system) startNodes(ctx context.Context, o options, kubeconfig string) e
 	if err != nil {
 		return err
 	}
-	// By itself, kwok plays the pods of all nodes in one queue of four workers. Here each node has one, as if it had a kubelet.
+	// By itself, kwok has four workers for the pods of all nodes. Here each node has one, as if it had a kubelet.
 	alone := filepath.Join(s.dir, "nodes.yaml")
 	if err := os.WriteFile(alone, fmt.Appendf(nil, nodesConfig, nodes), 0o600); err != nil {
 		return err
