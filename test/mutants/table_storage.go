@@ -330,6 +330,11 @@ var storageTable = []mutant{
 	{"who stores little goes on when nothing is left, and not for ever", by("internal/server/storage", "TestMemoryOfStored"),
 		"internal/server/storage/cachestored.go", `		m.useSlack(n, more)
 `, ``},
+	{"what is made of a definition takes memory", by("internal/server/storage", "TestDefinitionsTakeMemory"),
+		"internal/server/storage/cachememory.go", `beyondOrdinary(obj, bytes) + madeOf(o)`, `beyondOrdinary(obj, bytes)`},
+	{"one schema of several versions takes memory in each", by("internal/server/storage", "TestDefinitionsTakeMemory"),
+		"internal/server/storage/definitionweight.go", `			validated = definition.Spec.Validation // that of all versions
+`, ``},
 	{"nothing is stored that memory does not allow", by("internal/server/quota", "TestStoredTakesMemory"),
 		"internal/server/quota/ledger.go", `storedIn(e.added); more > 0`, `storedIn(e.added); false`},
 	{"what a tenant that has gone had stored is free", by("internal/server/quota", "TestCountStored"),

@@ -101,7 +101,9 @@ func TestOpenAPI(t *testing.T) {
 				t.Fatal(err)
 			}
 			response := get(t, document, asked)
-			var openapi struct{ Components struct{ Schemas spec.Definitions } }
+			var openapi struct {
+				Components struct{ Schemas spec.Definitions }
+			}
 			if err := json.Unmarshal(response.Body.Bytes(), &openapi); err != nil {
 				t.Fatal(err)
 			}
