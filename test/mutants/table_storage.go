@@ -45,7 +45,7 @@ var storageTable = []mutant{
 	{"resource versions of an earlier tenant are too old", by("internal/server/storage", "TestEarlierLife"),
 		"internal/server/storage/oldest.go", `if version < oldest {`, `if false && version < oldest {`},
 	{"so are tokens of its lists", by("internal/server/storage", "TestEarlierLife"),
-		"internal/server/storage/oldest.go", `return s.requireRevision(ctx, c, at)`, `_ = at; return nil`},
+		"internal/server/storage/oldest.go", `return s.requireRevision(ctx, n, c, at)`, `_ = at; return nil`},
 	{"watches begin in the life of their tenant", by("internal/server/storage", "TestEarlierLife"),
 		"internal/server/storage/collection.go", `if err := s.checkRevision(ctx, c); err != nil {
 		return errorWatch(err), nil`, `if err := s.checkRevision(ctx, c); false && err != nil {
@@ -198,7 +198,7 @@ var storageTable = []mutant{
 	{"what is learned while a space is counted", by("internal/server/storage", "TestRangesLearnMeanwhile"),
 		"internal/server/storage/ranges.go", `without(append(slices.Clip(now), stored...), known)`, `without(stored, known)`},
 	{"custom resources of a space have a bound of memory", by("internal/server/storage", "TestCacheMemory"),
-		"internal/server/storage/space.go", `		w.fits(ctx, before),
+		"internal/server/storage/space.go", `		w.Check(ctx, before),
 `, ``},
 	{"custom resources take memory in each version", by("internal/server/storage", "TestCacheMemory"),
 		"internal/server/storage/cachememory/writes.go", `more, object := int64(after-before)*caches,`, `more, object := int64(after-before),`},
