@@ -30,7 +30,7 @@ import (
 	"github.com/tenantry/tenantry/internal/search"
 	"github.com/tenantry/tenantry/internal/server/quota"
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
-	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/workloads/dns"
 )
@@ -119,7 +119,7 @@ func metricsPage(t *testing.T) string {
 	usage.Stored{}.Serve()
 	(&quota.Ledger{}).ServeMetrics(0)
 	(&tenantregistry.Lookup{}).ServeMetrics()
-	storage.NewCacheMemory(1, 1).ServeMetrics(0)
+	cachememory.New(1, 1).ServeMetrics(0)
 	(&search.Service{}).ServeMetrics()
 	dns.ServeMetrics()
 	rows := map[string]string{}

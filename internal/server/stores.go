@@ -24,6 +24,7 @@ import (
 	tenantregistry "github.com/tenantry/tenantry/internal/server/registry/tenant"
 	"github.com/tenantry/tenantry/internal/server/registry/user"
 	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -72,7 +73,7 @@ func newStores(ctx context.Context, opts CompletedOptions, b *base) (*stores, er
 		connect: etcd.connect,
 		spaces: storage.RESTOptionsGetter{
 			Of: tenant.Everything, Raw: raw, Uncached: uncached, Uncaching: opts.SearchOnly, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
-			Histories: storage.NewHistories(opts.WatchCacheHistoryBytes), CacheMemory: storage.NewCacheMemory(opts.TenantCacheBytes, opts.totalCacheBytes), Events: storage.NewEventBudget(),
+			Histories: storage.NewHistories(opts.WatchCacheHistoryBytes), CacheMemory: cachememory.New(opts.TenantCacheBytes, opts.totalCacheBytes), Events: storage.NewEventBudget(),
 		},
 		deletions: &tenantregistry.Deletions{
 			Client:  func() (*clientv3.Client, error) { return etcd.connect(b.storage.StorageConfig.Transport) },

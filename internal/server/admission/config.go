@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/admission/spacepolicy"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/quota"
-	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
@@ -46,7 +46,7 @@ type Config struct {
 	// Definition returns the definition of a custom resource in a space. It may be nil.
 	Definition spacepolicy.Definitions
 	// DefinitionFits returns an error if a definition of a space may not change so because of its objects. If nil, it may.
-	DefinitionFits func(ctx context.Context, n tenant.Name, resource schema.GroupResource, change storage.DefinitionChange) error
+	DefinitionFits func(ctx context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error
 	// DefinitionCosts returns what the definitions of a space cost, by their names. If nil, nothing.
 	DefinitionCosts func(n tenant.Name) map[string]spacepolicy.DefinitionCosts
 	// Egress restricts the webhooks of tenants.

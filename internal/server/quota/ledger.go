@@ -22,6 +22,7 @@ import (
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 
 	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -40,7 +41,7 @@ type Config struct {
 	// Ranges counts what is in etcd.
 	Ranges *storage.Ranges
 	// Memory bounds what stored objects take in memory, nil if nothing does.
-	Memory *storage.CacheMemory
+	Memory *cachememory.Budget
 	// Terminating reports whether a tenant is being deleted. It is charged for
 	// nothing any more.
 	Terminating func(tenant.Name) bool
@@ -59,7 +60,7 @@ type Ledger struct {
 	measure     *measure
 	meters      meters
 	evaluator   resourcequota.Evaluator // of tenants' quotas
-	memory      *storage.CacheMemory
+	memory      *cachememory.Budget
 	terminating func(tenant.Name) bool
 	// namespaces charges the quotas of namespaces. The admission plugin sets it, as it alone has
 	// the configuration for that; it is nil if the plugin is disabled.

@@ -9,12 +9,12 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/objects"
-	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // countStored tells what bounds memory how many bytes tenants have stored, as their quotas say. A tenant whose quota has no limit of bytes is not counted.
-func countStored(informer coreinformers.ResourceQuotaInformer, memory *storage.CacheMemory) error {
+func countStored(informer coreinformers.ResourceQuotaInformer, memory *cachememory.Budget) error {
 	set := func(obj any) {
 		if q, ok := obj.(*corev1.ResourceQuota); ok && IsTenantQuota(q) {
 			memory.SetStored(tenant.Flat(q.Namespace).Space(), storedIn(q.Status.Used))

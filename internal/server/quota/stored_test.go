@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/test/until"
 )
 
@@ -22,7 +22,7 @@ func TestStoredTakesMemory(t *testing.T) {
 	limit := list(bytes, "1Gi")
 	s := &fakeStore{quota: newQuota("1", limit, limit, list(bytes, "1000"))}
 	l := newTestLedger(t, s, s.quota.DeepCopy())
-	l.memory = storage.NewCacheMemory(0, 15000)
+	l.memory = cachememory.New(0, 15000)
 	charge := func(before, after int64) error {
 		c := change("default", before > 0, true)
 		size := map[runtime.Object]int64{c.New: after, c.Old: before}
@@ -44,7 +44,7 @@ func TestStoredTakesMemory(t *testing.T) {
 func TestCountStored(t *testing.T) {
 	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
-	memory := storage.NewCacheMemory(0, 1<<20)
+	memory := cachememory.New(0, 1<<20)
 	if err := countStored(factory.Core().V1().ResourceQuotas(), memory); err != nil {
 		t.Fatal(err)
 	}

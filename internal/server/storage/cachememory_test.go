@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/until"
 )
@@ -45,22 +46,11 @@ func dense(name string, maps int) *unstructured.Unstructured {
 func TestCacheMemory(t *testing.T) {
 	const maps, objects, most = 100, 20, 1_450_000 // so many of such objects fit in two caches
 	b := newBackend(t)
-	b.cacheMemory = NewCacheMemory(most, 0)
+	b.cacheMemory = cachememory.New(most, 0)
 	// Two versions of a definition, and one of another tenant's.
 	widgets, other, foreign := b.widgets(t, "a", true), b.widgets(t, "a", true), b.widgets(t, "b", true)
-	held := func(n tenant.Name) int64 {
-		b.cacheMemory.mu.Lock()
-		defer b.cacheMemory.mu.Unlock()
-		return b.cacheMemory.bytes[n]
-	}
-	inCaches := func() (n int) {
-		b.cacheMemory.mu.Lock()
-		defer b.cacheMemory.mu.Unlock()
-		for c := range b.cacheMemory.definitions[widgets.cacheID].all {
-			n += len(c.held)
-		}
-		return n
-	}
+	held := func(n tenant.Name) int64 { return held(b.cacheMemory, n) }
+	inCaches := func() (n int) { return b.cacheMemory.Usage().Objects }
 	create := func(s *store, n tenant.Name, name string, maps int) error {
 		return s.Create(s.in(t, n.Scope(), "ns"), s.key("ns", name), dense(name, maps), s.newFunc(), 0)
 	}
@@ -110,42 +100,42 @@ func TestCacheMemory(t *testing.T) {
 				return becomes, nil, nil
 			}, nil)
 	}
-	fits := func(of tenant.Name, change DefinitionChange) error {
+	fits := func(of tenant.Name, change cachememory.DefinitionChange) error {
 		getter := &RESTOptionsGetter{CacheMemory: b.cacheMemory, Ranges: b.ranges}
 		change.Before = 2
 		return getter.DefinitionFits(t.Context(), of, widgets.resource, change)
 	}
 	for what, tc := range map[string]struct {
 		of     tenant.Name
-		change DefinitionChange
+		change cachememory.DefinitionChange
 		fits   bool
 	}{
-		"as many versions as there are":    {"a", DefinitionChange{Versions: 2}, true},
-		"one more version":                 {"a", DefinitionChange{Versions: 3}, false},
-		"a small default of each object":   {"a", DefinitionChange{Versions: 2, Object: 10}, true},
-		"a large default of each object":   {"a", DefinitionChange{Versions: 2, Object: 10_000}, false},
-		"a default of each map":            {"a", DefinitionChange{Versions: 2, Element: 64}, false},
-		"all of that, of another tenant's": {"b", DefinitionChange{Versions: 3, Object: 10_000, Element: 64}, true},
+		"as many versions as there are":    {"a", cachememory.DefinitionChange{Versions: 2}, true},
+		"one more version":                 {"a", cachememory.DefinitionChange{Versions: 3}, false},
+		"a small default of each object":   {"a", cachememory.DefinitionChange{Versions: 2, Object: 10}, true},
+		"a large default of each object":   {"a", cachememory.DefinitionChange{Versions: 2, Object: 10_000}, false},
+		"a default of each map":            {"a", cachememory.DefinitionChange{Versions: 2, Element: 64}, false},
+		"all of that, of another tenant's": {"b", cachememory.DefinitionChange{Versions: 3, Object: 10_000, Element: 64}, true},
 	} {
 		if err := fits(tc.of, tc.change); (err == nil) != tc.fits {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := (&RESTOptionsGetter{Ranges: b.ranges}).DefinitionFits(t.Context(), "a", widgets.resource, DefinitionChange{Versions: 100}); err != nil {
+	if err := (&RESTOptionsGetter{Ranges: b.ranges}).DefinitionFits(t.Context(), "a", widgets.resource, cachememory.DefinitionChange{Versions: 100}); err != nil {
 		t.Errorf("without a bound: %v", err)
 	}
 	started := b.cacheMemory
-	b.cacheMemory = NewCacheMemory(most, 0)
+	b.cacheMemory = cachememory.New(most, 0)
 	for what, tc := range map[string]struct {
 		of     tenant.Name
-		change DefinitionChange
+		change cachememory.DefinitionChange
 		fits   bool
 	}{
-		"one more version of what nobody has asked for": {"a", DefinitionChange{Versions: 3}, false},
-		"a default in it":     {"a", DefinitionChange{Versions: 2, Object: 10_000}, false},
-		"no more of it":       {"a", DefinitionChange{Versions: 2}, true},
-		"one more of little":  {"b", DefinitionChange{Versions: 3}, true},
-		"without any objects": {"c", DefinitionChange{Versions: 3, Object: 10_000}, true},
+		"one more version of what nobody has asked for": {"a", cachememory.DefinitionChange{Versions: 3}, false},
+		"a default in it":     {"a", cachememory.DefinitionChange{Versions: 2, Object: 10_000}, false},
+		"no more of it":       {"a", cachememory.DefinitionChange{Versions: 2}, true},
+		"one more of little":  {"b", cachememory.DefinitionChange{Versions: 3}, true},
+		"without any objects": {"c", cachememory.DefinitionChange{Versions: 3, Object: 10_000}, true},
 	} {
 		if err := fits(tc.of, tc.change); (err == nil) != tc.fits {
 			t.Errorf("%s: %v", what, err)
@@ -175,11 +165,8 @@ func TestCacheMemory(t *testing.T) {
 				return becomes, nil, nil
 			}, nil)
 	}
-	add := func(bytes int64) {
-		b.cacheMemory.mu.Lock()
-		defer b.cacheMemory.mu.Unlock()
-		b.cacheMemory.bytes["a"] += bytes
-	}
+	more := occupier(b.cacheMemory)
+	add := func(bytes int64) { more("a", bytes) }
 	room := most - held("a")
 	add(room)
 	refused("one that says a little elsewhere", full, says("", 3000, false))
@@ -191,17 +178,17 @@ func TestCacheMemory(t *testing.T) {
 	taken("one that says a little while it ends", says("", 6000, true))
 	add(-room)
 	taken("one that ends", managed("2", 100))
-	b.widgets(t, "a", true) // lists what there is
-	until.True(t, "a third cache has all", func() bool { return inCaches() == 3*(objects+1) && held("a") > 3*objects*300*maps })
+	third := b.widgets(t, "a", true) // lists what there is
+	until.True(t, "a third cache has all", func() bool { return inCaches() == 3*(objects+1)+1 && held("a") > 3*objects*300*maps })
 	taken("one that becomes smaller", become("0", 1))
 	for i := range objects - 1 {
 		widgets.remove(t, "a", "ns", strconv.Itoa(i+1))
 	}
-	until.True(t, "nothing is held of what is gone", func() bool { return inCaches() == 3*2 && held("a") < 300*maps })
+	until.True(t, "nothing is held of what is gone", func() bool { return inCaches() == 3*2+1 && held("a") < 300*maps })
 	taken("one instead", create(widgets, "a", "z", 1))
 
-	for c := range b.cacheMemory.definitions[widgets.cacheID].all {
-		c.forget()
+	for _, s := range []*store{widgets, other, third} {
+		s.contents().Forget()
 	}
 	if left := held("a"); left != 0 {
 		t.Errorf("of caches that are stopped, %d bytes are held", left)
@@ -223,10 +210,9 @@ func TestListsBeyondTheBound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := NewCacheMemory(most, 0)
+	m := cachememory.New(most, 0)
 	etcd := widgets.uncached.(*etcdKeys)
-	h := b.histories.newHistory(etcd, widgets.newFunc(), time.Minute)
-	h.contents = m.newCache(etcd.cacheID, "", etcd.cacheKey)
+	h := b.histories.newHistory(etcd, m.NewCache(etcd.cacheID, "", etcd.cacheKey, tenantOf), widgets.newFunc(), time.Minute)
 	t.Cleanup(h.close)
 	list := func(limit int64, token string) (runtime.Object, error) {
 		found := widgets.newListFunc()
@@ -245,8 +231,8 @@ func TestListsBeyondTheBound(t *testing.T) {
 	full("all", err)
 	h.failedLists.Store(0)
 	page, err := list(objects/4, "")
-	if err != nil || h.contents.complete {
-		t.Fatalf("a page: %v; complete is %t", err, h.contents.complete)
+	if err != nil || h.contents.Filled() {
+		t.Fatalf("a page: %v; complete is %t", err, h.contents.Filled())
 	}
 	_, err = list(objects, page.(metav1.ListInterface).GetContinue())
 	if h.failedLists.Store(0); err == nil {
@@ -258,7 +244,7 @@ func TestListsBeyondTheBound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := list(0, ""); err != nil || !h.contents.complete || held(m, "a") < 5*300*maps || held(m, "a") > most {
+	if _, err := list(0, ""); err != nil || !h.contents.Filled() || held(m, "a") < 5*300*maps || held(m, "a") > most {
 		t.Errorf("few: %v; %d bytes count", err, held(m, "a"))
 	}
 }
@@ -266,19 +252,15 @@ func TestListsBeyondTheBound(t *testing.T) {
 // TestDenseObjects checks that built-in objects count that take far more memory than bytes, and others do not.
 func TestDenseObjects(t *testing.T) {
 	const subsets, objects = 1000, 10
-	one := int64(builtInCopies * (subsets*(72-2*ordinary) - smallObject)) // of the subsets alone, each of which has two bytes
+	one := int64(2 * (subsets*(72-2*3) - 1<<10)) // of the subsets alone, each of which has two bytes
 	b := newBackend(t)
-	b.cacheMemory = NewCacheMemory(one*objects+one/2, 0)
+	b.cacheMemory = cachememory.New(one*objects+one/2, 0)
 	endpoints := func() *store {
 		return b.store(t, schema.GroupResource{Resource: "endpoints"}, true, true,
 			func() runtime.Object { return &corev1.Endpoints{} }, func() runtime.Object { return &corev1.EndpointsList{} })
 	}
 	s := endpoints()
-	held := func() int64 {
-		b.cacheMemory.mu.Lock()
-		defer b.cacheMemory.mu.Unlock()
-		return b.cacheMemory.bytes["a"]
-	}
+	held := func() int64 { return held(b.cacheMemory, "a") }
 	create := func(n tenant.Scope, name string, subsets int, finalizers ...string) error {
 		obj := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Finalizers: finalizers}, Subsets: make([]corev1.EndpointSubset, subsets)}
 		return s.Create(s.in(t, n, "ns"), s.key("ns", name), obj, s.newFunc(), 0)
@@ -333,139 +315,11 @@ func TestDenseObjects(t *testing.T) {
 	expect("one again", true, create("a", "z", subsets/2))
 }
 
-// TestCachesThatAreEmpty checks that caches count as the fullest one of their definition: those of versions that a webhook does not convert
-// to fill later.
-func TestCachesThatAreEmpty(t *testing.T) {
-	m := NewCacheMemory(1<<20, 0)
-	definition := cacheID{"widgets.example.com", "a"}
-	key := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
-	full, empty := m.newCache(definition, "", key), m.newCache(definition, "", key)
-	object := dense("x", 1)
-	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
-	full.listed(&unstructured.UnstructuredList{}, true)
-	full.set(object, 1000)
-	if m.bytes["a"] != 2000 {
-		t.Errorf("an empty cache beside a full one counts as %d bytes", m.bytes["a"]-1000)
-	}
-	empty.set(object, 1500)
-	if m.bytes["a"] != 3000 {
-		t.Errorf("two caches count as %d bytes", m.bytes["a"])
-	}
-	full.set(object, 6<<17)
-	if !m.Exceeded("a") || m.Exceeded("b") || (*CacheMemory)(nil).Exceeded("a") {
-		t.Error("what is exceeded is not known")
-	}
-	full.set(object, 1000)
-	empty.forget()
-	if m.bytes["a"] != 1000 || m.Exceeded("a") {
-		t.Errorf("one that is left counts as %d bytes", m.bytes["a"])
-	}
-	full.set(object, 0)
-	full.forget()
-	full.forget() // once too often
-	full.set(object, 1000)
-	if len(m.bytes)+len(m.definitions) != 0 {
-		t.Errorf("of nothing there is %v, %v", m.bytes, m.definitions)
-	}
-}
-
-// TestWritesThatNoCacheHas checks that what is written counts from then on, and once, whatever caches have or wait for.
-func TestWritesThatNoCacheHas(t *testing.T) {
-	m := NewCacheMemory(80_000, 0)
-	definition := cacheID{"widgets.example.com", "a"}
-	first, second := m.newCache(definition, "", nil), m.newCache(definition, "", nil)
-	s := &Space{options: RESTOptionsGetter{CacheMemory: m}, cacheID: definition, resource: schema.GroupResource{Resource: "widgets"}}
-	expect := func(what string, bytes int64) {
-		t.Helper()
-		if m.bytes["a"] != bytes {
-			t.Errorf("%s: %d bytes count, want %d", what, m.bytes["a"], bytes)
-		}
-	}
-	at := func(version string) *unstructured.Unstructured {
-		object := dense("x", 1)
-		object.SetResourceVersion(version)
-		return object
-	}
-	one := s.newWrite("a")
-	one.take(300)
-	one.take(500) // another attempt
-	expect("one that is under way, for two caches", 1000)
-	one.settle(nil, at("10"))
-	expect("one that is written", 1000)
-	failed := s.newWrite("a")
-	failed.take(700)
-	failed.settle(context.Canceled, at("11"))
-	expect("one that is not", 1000)
-	late := s.newWrite("a")
-	late.take(100)
-	late.settle(nil, at("20"))
-	expect("two", 1200)
-	first.passed(15)
-	expect("the first is in a cache", 200)
-	second.passed(12)
-	expect("another cache has it", 200)
-	first.listed(&unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "20"}}}, true)
-	expect("both are", 0)
-	known := s.newWrite("a")
-	known.take(100)
-	known.settle(nil, at("19"))
-	expect("one that a cache had before it was known to be written", 0)
-
-	for version := range maxPending + 10 {
-		w := s.newWrite("a")
-		w.take(1)
-		w.settle(nil, at(strconv.Itoa(1000+version)))
-	}
-	expect("many that no cache has", 2*(maxPending+10))
-	second.passed(1000 + maxPending)
-	expect("those that are not told apart from the last", 2*11)
-	second.passed(1000 + maxPending + 9)
-	expect("none", 0)
-
-	late = s.newWrite("a")
-	late.take(300)
-	first.forget()
-	second.forget()
-	m.newCache(definition, "", nil) // of the definition as it is now
-	late.settle(context.Canceled, at("0"))
-	expect("one that is not written when other caches are there", 0)
-	m.newCache(definition, "", nil)
-
-	first, second = m.newCache(cacheID{"gadgets.example.com", "a"}, "", nil), nil
-	gadgets := &Space{options: RESTOptionsGetter{CacheMemory: m}, cacheID: first.of.id}
-	first.forget()
-	late = gadgets.newWrite("a")
-	late.take(300)
-	m.newCache(gadgets.cacheID, "", nil)
-	late.take(0)
-	late.take(200)
-	expect("another attempt of one that began without caches", 200)
-	late.settle(context.Canceled, at("0"))
-	expect("one that began without caches and is not written", 0)
-
-	fits := func() error {
-		w := s.newWrite("a")
-		err := w.fits(t.Context(), nil)(dense("x", 3))
-		if err == nil {
-			w.settle(nil, at("3000"))
-		}
-		return err
-	}
-	var err error
-	for range 60 {
-		if err = fits(); err != nil {
-			break
-		}
-	}
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "would take") {
-		t.Errorf("%d bytes are written that no cache has, and more: %v", m.bytes["a"], err)
-	}
-}
-
 // TestFinalizersInFullSpaces checks that finalizers can be taken out in a full space, and what a server may note with that.
 func TestFinalizersInFullSpaces(t *testing.T) {
+	const most = 200_000
 	b := newBackend(t)
-	b.cacheMemory = NewCacheMemory(200_000, 0)
+	b.cacheMemory = cachememory.New(most, 0)
 	widgets := b.widgets(t, "a", true)
 	object := dense("x", 50)
 	object.SetFinalizers([]string{"example.com/1", "example.com/2", "example.com/3", "example.com/4", "example.com/5"})
@@ -491,14 +345,10 @@ func TestFinalizersInFullSpaces(t *testing.T) {
 		return request.WithUser(widgets.in(t, "a", "ns"), &user.DefaultInfo{Name: "jane", Extra: map[string][]string{tenant.UserExtraKey: {string(n)}}})
 	}
 	users, platform := by("a"), by(tenant.System)
-	most := func(bytes int64) {
-		b.cacheMemory.mu.Lock()
-		defer b.cacheMemory.mu.Unlock()
-		b.cacheMemory.most = bytes
-	}
+	occupy, occupied := occupier(b.cacheMemory), int64(0)
 	for _, step := range []struct {
 		what     string
-		share    float64 // of what there is that there may be
+		times    int64 // as much as there may be, there is
 		ctx      context.Context
 		managers int
 		more     string
@@ -506,12 +356,14 @@ func TestFinalizersInFullSpaces(t *testing.T) {
 	}{
 		{"in a full space", 1, users, 1000, "", false},
 		{"in a full space, and something else", 1, users, 1000, strings.Repeat("x", 1000), true},
-		{"in one that has more than it may", 0.5, users, 2000, "", true},
-		{"in such a one, with nothing to note", 0.5, users, 0, "", false},
-		{"in such a one, by the platform", 0.5, platform, 3000, "", false},
+		{"in one that has more than it may", 2, users, 2000, "", true},
+		{"in such a one, with nothing to note", 2, users, 0, "", false},
+		{"in such a one, by the platform", 2, platform, 3000, "", false},
 	} {
-		until.True(t, "the cache has what is stored", func() bool { return held(b.cacheMemory, "a") == int64(memoryOfStored(t, widgets, "x")) })
-		most(int64(step.share * float64(held(b.cacheMemory, "a"))))
+		until.True(t, "the cache has what is stored", func() bool { return held(b.cacheMemory, "a") == occupied+int64(memoryOfStored(t, widgets, "x")) })
+		more := step.times*most - held(b.cacheMemory, "a")
+		occupy("a", more)
+		occupied += more
 		if err := change(step.ctx, step.managers, step.more); apierrors.IsForbidden(err) != step.refused || err != nil && !step.refused {
 			t.Errorf("%s: %v", step.what, err)
 		}
@@ -519,10 +371,19 @@ func TestFinalizersInFullSpaces(t *testing.T) {
 }
 
 // held returns what a space takes.
-func held(m *CacheMemory, n tenant.Name) int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.bytes[n]
+func held(m *cachememory.Budget, n tenant.Name) int64 { return m.Usage().Bytes[n] }
+
+// occupier returns what has a space take so many bytes more, or fewer, in another cache.
+func occupier(m *cachememory.Budget) func(n tenant.Name, bytes int64) {
+	name := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
+	other := m.NewCache(cachememory.ID{Resource: "others", Of: tenant.Everything}, "", name, tenantOf)
+	of := map[tenant.Name]int64{}
+	return func(n tenant.Name, bytes int64) {
+		object := dense(string(n), 1)
+		object.SetAnnotations(map[string]string{tenant.Annotation: string(n)})
+		of[n] += bytes
+		other.Set(object, int(of[n]))
+	}
 }
 
 func memoryOfStored(t *testing.T, s *store, name string) int {
@@ -532,41 +393,4 @@ func memoryOfStored(t *testing.T, s *store, name string) int {
 		t.Fatal(err)
 	}
 	return memory.Of(object)
-}
-
-// TestCachesMadeAnew checks that what objects take is known while the caches of a definition are made anew, and that a definition is not changed again
-// while earlier ones are there.
-func TestCachesMadeAnew(t *testing.T) {
-	m := NewCacheMemory(10_000, 0)
-	definition := cacheID{"widgets.example.com", "a"}
-	key := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
-	object := dense("x", 1)
-	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
-	old := m.newCache(definition, "", key)
-	old.listed(&unstructured.UnstructuredList{}, true)
-	old.set(object, 4000)
-	fits := func(versions int) error {
-		_, err := m.fitsDefinition(definition, DefinitionChange{Before: 1, Versions: versions})
-		return err
-	}
-	expect := func(what string, versions int, is func(error) bool) {
-		t.Helper()
-		if err := fits(versions); !is(err) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	ok := func(err error) bool { return err == nil }
-	tooMuch := func(err error) bool { return err != nil && !apierrors.IsTooManyRequests(err) }
-	expect("two versions", 2, ok)
-	expect("three versions", 3, tooMuch)
-	anew := m.newCache(definition, "", key)
-	expect("beside an earlier cache", 1, apierrors.IsTooManyRequests)
-	old.forget()
-	expect("three versions before another cache is filled", 3, tooMuch)
-	anew.forget()
-	expect("three versions without a cache", 3, tooMuch)
-	anew = m.newCache(definition, "", key)
-	expect("three versions before the cache is filled", 3, tooMuch)
-	anew.listed(&unstructured.UnstructuredList{}, true)
-	expect("three versions when nothing is there", 3, ok)
 }

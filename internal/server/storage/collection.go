@@ -7,11 +7,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -77,46 +79,61 @@ func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOption
 			return err
 		}
 	}
-	return s.list(ctx, c, list, true)
+	takes, err := s.list(ctx, c, list)
+	if _, custom := s.newFunc().(*unstructured.Unstructured); err != nil || !custom {
+		return err
+	}
+	// Upstream copies it to encode it, also one that a cache answers.
+	return takes.AddCopy(list, s.contents())
 }
 
-// listedBy returns the storage that serves a list. Upstream's controller of definitions
+// listedBy returns the storage that serves a list, and how many objects of it at once where limit are asked for. Upstream's controller of definitions
 // lists the objects to delete of a resource whose cache may not be ready if it was not used
 // before. After an error it may wait for minutes. And namespaces end whose objects take more memory than they may in a cache.
-func (s *Space) listedBy(ctx context.Context, c *collection) storage.Interface {
+func (s *Space) listedBy(ctx context.Context, limit int64) (storage.Interface, int64) {
 	info, _ := request.RequestInfoFrom(ctx)
 	switch {
 	case s.options.Of != tenant.Everything && tenant.RequestFrom(ctx) == nil:
-		return s.uncached
+		return s.uncached, limit
 	case s.options.Of == tenant.Everything || info == nil || info.Namespace == "" || !tenant.ByPlatform(ctx) || s.filled():
-		return s.Interface
+		return s.Interface, limit
 	case info.Verb == "deletecollection":
-		c.opts.Predicate.Limit = min(c.opts.Predicate.Limit, deletedAtOnce)
+		return s.uncached, min(limit, deletedAtOnce)
+	default:
+		return s.uncached, limit
 	}
-	return s.uncached
 }
 
 // deletedAtOnce is how many objects are decoded at once that are deleted together and that no cache has.
 const deletedAtOnce = 500
 
+// contents are what the cache has of objects that count as memory, nil without a cache or a budget.
+func (s *Space) contents() *cachememory.Cache {
+	if cached, ok := s.Interface.(*withHistory); ok {
+		return cached.history.contents
+	}
+	return nil
+}
+
 // filled reports whether the cache has all that there is.
 func (s *Space) filled() bool {
 	cached, ok := s.Interface.(*withHistory)
-	return !ok || cached.history.contents.filled() && cached.history.failedLists.Load() == 0
+	return !ok || cached.history.contents.Filled() && cached.history.failedLists.Load() == 0
 }
 
-// list lists, for GetList or for what a watch begins with, which is not encoded as one list.
-func (s *Space) list(ctx context.Context, c collection, list runtime.Object, encodes bool) error {
-	n, _ := c.scope.Space()
-	listing, takes := s.boundDecoded(ctx, n)
-	if err := s.listedBy(ctx, &c).GetList(listing, c.key, c.opts, list); err != nil {
-		return bindContinueError(c.scope, err)
+// list lists, and returns what that takes until ctx ends.
+func (s *Space) list(ctx context.Context, c collection, list runtime.Object) (*cachememory.List, error) {
+	listing, takes := s.options.CacheMemory.BoundList(ctx, c.scope)
+	by, limit := s.listedBy(ctx, c.opts.Predicate.Limit)
+	c.opts.Predicate.Limit = limit
+	if err := by.GetList(listing, c.key, c.opts, list); err != nil {
+		return nil, bindContinueError(c.scope, err)
 	}
-	if encodes {
-		if err := s.boundCopied(takes, list); err != nil {
-			return err
-		}
-	}
+	return takes, s.finish(ctx, c, list)
+}
+
+// finish makes of what a storage has listed what the space shows.
+func (s *Space) finish(ctx context.Context, c collection, list runtime.Object) error {
 	if err := ended(ctx); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -28,14 +29,7 @@ const (
 // are not forgotten by the next sample.
 type Counts struct {
 	mu     sync.RWMutex
-	counts map[cacheID]map[tenant.Name]storage.Stats
-}
-
-// cacheID identifies a watch cache: that of a resource of all spaces or, if a
-// tenant has defined the resource, of one.
-type cacheID struct {
-	resource string // as schema.GroupResource prints it
-	only     tenant.Name
+	counts map[cachememory.ID]map[tenant.Name]storage.Stats
 }
 
 // In returns about how many objects of a resource the space of n has, none if they are few, and their average size, zero if
@@ -43,19 +37,19 @@ type cacheID struct {
 func (c *Counts) In(n tenant.Name, resource string) (storage.Stats, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	counts, ok := c.counts[cacheID{resource, n}]
+	counts, ok := c.counts[cachememory.ID{Resource: resource, Of: n.Scope()}]
 	if !ok {
-		counts, ok = c.counts[cacheID{resource: resource}]
+		counts, ok = c.counts[cachememory.ID{Resource: resource, Of: tenant.Everything}]
 	}
 	return counts[n], ok
 }
 
 // set replaces what is known of a watch cache.
-func (c *Counts) set(id cacheID, counts map[tenant.Name]storage.Stats) {
+func (c *Counts) set(id cachememory.ID, counts map[tenant.Name]storage.Stats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts == nil {
-		c.counts = make(map[cacheID]map[tenant.Name]storage.Stats)
+		c.counts = make(map[cachememory.ID]map[tenant.Name]storage.Stats)
 	}
 	before := c.counts[id]
 	for n, now := range counts {
@@ -65,7 +59,7 @@ func (c *Counts) set(id cacheID, counts map[tenant.Name]storage.Stats) {
 	c.counts[id] = counts
 }
 
-func (c *Counts) forget(id cacheID) {
+func (c *Counts) forget(id cachememory.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.counts, id)

@@ -60,3 +60,15 @@ func TestObjectsOfAnotherScope(t *testing.T) {
 		})
 	}
 }
+
+// TestStoresNothing checks that storage which does not say whose objects it has is of no space.
+func TestStoresNothing(t *testing.T) {
+	for _, in := range []tenant.Scope{"a", tenant.System.Scope(), tenant.All, tenant.Everything} {
+		if of, err := (&Space{}).scope(tenant.WithScope(t.Context(), in)); !apierrors.IsBadRequest(err) {
+			t.Errorf("a request in %q is of %q: %v", in, of, err)
+		}
+	}
+	if of, err := (&Space{}).scope(t.Context()); err == nil {
+		t.Errorf("a call without a request is of %q", of)
+	}
+}

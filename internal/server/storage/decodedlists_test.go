@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/until"
 )
@@ -20,7 +20,7 @@ import (
 func TestDecodedLists(t *testing.T) {
 	const maps, objects = 100, 10
 	b := newBackend(t)
-	b.cacheMemory = NewCacheMemory(objects*400*maps, 0) // all together, in a cache
+	b.cacheMemory = cachememory.New(objects*400*maps, 0) // all together, in a cache
 	widgets, others, cached := b.customs(t, "a", true, false), b.customs(t, "b", true, false), b.widgets(t, "a", true)
 	for n, s := range map[tenant.Name]*store{"a": widgets, "b": others} {
 		for i := range objects {
@@ -41,11 +41,7 @@ func TestDecodedLists(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	heldBy := func(n tenant.Name) int64 {
-		b.cacheMemory.mu.Lock()
-		defer b.cacheMemory.mu.Unlock()
-		return b.cacheMemory.lists[n]
-	}
+	heldBy := func(n tenant.Name) int64 { return b.cacheMemory.Usage().Lists[n] }
 	released := func() {
 		t.Helper()
 		until.True(t, "nothing is held of lists that have ended", func() bool { return heldBy("a") == 0 })
@@ -65,11 +61,6 @@ func TestDecodedLists(t *testing.T) {
 	expect("another tenant's", true, list(by(others, "b"), others))
 	platform := request.WithUser(widgets.in(t, "a", "ns"), &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
 	expect("one of the platform", true, list(platform, widgets))
-	late := &decodedList{memory: b.cacheMemory, of: "late"}
-	late.end()
-	if err := late.add(1); !errors.Is(err, context.Canceled) || heldBy("late") != 0 {
-		t.Errorf("what is decoded when the client has gone: %v; %d bytes count", err, heldBy("late"))
-	}
 	end()
 	endSecond()
 	released()
@@ -77,7 +68,7 @@ func TestDecodedLists(t *testing.T) {
 	expect("another one after it", true, list(after, widgets))
 	endAfter()
 	released()
-	again, endAgain := context.WithCancel(withRereads(by(widgets, "a")))
+	again, endAgain := context.WithCancel(cachememory.WithRereads(by(widgets, "a")))
 	expect("a page", true, list(again, widgets))
 	expect("the page, read again with fewer objects", true, list(again, widgets))
 	endAgain()
@@ -92,7 +83,7 @@ func TestDecodedLists(t *testing.T) {
 // TestDecodedWatches checks that what a watch begins with counts until it has been sent, and not as long as the watch.
 func TestDecodedWatches(t *testing.T) {
 	b := newBackend(t)
-	b.cacheMemory = NewCacheMemory(1<<20, 0)
+	b.cacheMemory = cachememory.New(1<<20, 0)
 	s := b.customs(t, "a", true, false)
 	if err := s.Create(s.in(t, "a", "ns"), s.key("ns", "one"), dense("one", 1), s.newFunc(), 0); err != nil {
 		t.Fatal(err)
@@ -106,9 +97,5 @@ func TestDecodedWatches(t *testing.T) {
 	if event := <-w.ResultChan(); event.Type != watch.Added {
 		t.Fatalf("the watch begins with %v", event)
 	}
-	until.True(t, "nothing counts", func() bool {
-		b.cacheMemory.mu.Lock()
-		defer b.cacheMemory.mu.Unlock()
-		return len(b.cacheMemory.lists) == 0
-	})
+	until.True(t, "nothing counts", func() bool { return len(b.cacheMemory.Usage().Lists) == 0 })
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/etcdstore"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -49,7 +50,7 @@ type RESTOptionsGetter struct {
 	// Histories, if set, bounds what all watch caches keep of the past.
 	Histories *Histories
 	// CacheMemory, if set, bounds what objects of spaces take in watch caches with Histories.
-	CacheMemory *CacheMemory
+	CacheMemory *cachememory.Budget
 	// Defaults are the default objects, by resource.
 	Defaults map[schema.GroupResource]*Defaults
 	// Prepare completes new objects, by resource.
@@ -187,8 +188,8 @@ func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, destroy factory.DestroyFunc
 	}
 	var h *history
 	if g.Histories != nil {
-		h = g.Histories.newHistory(etcd, config.NewFunc(), config.EventsHistoryWindow)
-		h.contents = g.CacheMemory.newCache(etcd.cacheID, config.NewFunc().GetObjectKind().GroupVersionKind().Version, etcd.cacheKey)
+		contents := g.CacheMemory.NewCache(etcd.cacheID, config.NewFunc().GetObjectKind().GroupVersionKind().Version, etcd.cacheKey, tenantOf)
+		h = g.Histories.newHistory(etcd, contents, config.NewFunc(), config.EventsHistoryWindow)
 		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
 	}
 	cached, err := cacher.NewCacherFromConfig(config)
@@ -255,7 +256,6 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 	if g.isCustom() {
 		keyFunc = customKey(prefix)
 	}
-	only, _ := g.Of.Space()
 	var shared *foreignCodec
 	if codec, ok := config.Codec.(*foreignCodec); ok && g.sharedVersions != nil {
 		remove, destroyRaw := g.sharedVersions.add(resource, codec), destroy
@@ -270,7 +270,7 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 		attributes:     attributes,
 		cacheKey:       func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) },
 		counts:         g.Counts,
-		cacheID:        cacheID{resource: resource.String(), only: only},
+		cacheID:        cachememory.ID{Resource: resource.String(), Of: g.Of},
 		cached:         &atomic.Pointer[cacher.Cacher]{},
 		newFunc:        newFunc,
 	}, destroy, nil

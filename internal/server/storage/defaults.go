@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -185,7 +186,7 @@ func (s *Space) addDefaults(ctx context.Context, c collection, list runtime.Obje
 
 // updateDefault updates the object at key. If the space has not stored it, the update
 // starts from the default object.
-func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey string, w *cacheWrite, destination runtime.Object,
+func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey string, w *cachememory.Write, destination runtime.Object,
 	ignoreNotFound bool, preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc) error {
 	if s.defaults.Replaced == Never {
 		return s.refuse(key)

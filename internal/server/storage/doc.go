@@ -16,6 +16,6 @@
 // Above the cache the space comes from the request's context alone; below it,
 // from the key alone. Neither knows a default: without a tenant a call fails.
 //
-// Of what the cache itself reads, history bounds what the cache keeps of the past, and CacheMemory
+// Of what the cache itself reads, history bounds what the cache keeps of the past, and the package cachememory
 // what the objects of a space take in it.
 package storage

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -32,7 +33,7 @@ type etcdKeys struct {
 	cacheKey   func(runtime.Object) (string, error)
 	// counts gets the number of keys of each space in the watch cache of cacheID.
 	counts  *Counts
-	cacheID cacheID
+	cacheID cachememory.ID
 	// cached is the watch cache, from which objects are measured, nil until there is one. newFunc makes an object.
 	cached  *atomic.Pointer[cacher.Cacher]
 	newFunc func() runtime.Object

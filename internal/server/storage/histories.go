@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/tenantry/tenantry/internal/process/signal"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 )
 
 var (
@@ -64,8 +65,8 @@ func NewHistories(most int64) *Histories {
 }
 
 // newHistory makes the history of a watch cache.
-func (a *Histories) newHistory(etcd *etcdKeys, filler runtime.Object, window time.Duration) *history {
-	h := &history{etcdKeys: etcd, all: a, filler: filler, past: newPast(window), dropSignal: signal.NewFlag()}
+func (a *Histories) newHistory(etcd *etcdKeys, contents *cachememory.Cache, filler runtime.Object, window time.Duration) *history {
+	h := &history{etcdKeys: etcd, all: a, contents: contents, filler: filler, past: newPast(window), dropSignal: signal.NewFlag()}
 	h.closing, h.close = context.WithCancel(context.Background())
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -37,6 +37,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/until"
 )
@@ -278,10 +279,7 @@ func TestDroppedHistory(t *testing.T) {
 
 // checkedPrefix is what the cache lists.
 func (h *history) checkedPrefix() string {
-	if n := h.cacheID.only; n != "" {
-		return strings.TrimSuffix(tenant.CachePrefix(h.resourcePrefix, n.Scope()), "/")
-	}
-	return strings.TrimSuffix(h.resourcePrefix, "/")
+	return strings.TrimSuffix(tenant.CachePrefix(h.resourcePrefix, h.cacheID.Of), "/")
 }
 
 // ready is a cache that can be checked.
@@ -528,10 +526,9 @@ func (s slowList) GetList(ctx context.Context, _ string, _ storage.ListOptions, 
 // TestListsOfStoppedCaches checks that lists of a cache end with it, and that it counts until they have ended.
 func TestListsOfStoppedCaches(t *testing.T) {
 	slow := slowList{events{}, make(chan struct{}), make(chan struct{})}
-	m := NewCacheMemory(1<<20, 0)
-	etcd := &etcdKeys{Interface: slow, resourcePrefix: "/slow/", cacheID: cacheID{"slow", "a"}}
-	h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
-	h.contents = m.newCache(etcd.cacheID, "", nil)
+	m := cachememory.New(1<<20, 0)
+	etcd := &etcdKeys{Interface: slow, resourcePrefix: "/slow/", cacheID: cachememory.ID{Resource: "slow", Of: "a"}}
+	h := NewHistories(1<<40).newHistory(etcd, m.NewCache(etcd.cacheID, "", nil, tenantOf), &corev1.ConfigMap{}, time.Minute)
 	listed := make(chan error)
 	go func() {
 		listed <- h.GetList(t.Context(), "/slow/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, &corev1.ConfigMapList{})
@@ -539,14 +536,14 @@ func TestListsOfStoppedCaches(t *testing.T) {
 	<-slow.begun
 	h.endWatch()
 	h.forgetClosed()
-	if len(m.definitions) == 0 {
+	if m.Usage().Resources == 0 {
 		t.Error("a cache is forgotten whose list runs")
 	}
 	close(slow.ended)
 	if err := <-listed; !errors.Is(err, context.Canceled) {
 		t.Errorf("a list of a stopped cache: %v", err)
 	}
-	if len(m.definitions) > 0 {
+	if m.Usage().Resources > 0 {
 		t.Error("a cache is not forgotten whose list has ended")
 	}
 	if err := h.GetList(t.Context(), "/slow/", storage.ListOptions{}, &corev1.ConfigMapList{}); !apierrors.IsTooManyRequests(err) {
@@ -556,11 +553,11 @@ func TestListsOfStoppedCaches(t *testing.T) {
 
 // TestFailingLists checks that lists of custom resources which fail begin again later each time, and at once after one that did not.
 func TestFailingLists(t *testing.T) {
-	for only, waits := range map[tenant.Name][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, "": {0, 0, 0}} {
+	for of, waits := range map[tenant.Scope][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, tenant.Everything: {0, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			failure := errors.New("it cannot be converted")
-			etcd := &etcdKeys{Interface: failingLists{err: &failure}, resourcePrefix: "/failing/", custom: only != "", cacheID: cacheID{"failing", only}}
-			h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
+			etcd := &etcdKeys{Interface: failingLists{err: &failure}, resourcePrefix: "/failing/", custom: of != tenant.Everything, cacheID: cachememory.ID{Resource: "failing", Of: of}}
+			h := NewHistories(1<<40).newHistory(etcd, nil, &corev1.ConfigMap{}, time.Minute)
 			list := func() (time.Duration, error) {
 				began := time.Now()
 				err := h.GetList(t.Context(), "/failing/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, &corev1.ConfigMapList{})
@@ -568,22 +565,22 @@ func TestFailingLists(t *testing.T) {
 			}
 			for i, want := range waits {
 				if waited, err := list(); waited != want || !errors.Is(err, failure) {
-					t.Errorf("of %q, list %d ended after %v: %v, want it after %v", only, i, waited, err, want)
+					t.Errorf("of %q, list %d ended after %v: %v, want it after %v", of, i, waited, err, want)
 				}
 			}
 			failed := failure
 			failure = nil
 			if _, err := list(); err != nil {
-				t.Errorf("of %q: %v", only, err)
+				t.Errorf("of %q: %v", of, err)
 			}
 			if waited, err := list(); waited > 0 || err != nil {
-				t.Errorf("of %q, a list ended after %v (%v) when the last had succeeded", only, waited, err)
+				t.Errorf("of %q, a list ended after %v (%v) when the last had succeeded", of, waited, err)
 			}
 			failure = failed
 			_, _ = list()
 			h.close()
 			if waited, err := list(); waited > 0 || !apierrors.IsTooManyRequests(err) {
-				t.Errorf("of %q, a stopped cache lists after %v: %v", only, waited, err)
+				t.Errorf("of %q, a stopped cache lists after %v: %v", of, waited, err)
 			}
 		})
 	}
@@ -602,11 +599,11 @@ func (l failingLists) GetList(context.Context, string, storage.ListOptions, apir
 // TestFailingWatches checks that watches of custom resources which fail begin again later each time.
 func TestFailingWatches(t *testing.T) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "5"}}
-	for only, waits := range map[tenant.Name][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, "": {0, 0, 0}} {
+	for of, waits := range map[tenant.Scope][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, tenant.Everything: {0, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			sent := make(chan watch.Event)
-			etcd := &etcdKeys{Interface: events{sent: sent, version: &atomic.Int64{}}, resourcePrefix: "/failing/", custom: only != "", cacheID: cacheID{"failing", only}}
-			h := NewHistories(1<<40).newHistory(etcd, &corev1.ConfigMap{}, time.Minute)
+			etcd := &etcdKeys{Interface: events{sent: sent, version: &atomic.Int64{}}, resourcePrefix: "/failing/", custom: of != tenant.Everything, cacheID: cachememory.ID{Resource: "failing", Of: of}}
+			h := NewHistories(1<<40).newHistory(etcd, nil, &corev1.ConfigMap{}, time.Minute)
 			begin := func() (watch.Interface, time.Duration) {
 				began := time.Now()
 				w, err := h.Watch(t.Context(), "/failing/", storage.ListOptions{Recursive: true, Predicate: storage.Everything})
@@ -618,7 +615,7 @@ func TestFailingWatches(t *testing.T) {
 			for i, want := range waits {
 				w, waited := begin()
 				if waited != want {
-					t.Errorf("of %q, watch %d began after %v, want %v", only, i, waited, want)
+					t.Errorf("of %q, watch %d began after %v, want %v", of, i, waited, want)
 				}
 				sent <- watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 500}}
 				for range w.ResultChan() {
@@ -630,14 +627,14 @@ func TestFailingWatches(t *testing.T) {
 			synctest.Wait()
 			w.Stop()
 			if w, waited := begin(); waited > 0 {
-				t.Errorf("of %q, a watch began after %v when the last had an event", only, waited)
+				t.Errorf("of %q, a watch began after %v when the last had an event", of, waited)
 			} else {
 				w.Stop()
 			}
 			h.failedWatches.Store(5)
 			h.close()
 			if _, err := h.Watch(t.Context(), "/failing/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}); !apierrors.IsTooManyRequests(err) {
-				t.Errorf("of %q, a stopped cache watches: %v", only, err)
+				t.Errorf("of %q, a stopped cache watches: %v", of, err)
 			}
 			close(sent)
 		})
@@ -647,7 +644,7 @@ func TestFailingWatches(t *testing.T) {
 // cacheOf makes a watch cache with a history, or without if there are none.
 func cacheOf(t testing.TB, resource schema.GroupResource, source events, histories *Histories, changes ...func(*cacher.Config)) (*cacher.Cacher, *history) {
 	newFunc := func() apiruntime.Object { return &corev1.ConfigMap{} }
-	etcd := &etcdKeys{Interface: source, resourcePrefix: "/past/", attributes: spaceAttributes(attributesOf),
+	etcd := &etcdKeys{Interface: source, resourcePrefix: "/past/", cacheID: cachememory.ID{Resource: "past", Of: tenant.Everything}, attributes: spaceAttributes(attributesOf),
 		cacheKey: func(obj apiruntime.Object) (string, error) { return cacheKeyOf("/past/", keyOf("/past", true), obj) }}
 	config := cacher.Config{
 		Storage: etcd, Versioner: storage.APIObjectVersioner{}, GroupResource: resource, EventsHistoryWindow: cacher.DefaultEventFreshDuration,
@@ -656,7 +653,7 @@ func cacheOf(t testing.TB, resource schema.GroupResource, source events, histori
 	}
 	var h *history
 	if histories != nil {
-		h = histories.newHistory(etcd, newFunc(), config.EventsHistoryWindow)
+		h = histories.newHistory(etcd, nil, newFunc(), config.EventsHistoryWindow)
 		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
 	}
 	for _, change := range changes {

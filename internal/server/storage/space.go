@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/tenantry/tenantry/internal/etcdstore"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -29,7 +30,7 @@ type Space struct {
 	resourcePrefix string // with a trailing slash
 	cached         bool
 	resumes        *resumes
-	cacheID        cacheID
+	cacheID        cachememory.ID
 	attributes     storage.AttrFunc
 	newFunc        func() runtime.Object
 	newListFunc    func() runtime.Object
@@ -50,7 +51,7 @@ var _ storage.Interface = &Space{}
 // scope returns the scope of a call. Upstream's controllers of definitions use the
 // storage of one space without a tenant in the context.
 func (s *Space) scope(ctx context.Context) (tenant.Scope, error) {
-	if s.options.Of != tenant.Everything && tenant.RequestFrom(ctx) == nil {
+	if _, one := s.options.Of.Space(); one && tenant.RequestFrom(ctx) == nil {
 		return s.options.Of, nil
 	}
 	in, err := tenant.ScopeFrom(ctx)
@@ -86,6 +87,11 @@ func (s *Space) single(ctx context.Context, key string) (tenant.Name, string, er
 		return "", "", apierrors.NewBadRequest(tenant.ErrManySpaces.Error())
 	}
 	return n, tenant.CacheKey(s.resourcePrefix, n, key), nil
+}
+
+// newWrite returns what a write of an object in the space of n takes of the memory of caches.
+func (s *Space) newWrite(n tenant.Name) *cachememory.Write {
+	return s.options.CacheMemory.NewWrite(s.cacheID, s.resource, n, releases)
 }
 
 // maxName bounds the names of new objects, in bytes. Those of RBAC have no other bound, and an object whose name is longer than a
@@ -162,7 +168,7 @@ func (s *Space) completes(ctx context.Context, n tenant.Name, before runtime.Obj
 // admit returns the function that completes an object and decides whether the space of n may
 // have it, by all rules of a write. What is there, nil if there is nothing yet, is read at
 // once, because updates may change it. What is decided about is what would be stored.
-func (s *Space) admit(ctx context.Context, n tenant.Name, w *cacheWrite, before runtime.Object) func(after runtime.Object) error {
+func (s *Space) admit(ctx context.Context, n tenant.Name, w *cachememory.Write, before runtime.Object) func(after runtime.Object) error {
 	already := hasItems(before)
 	return allOf(
 		func(after runtime.Object) error {
@@ -173,7 +179,7 @@ func (s *Space) admit(ctx context.Context, n tenant.Name, w *cacheWrite, before 
 		},
 		s.completes(ctx, n, before),
 		s.mayChange(ctx, n, before),
-		w.fits(ctx, before),
+		w.Check(ctx, before),
 		func(runtime.Object) error { return StillDefined(ctx) },
 		func(after runtime.Object) error { return checkItems(after, already) },
 		s.mayStillChange(ctx, n, before),
@@ -193,7 +199,7 @@ func (s *Space) Create(ctx context.Context, key string, obj, out runtime.Object,
 		return storage.NewKeyExistsError(key, 0)
 	}
 	w := s.newWrite(n)
-	defer func() { w.settle(err, out) }()
+	defer func() { w.Settle(err, out) }()
 	if err := s.admit(ctx, n, w, nil)(obj); err != nil {
 		return err
 	}
@@ -271,7 +277,7 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 	}
 	ctx = s.fenced(ctx, n)
 	w := s.newWrite(n)
-	defer func() { w.settle(err, destination) }()
+	defer func() { w.Settle(err, destination) }()
 	if s.isDefault(n, key) {
 		return s.updateDefault(ctx, n, key, cacheKey, w, destination, ignoreNotFound, preconditions, tryUpdate)
 	}
@@ -280,7 +286,7 @@ func (s *Space) GuaranteedUpdate(ctx context.Context, key string, destination ru
 
 // guarded returns an update of an object of a space that enforces the rules of the space
 // and completes the object.
-func (s *Space) guarded(ctx context.Context, n tenant.Name, w *cacheWrite, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
+func (s *Space) guarded(ctx context.Context, n tenant.Name, w *cachememory.Write, tryUpdate storage.UpdateFunc) storage.UpdateFunc {
 	return func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		var before runtime.Object
 		if res.ResourceVersion != 0 {

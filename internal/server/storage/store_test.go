@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tenantry/tenantry/internal/etcd"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/until"
 )
@@ -39,7 +40,7 @@ type backend struct {
 	// histories, if set, bounds what watch caches keep.
 	histories *Histories
 	// cacheMemory, if set, bounds what custom resources take in watch caches.
-	cacheMemory *CacheMemory
+	cacheMemory *cachememory.Budget
 	// raw, if set, makes the storage below.
 	raw RawFunc
 	// defining are the spaces with a definition of widgets, where others share one.

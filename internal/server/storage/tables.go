@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/text"
 )
 
@@ -131,7 +132,7 @@ func (s *limitedLists) storedBytes(obj runtime.Object) (int, error) {
 
 // getTable lists what becomes a table. A page that is too large is read again with fewer objects.
 func (s *limitedLists) getTable(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object, by *measure) error {
-	ctx = withRereads(ctx)
+	ctx = cachememory.WithRereads(ctx)
 	most := by.all
 	if opts.Predicate.Limit > 0 {
 		most, opts = by.page, withPages(opts)

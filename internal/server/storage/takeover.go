@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -23,7 +24,7 @@ import (
 //
 // Server-side apply describes all of an object, so it is applied to an object that does not
 // exist. Other updates have to declare in the object that it is the space's own.
-func (s *Space) takeOver(ctx context.Context, n tenant.Name, key string, w *cacheWrite, shown runtime.Object,
+func (s *Space) takeOver(ctx context.Context, n tenant.Name, key string, w *cachememory.Write, shown runtime.Object,
 	tryUpdate storage.UpdateFunc) (runtime.Object, *uint64, error) {
 	info, ok := request.RequestInfoFrom(ctx)
 	if !ok || info.Subresource != "" || info.Verb != "patch" && info.Verb != "update" { // a deletion may be an update, too

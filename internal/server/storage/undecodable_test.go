@@ -139,7 +139,7 @@ func TestUndecodableWithoutWebhook(t *testing.T) {
 	}
 	s.write(t, "a", "bad", "bad")
 	etcd := s.uncached.(*etcdKeys)
-	h := b.histories.newHistory(etcd, s.newFunc(), time.Minute)
+	h := b.histories.newHistory(etcd, nil, s.newFunc(), time.Minute)
 	t.Cleanup(h.close)
 	list := func(ctx context.Context) (int, error) {
 		found := s.newListFunc()
@@ -189,7 +189,7 @@ func TestConversionsAtOnce(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		s.write(t, "a", name)
 	}
-	h := b.histories.newHistory(s.uncached.(*etcdKeys), s.newFunc(), time.Minute)
+	h := b.histories.newHistory(s.uncached.(*etcdKeys), nil, s.newFunc(), time.Minute)
 	t.Cleanup(h.close)
 	until.True(t, "its own cache is filled", func() bool { found, err := s.names(t, "a"); return err == nil && len(found) == 2 })
 	var inside atomic.Int32

@@ -63,7 +63,7 @@ func (s *Space) initialEvents(ctx context.Context, c collection) (initial []watc
 		list.opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
 	objects := s.newListFunc()
-	if err := s.list(ctx, list, objects, false); err != nil {
+	if _, err := s.list(ctx, list, objects); err != nil {
 		return nil, "", err
 	}
 	accessor, err := meta.ListAccessor(objects)

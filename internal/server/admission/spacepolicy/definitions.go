@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -90,7 +90,7 @@ func (r Rules) checkFits(ctx context.Context, a admission.Attributes, n tenant.N
 	}
 	object, element := growth(elementsOfVersions(before), elementsOfVersions(spec))
 	resource := schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
-	err = r.DefinitionFits(ctx, n, resource, storage.DefinitionChange{
+	err = r.DefinitionFits(ctx, n, resource, cachememory.DefinitionChange{
 		Before: len(old.Spec.Versions), Versions: len(definition.Spec.Versions), Object: object, Element: element,
 	})
 	switch {

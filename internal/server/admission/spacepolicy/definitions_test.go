@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -213,8 +213,8 @@ func TestDefinitionsWhere(t *testing.T) {
 
 // TestDefinitionFits checks that versions and new defaults are compared with what the objects take that there are.
 func TestDefinitionFits(t *testing.T) {
-	var asked storage.DefinitionChange
-	plugin, err := New(nil, Rules{DefinitionFits: func(_ context.Context, n tenant.Name, resource schema.GroupResource, change storage.DefinitionChange) error {
+	var asked cachememory.DefinitionChange
+	plugin, err := New(nil, Rules{DefinitionFits: func(_ context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error {
 		if n != "a" || resource.String() != "xs.example.com" {
 			t.Errorf("asked about %v in %s", resource, n)
 		}
@@ -240,7 +240,7 @@ func TestDefinitionFits(t *testing.T) {
 		old, is := definition(tc.old...), definition(tc.is...)
 		is.Spec.Group, is.Spec.Names.Plural = "example.com", "xs"
 		old.Spec.Group, old.Spec.Names.Plural = "example.com", "xs"
-		asked = storage.DefinitionChange{}
+		asked = cachememory.DefinitionChange{}
 		err := plugin.Validate(tenant.WithSpace(t.Context(), "a"), definitionAttributes(is, old, ""), nil)
 		if err == nil || !strings.Contains(err.Error(), "spec.versions: with these and their defaults they are too many") {
 			t.Errorf("%s: %v", name, err)

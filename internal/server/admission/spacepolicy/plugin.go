@@ -14,7 +14,7 @@ import (
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/server/spaceapi"
-	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
@@ -34,7 +34,7 @@ type Rules struct {
 	// definitions say is taken to cost nothing.
 	Definition Definitions
 	// DefinitionFits returns an error if a definition of a space may not change so because of its objects. If nil, it may.
-	DefinitionFits func(ctx context.Context, n tenant.Name, resource schema.GroupResource, change storage.DefinitionChange) error
+	DefinitionFits func(ctx context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error
 	// UID returns the UID of a Tenant. If nil, a name stands for one tenant.
 	UID func(tenant.Name) types.UID
 	// LimitRanges returns those of a namespace. If nil, there are none.

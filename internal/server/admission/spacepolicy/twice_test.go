@@ -22,7 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/rbac"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/server/storage"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
@@ -31,11 +31,11 @@ import (
 type askedPlugin struct {
 	*Plugin
 	// changes are those of definitions that it has asked about.
-	changes map[storage.DefinitionChange]bool
+	changes map[cachememory.DefinitionChange]bool
 }
 
 func newAsked(t *testing.T) askedPlugin {
-	asked := askedPlugin{changes: map[storage.DefinitionChange]bool{}}
+	asked := askedPlugin{changes: map[cachememory.DefinitionChange]bool{}}
 	disabled, inert := &v1alpha1.NodePlacement{Mode: v1alpha1.NodePlacementDisabled}, &v1alpha1.DaemonSets{Mode: v1alpha1.DaemonSetsInert}
 	plugin, err := New(nil, Rules{
 		Placement:  func(tenant.Name) *v1alpha1.NodePlacement { return disabled },
@@ -43,7 +43,7 @@ func newAsked(t *testing.T) askedPlugin {
 		Definition: func(tenant.Name, schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
 			return &apiextensionsv1.CustomResourceDefinition{}, nil
 		},
-		DefinitionFits: func(_ context.Context, _ tenant.Name, _ schema.GroupResource, change storage.DefinitionChange) error {
+		DefinitionFits: func(_ context.Context, _ tenant.Name, _ schema.GroupResource, change cachememory.DefinitionChange) error {
 			asked.changes[change] = true
 			if change.Versions > 2 {
 				return errors.New("they take too much memory")
@@ -84,7 +84,7 @@ type askedState struct {
 	Policies    map[string]PolicyCosts
 	Definitions map[string]DefinitionCosts
 	Patterns    int
-	Changes     []storage.DefinitionChange
+	Changes     []cachememory.DefinitionChange
 }
 
 func (p askedPlugin) state() askedState {

@@ -1,4 +1,4 @@
-package storage
+package cachememory
 
 import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"

@@ -1,4 +1,4 @@
-package storage
+package cachememory
 
 import (
 	"strings"
@@ -11,9 +11,9 @@ import (
 )
 
 func TestCacheMetrics(t *testing.T) {
-	m := NewCacheMemory(1000, 3000)
+	m := New(1000, 3000)
 	for n, bytes := range map[tenant.Name]int64{"a": 10, "b": 30, "c": 20, "d": 5} {
-		m.add(n, bytes)
+		m.addLocked(n, bytes)
 	}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m.collector(2))

@@ -1,11 +1,10 @@
-package storage
+package cachememory
 
 import (
 	"context"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tenantry/tenantry/internal/etcdstore"
@@ -20,28 +19,29 @@ const (
 	leastListShare = 32
 )
 
-// decodedList is what one request takes that lists: what is decoded for it, such as of a list at an exact resource version, and the copy that upstream makes of
+// List is what one request takes that lists: what is decoded for it, such as of a list at an exact resource version, and the copy that upstream makes of
 // custom resources while it encodes them. Its seats are those of the bytes that are sent, of which some take fifty times as much memory.
-type decodedList struct {
-	memory *CacheMemory
+type List struct {
+	budget *Budget
 	of     tenant.Name
 	bytes  int64
 	// ended is whether its request has ended. It may be decoded for a while after that.
 	ended bool
 }
 
-// boundDecoded returns the context of a list of n, which ends if the lists of n take too much memory at once, and what it takes, nil if that has no bound.
-func (s *Space) boundDecoded(ctx context.Context, n tenant.Name) (context.Context, *decodedList) {
-	if s.options.CacheMemory == nil || !n.IsSpace() || tenant.RequestFrom(ctx) == nil || tenant.ByPlatform(ctx) {
+// BoundList returns the context of a list of a scope, which ends if the lists of its tenant take too much memory at once, and what it takes, nil if that has no bound.
+func (m *Budget) BoundList(ctx context.Context, scope tenant.Scope) (context.Context, *List) {
+	n, one := scope.Tenant()
+	if m == nil || !one || tenant.RequestFrom(ctx) == nil || tenant.ByPlatform(ctx) {
 		return ctx, nil
 	}
-	list := &decodedList{memory: s.options.CacheMemory, of: n}
+	list := &List{budget: m, of: n}
 	context.AfterFunc(ctx, list.end)
-	if before, ok := ctx.Value(rereadKey{}).(**decodedList); ok {
-		if *before != nil {
-			(*before).end()
+	if again, ok := ctx.Value(rereadsKey{}).(*rereads); ok {
+		if again.last != nil {
+			again.last.end()
 		}
-		*before = list
+		again.last = list
 	}
 	return etcdstore.WithDecoded(ctx, func(_ []byte, obj runtime.Object, err error) (runtime.Object, error) {
 		if err == nil {
@@ -51,34 +51,33 @@ func (s *Space) boundDecoded(ctx context.Context, n tenant.Name) (context.Contex
 	}), list
 }
 
-type rereadKey struct{}
+// rereads are the lists of a request of which each takes the place of the one before.
+type rereads struct{ last *List }
 
-// withRereads returns a context of a request in which each list takes the place of the one before.
-func withRereads(ctx context.Context) context.Context {
-	return context.WithValue(ctx, rereadKey{}, new(*decodedList))
+type rereadsKey struct{}
+
+// WithRereads returns a context of a request in which each list takes the place of the one before.
+func WithRereads(ctx context.Context) context.Context {
+	return context.WithValue(ctx, rereadsKey{}, &rereads{})
 }
 
-// boundCopied returns an error if a list of custom resources takes too much memory while it is encoded, also one that a cache answers.
-func (s *Space) boundCopied(of *decodedList, list runtime.Object) error {
-	if _, custom := s.newFunc().(*unstructured.Unstructured); !custom || of == nil {
+// AddCopy returns an error if a copy of the objects of a list takes too much memory. What a cache has of them is in it, nil if they are of none.
+func (l *List) AddCopy(list runtime.Object, in *Cache) error {
+	if l == nil {
 		return nil
 	}
-	var in *contents
-	if cached, ok := s.Interface.(*withHistory); ok {
-		in = cached.history.contents
-	}
-	return of.add(in.sizeOf(list))
+	return l.add(in.sizeOf(list))
 }
 
 // add notes so many bytes more. They last as long as the request.
-func (l *decodedList) add(bytes int64) error {
-	m := l.memory
+func (l *List) add(bytes int64) error {
+	m := l.budget
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if l.ended {
 		return context.Canceled
 	}
-	if err := l.check(m.lists[l.of] + bytes); err != nil {
+	if err := l.checkLocked(m.lists[l.of] + bytes); err != nil {
 		return err
 	}
 	l.bytes += bytes
@@ -87,9 +86,9 @@ func (l *decodedList) add(bytes int64) error {
 	return nil
 }
 
-// check returns an error if the lists of the space may not take so much. One list may, if it is the only one. The lock is held.
-func (l *decodedList) check(takes int64) error {
-	m := l.memory
+// checkLocked returns an error if the lists of the space may not take so much. One list may, if it is the only one.
+func (l *List) checkLocked(takes int64) error {
+	m := l.budget
 	switch {
 	case m.lists[l.of] > l.bytes && takes > m.most/listShare:
 		return apierrors.NewTooManyRequests(fmt.Sprintf("lists of tenant %q take more than %d bytes of the server's memory at once; "+
@@ -102,12 +101,12 @@ func (l *decodedList) check(takes int64) error {
 }
 
 // end forgets a list whose request has ended.
-func (l *decodedList) end() {
-	l.memory.mu.Lock()
-	defer l.memory.mu.Unlock()
-	l.memory.allLists -= l.bytes
-	if l.memory.lists[l.of] -= l.bytes; l.memory.lists[l.of] == 0 {
-		delete(l.memory.lists, l.of)
+func (l *List) end() {
+	l.budget.mu.Lock()
+	defer l.budget.mu.Unlock()
+	l.budget.allLists -= l.bytes
+	if l.budget.lists[l.of] -= l.bytes; l.budget.lists[l.of] == 0 {
+		delete(l.budget.lists, l.of)
 	}
 	l.bytes, l.ended = 0, true
 }

@@ -1,4 +1,4 @@
-package storage
+package cachememory
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 // TestMemoryOfStored checks that what spaces have stored takes memory of all, and who has little goes on when nothing is left.
 func TestMemoryOfStored(t *testing.T) {
 	const least = 20
-	m := NewCacheMemory(10, ordinary*leastShare*least) // objects in caches have a bound of their own
+	m := New(10, ordinary*headroomShare*least) // objects in caches have a bound of their own
 	expect := func(n tenant.Name, allowed int64) {
 		t.Helper()
 		now := m.stored[n]
@@ -35,11 +35,11 @@ func TestMemoryOfStored(t *testing.T) {
 	m.SetStored("b", 405)
 	expect("b", 400+least)
 	m.SetStored("b", 400)
-	if len(m.slack) != 0 {
-		t.Errorf("there is slack that nobody has: %v", m.slack)
+	if len(m.headroom) != 0 {
+		t.Errorf("there is headroom that nobody has: %v", m.headroom)
 	}
-	if slack, err := m.admit("a", 1); err != nil || slack != 1 {
-		t.Errorf("of what is stored, %d of 1 byte in caches is slack: %v", slack, err)
+	if headroom, err := m.checkMoreLocked("a", 1); err != nil || headroom != 1 {
+		t.Errorf("of what is stored, %d of 1 byte in caches is headroom: %v", headroom, err)
 	}
 	err := m.MayStore("a", 600, least+1)
 	if err == nil || !strings.Contains(err.Error(), "1800 bytes") || !strings.Contains(err.Error(), "all spaces together") {
@@ -47,7 +47,7 @@ func TestMemoryOfStored(t *testing.T) {
 	}
 	m.SetStored("system", 1<<30)
 	m.SetStored("b", 0)
-	if m.SetStored("a", 0); m.takeAll() != 0 || len(m.stored) != 0 {
-		t.Errorf("nothing is stored, and takes %d: %v", m.takeAll(), m.stored)
+	if m.SetStored("a", 0); m.takeAllLocked() != 0 || len(m.stored) != 0 {
+		t.Errorf("nothing is stored, and takes %d: %v", m.takeAllLocked(), m.stored)
 	}
 }

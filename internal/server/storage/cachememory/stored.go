@@ -1,18 +1,18 @@
-package storage
+package cachememory
 
 import "github.com/tenantry/tenantry/internal/tenant"
 
 // SetStored notes how many bytes the objects of a space take in etcd. They take up to ordinary times as many in memory, which counts in what all
-// may have. What a space has got beyond its share is its slack, but not what it had when the server heard of it first.
-func (m *CacheMemory) SetStored(n tenant.Name, bytes int64) {
+// may have. What a space has got beyond its share is its headroom, but not what it had when the server heard of it first.
+func (m *Budget) SetStored(n tenant.Name, bytes int64) {
 	if m == nil || !n.IsSpace() {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before, known := m.stored[n]
-	if more := ordinary * (bytes - before); more < 0 || known && m.total > 0 && m.isBeyondShare(n, more) {
-		m.useSlack(n, more)
+	if more := ordinary * (bytes - before); more < 0 || known && m.total > 0 && m.isBeyondShareLocked(n, more) {
+		m.useHeadroomLocked(n, more)
 	}
 	m.allStored += bytes - before
 	if m.stored[n] = bytes; bytes == 0 {
@@ -22,15 +22,15 @@ func (m *CacheMemory) SetStored(n tenant.Name, bytes int64) {
 
 // MayStore returns an error that names the rule and the way out if a space, whose objects take so many bytes in etcd, may not store so many more
 // because of what all have in memory.
-func (m *CacheMemory) MayStore(n tenant.Name, stored, more int64) error {
+func (m *Budget) MayStore(n tenant.Name, stored, more int64) error {
 	if m == nil || m.total == 0 {
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	more = ordinary * (max(0, stored-m.stored[n]) + more)
-	if m.isBeyondShare(n, more) && m.slack[n]+more > m.total/leastShare {
-		return m.errShared(n, more)
+	if m.isBeyondShareLocked(n, more) && m.headroom[n]+more > m.total/headroomShare {
+		return m.errSharedLocked(n, more)
 	}
 	return nil
 }

@@ -1,0 +1,170 @@
+package cachememory
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// objectShare is which part of what a space may have one object may take: while it is written, or deleted, it is decoded several times.
+const objectShare = 8
+
+// Write is what one write of an object takes more in caches, until one has it.
+type Write struct {
+	budget   *Budget
+	id       ID
+	resource schema.GroupResource
+	n        tenant.Name
+	releases Releases
+	in       *definitionCaches
+	bytes    int64
+	headroom int64
+}
+
+// Releases returns the function that reports whether a change of an object does nothing but let it go.
+type Releases func(before runtime.Object) (func(after runtime.Object) (bool, error), error)
+
+// NewWrite returns a write of an object in a space. Without a budget everything may be written.
+func (m *Budget) NewWrite(of ID, resource schema.GroupResource, n tenant.Name, releases Releases) *Write {
+	return &Write{budget: m, id: of, resource: resource, n: n, releases: releases}
+}
+
+// Check returns what refuses an object as it becomes if the space may not have so much, for each attempt anew. What was is read at once, because updates may
+// change it.
+func (w *Write) Check(ctx context.Context, before runtime.Object) func(after runtime.Object) error {
+	m, n := w.budget, w.n
+	if m == nil || !n.IsSpace() {
+		return func(runtime.Object) error { return nil }
+	}
+	w.take(0)
+	w.takeHeadroom(0)
+	had, onlyReleases := 0, func(runtime.Object) bool { return false }
+	if before != nil {
+		had = weightOf(before, memory.Of(before))
+		if m.isNearLimit(n, w.id, had) {
+			onlyReleases = w.onlyReleases(ctx, before)
+		}
+	}
+	return func(after runtime.Object) error {
+		has := weightOf(after, memory.Of(after))
+		if has <= had || onlyReleases(after) {
+			w.take(max(0, has-had))
+			return nil
+		}
+		headroom, err := m.checkWrite(n, w.id, had, has)
+		if w.takeHeadroom(headroom); err == nil || before != nil && has-had <= smallGrowth && updatesStatus(ctx, after) && m.mayUpdateStatus(n) {
+			w.take(has - had)
+			return nil
+		}
+		name := ""
+		if o, noObject := meta.Accessor(after); noObject == nil {
+			name = o.GetName()
+		}
+		return apierrors.NewForbidden(w.resource, name, err)
+	}
+}
+
+// Settle ends a write with its result.
+func (w *Write) Settle(err error, result runtime.Object) {
+	if err != nil {
+		w.takeHeadroom(0)
+	}
+	if w.bytes == 0 {
+		return
+	}
+	version, noVersion := storage.APIObjectVersioner{}.ObjectResourceVersion(result)
+	if err != nil || noVersion != nil {
+		w.take(0)
+		return
+	}
+	w.budget.mu.Lock()
+	defer w.budget.mu.Unlock()
+	w.in.pending.wrote(version, w.bytes)
+	w.in.recountLocked()
+}
+
+// take notes what an attempt takes, in place of one before. Nothing keeps the caches of resources that are no tenant's own.
+func (w *Write) take(bytes int) {
+	if _, one := w.id.Of.Space(); !one || int64(bytes) == w.bytes {
+		return
+	}
+	if w.in = w.budget.reserve(w.id, w.in, int64(bytes)-w.bytes); w.in != nil {
+		w.bytes = int64(bytes)
+	}
+}
+
+// takeHeadroom notes the headroom that an attempt takes, in place of one before.
+func (w *Write) takeHeadroom(bytes int64) {
+	if more := bytes - w.headroom; more != 0 {
+		w.budget.mu.Lock()
+		defer w.budget.mu.Unlock()
+		w.budget.useHeadroomLocked(w.n, more)
+		w.headroom = bytes
+	}
+}
+
+// checkWrite returns an error if an object of a space may not become so large in each cache of a definition, and otherwise how much headroom it takes.
+func (m *Budget) checkWrite(n tenant.Name, definition ID, before, after int) (headroom int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	caches := m.definitions[definition].countLocked()
+	more, object := int64(after-before)*caches, int64(after)*caches
+	switch {
+	case more <= 0:
+		return 0, nil
+	case object > m.most/objectShare:
+		return 0, fmt.Errorf("it takes %d bytes of the server's memory in all versions of its definition: %d are allowed; make several objects of it, or leave out versions that nobody uses",
+			object, m.most/objectShare)
+	default:
+		return m.checkMoreLocked(n, more)
+	}
+}
+
+// smallGrowth is by how many bytes of memory an object may grow in a full space when only its status is written, or when it is being deleted.
+const smallGrowth = 4 << 10
+
+// updatesStatus reports whether a change is one of the status, or of an object that is being deleted: controllers write what they do before they let it go.
+func updatesStatus(ctx context.Context, after runtime.Object) bool {
+	if info, ok := request.RequestInfoFrom(ctx); ok && info.Subresource == "status" {
+		return true
+	}
+	object, err := meta.Accessor(after)
+	return err == nil && object.GetDeletionTimestamp() != nil
+}
+
+// onlyReleases returns what reports whether a change of an object lets it go, and so may be written in a full space although a server notes in its
+// metadata what was done, or because it is dense without long finalizers. Where the space has more than it may, users may not note more.
+func (w *Write) onlyReleases(ctx context.Context, before runtime.Object) func(after runtime.Object) bool {
+	was, err := meta.Accessor(before)
+	if err != nil {
+		return func(runtime.Object) bool { return false }
+	}
+	managed := memory.Of(was.GetManagedFields())
+	released, err := w.releases(before)
+	return func(after runtime.Object) bool {
+		is, noObject := meta.Accessor(after)
+		if err != nil || noObject != nil {
+			return false
+		}
+		if ok, err := released(after); !ok || err != nil {
+			return false
+		}
+		return memory.Of(is.GetManagedFields()) <= managed || tenant.ByPlatform(ctx) || !w.budget.Exceeded(w.n)
+	}
+}
+
+// isNearLimit reports whether what a space has, or all, or one object of it that takes so much in a cache, may be refused soon.
+func (m *Budget) isNearLimit(n tenant.Name, definition ID, object int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bytes[n] > m.most/2 || m.total > 0 && m.takeAllLocked() > m.total/2 || int64(object)*m.definitions[definition].countLocked() > m.most/objectShare/2
+}
