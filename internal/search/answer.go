@@ -39,7 +39,7 @@ const allKinds = "*"
 
 // How many items an answer has, if the caller does not say, and at most.
 const (
-	DefaultLimit = 500
+	defaultLimit = 500
 	MaxLimit     = 10_000
 )
 

@@ -234,7 +234,7 @@ func newQuestion(parameters url.Values) (*question, error) {
 			return nil, fmt.Errorf("unknown parameter %q", name)
 		}
 	}
-	asked := &question{limit: DefaultLimit, count: true, items: true}
+	asked := &question{limit: defaultLimit, count: true, items: true}
 	var err error
 	if asked.query, err = query.Parse(parameters.Get(ParameterQuery), time.Now()); err != nil {
 		return nil, fmt.Errorf("%s: %w", ParameterQuery, err)

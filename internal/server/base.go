@@ -86,7 +86,7 @@ func newBase(opts CompletedOptions) (*base, error) {
 	}
 	generic.AuditBackend = audit.Shortened(generic.AuditBackend)
 	generic.LongRunningFunc = search.LongRunning(flowcontrol.LongRunning(generic.LongRunningFunc))
-	generic.SecureServing.Listener = flowcontrol.WithConnections(generic.SecureServing.Listener, opts.given.FlowControl.Connections)
+	generic.SecureServing.Listener = flowcontrol.WithConnections(generic.SecureServing.Listener, opts.FlowControl.Connections)
 	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion, version.Kubernetes()}
 	b := &base{generic: generic, storage: storageFactory, informers: systemInformers}
 	b.loopback, b.informersToken = ownClients(generic)

@@ -58,7 +58,7 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, f
 	}
 	withTenants.Authorization.Authorizer = flowcontrol.InTurn(authentication.WithAuditTarget(generic.Authorization.Authorizer))
 
-	flow := a.opts.given.FlowControl
+	flow := a.opts.FlowControl
 	limits := flowcontrol.NewLimits(flow.Allowance, a.lookup.RateLimit)
 	if generic.FlowControl != nil {
 		withTenants.FlowControl = flowcontrol.New(generic.FlowControl, flowcontrol.Config{
@@ -81,10 +81,10 @@ func (a *assembly) handlerChain(spaces http.Handler, served apiservice.Served, f
 	handler = usage.WithOpen(handler, lasting)
 	handler = flowcontrol.WithLevelSeats(flowcontrol.WithUnended(handler, lasting))
 	handler = genericapiserver.DefaultBuildHandlerChain(handler, &withTenants)
-	if a.opts.given.Authentication.KeystoneConfig != "" {
+	if a.opts.authentication.KeystoneConfig != "" {
 		handler = authentication.WithUnavailable(handler, generic.Serializer)
 	}
-	if a.opts.given.Authentication.BasicAuthFile != "" {
+	if a.opts.authentication.BasicAuthFile != "" {
 		handler = authentication.WithChallenge(handler)
 	}
 	handler = a.start.withEnd(withRights(handler, func() bool { return a.rbac.HasSynced() && a.users.HasSynced() }, generic.Serializer))

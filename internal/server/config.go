@@ -120,6 +120,6 @@ func (c *configs) installStorage(b *base, s *stores, p *policy, defaults map[sch
 		*getter = options
 	}
 	custom := guarded(c.extensions.ExtraConfig.CRDRESTOptionsGetter)
-	custom.Uncached, custom.Only = nil, tenant.System
+	custom.Uncached, custom.Of = nil, tenant.System.Scope()
 	c.extensions.ExtraConfig.CRDRESTOptionsGetter = custom
 }

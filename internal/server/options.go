@@ -36,17 +36,43 @@ import (
 
 // Options are the flags of the API server: upstream's, and those of tenancy.
 type Options struct {
+	asGiven
+
 	// Kube are the options of kube-apiserver.
 	Kube *options.ServerRunOptions
 	// DefaultTenant is the tenant of users whose credentials carry none. Empty
 	// (the default) refuses them.
 	DefaultTenant string
-	// RootCAFile is the bundle by which pods verify the server, published in
-	// every namespace. Defaults to the serving certificate.
-	RootCAFile string
 	// Authentication says where users and their tenants come from. Its upstream
 	// options are those of Kube.
 	Authentication authentication.Options
+	// TenantCacheTotalBytes is the same of all spaces together. Zero is no bound, and -1 half of what the process may use.
+	TenantCacheTotalBytes int64
+	// Publishable are the resources of which objects can be published, as the manager's
+	// configuration has them. Publishing others is answered with a warning.
+	Publishable []string
+	// HostTenantLimits is the file of a TenantLimitsConfiguration: the most that Tenants of a host
+	// cluster may ask for. Without one there are no limits.
+	HostTenantLimits string
+	// Host are the credentials of the ServiceAccount by which the server connects to the pods of spaces on a
+	// host cluster, which something else runs there. Without them (the default) pods do not run.
+	Host hostclient.Credentials
+	// WorkloadsAPIAddress is the IP address and port by which pods on that cluster reach the API, which the Service
+	// kubernetes of every space shows. If it is empty, that has an address of the system space.
+	WorkloadsAPIAddress string
+	// Search, if set, has the server answer searches.
+	Search *search.Options
+	// SearchServers, if there are some, have searches answered by other processes.
+	SearchServers search.RemoteOptions
+	// SearchLimits bound the searches of a tenant.
+	SearchLimits search.Limits
+}
+
+// asGiven are the options that nothing completes: the parts of the server get them as they are.
+type asGiven struct {
+	// RootCAFile is the bundle by which pods verify the server, published in
+	// every namespace. Defaults to the serving certificate.
+	RootCAFile string
 	// FlowControl says how tenants share this server.
 	FlowControl flowcontrol.Options
 	// Egress is how webhooks of tenants are reached.
@@ -60,32 +86,12 @@ type Options struct {
 	WatchCacheHistoryBytes int64
 	// TenantCacheBytes is what the custom resources of a space may take in watch caches, in bytes of memory. Zero is no bound.
 	TenantCacheBytes int64
-	// TenantCacheTotalBytes is the same of all spaces together. Zero is no bound, and -1 three eighths of what the process may use.
-	TenantCacheTotalBytes int64
 	// QuotaSettle is how long a tenant must be quiet before its use is recounted.
 	// Zero is a little more than requests can take.
 	QuotaSettle time.Duration
-	// Publishable are the resources of which objects can be published, as the manager's
-	// configuration has them. Publishing others is answered with a warning.
-	Publishable []string
-	// HostTenantLimits is the file of a TenantLimitsConfiguration: the most that Tenants of a host
-	// cluster may ask for. Without one there are no limits.
-	HostTenantLimits string
-	// Host are the credentials of the ServiceAccount by which the server connects to the pods of spaces on a
-	// host cluster, which something else runs there. Without them (the default) pods do not run.
-	Host hostclient.Credentials
-	// WorkloadsAPIAddress is the IP address and port by which pods on that cluster reach the API, which the Service
-	// kubernetes of every space shows. If it is empty, that has an address of the system space.
-	WorkloadsAPIAddress string
 	// EtcdClaim names this control plane in the etcds that it stores in, see etcdstore.Claim:
 	// the server does not start where another one is. Empty (the default) looks at nothing.
 	EtcdClaim string
-	// Search, if set, has the server answer searches.
-	Search *search.Options
-	// SearchServers, if there are some, have searches answered by other processes.
-	SearchServers search.RemoteOptions
-	// SearchLimits bound the searches of a tenant.
-	SearchLimits search.Limits
 	// SearchOnly is for NewSearch: nothing has a cache, and nothing but searches is served.
 	SearchOnly bool
 	// EtcdClient connects to etcd for verifying the end of spaces. By default a
@@ -104,9 +110,12 @@ func NewOptions() *Options {
 	kube.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = 5 * time.Second
 	admission.Register(kube.Admission)
 	audit.SetDefaults(kube.Audit)
-	return &Options{Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), FlowControl: flowcontrol.NewOptions(),
-		Usage: usage.NewOptions(), Publishable: configv1alpha1.DefaultPublishable(), WatchCacheHistoryBytes: 256 << 20, TenantCacheBytes: 512 << 20, TenantCacheTotalBytes: -1,
-		Signing: signing.Config{Duration: 365 * 24 * time.Hour}, SearchLimits: search.DefaultLimits}
+	return &Options{
+		asGiven: asGiven{FlowControl: flowcontrol.NewOptions(), Usage: usage.NewOptions(), Signing: signing.Config{Duration: 365 * 24 * time.Hour},
+			WatchCacheHistoryBytes: 256 << 20, TenantCacheBytes: 512 << 20},
+		Kube: kube, Authentication: authentication.NewOptions(kube.Authentication), Publishable: configv1alpha1.DefaultPublishable(), TenantCacheTotalBytes: -1,
+		SearchLimits: search.DefaultLimits,
+	}
 }
 
 // Flags returns the flags by section.
@@ -178,21 +187,25 @@ func (o *Options) AddCacheFlags(fs *pflag.FlagSet) {
 		"Bytes of memory that all watch caches may keep of what objects were, for clients that resume watches. "+
 			"Beyond it, the cache that keeps the most drops it: watches that are open go on, and those who resume one list again. 0 is no limit.")
 	fs.Int64Var(&o.TenantCacheBytes, "tenant-cache-bytes", o.TenantCacheBytes,
-		"Bytes of memory that the custom resources of a tenant may take in watch caches, in all versions of their definitions, together with what other "+
+		"Bytes of memory that the definitions of a tenant may take, and its custom resources in watch caches, in all versions of these, together with what other "+
 			"objects take beyond three times their bytes. Beyond it, none of these is created or becomes larger. 0 is no limit but --tenant-cache-total-bytes.")
 	fs.Int64Var(&o.TenantCacheTotalBytes, "tenant-cache-total-bytes", o.TenantCacheTotalBytes,
-		"The same of all tenants together, and three times the bytes that they have stored. A tenant may take half as much as is left, and when nothing is, a 64th more than it has. 0 is no limit, "+
-			"-1 is three eighths of the memory that the process may use: of GOMEMLIMIT, its container's limit, or the machine's memory, whichever is the least, and no limit where nothing says so.")
+		"The same of all tenants together, and three times the bytes that they have stored. A tenant may take as much as is left, and when nothing is, a 64th more than it has. 0 is no limit, "+
+			"-1 is half of the memory that the process may use: of GOMEMLIMIT, its container's limit, or the machine's memory, whichever is the least, and no limit where nothing says so.")
 }
 
 // CompletedOptions can be validated and run.
 type CompletedOptions struct {
-	given         Options
-	kube          options.CompletedOptions
-	defaultTenant tenant.Name
-	publishable   []schema.GroupResource
-	hostLimits    *v1alpha1.TenantLimits
-	search        *search.Options
+	asGiven
+
+	kube options.CompletedOptions
+	// authentication has the upstream options of kube.
+	authentication  authentication.Options
+	totalCacheBytes int64
+	defaultTenant   tenant.Name
+	publishable     []schema.GroupResource
+	hostLimits      *v1alpha1.TenantLimits
+	search          *search.Options
 	// tokenKeys are those of service accounts, nil with an external signer.
 	tokenKeys *authentication.TokenKeys
 	// host is nil if pods do not run, and podsAPI is where they reach the server.
@@ -202,9 +215,9 @@ type CompletedOptions struct {
 
 // Complete fills in defaults that depend on other options.
 func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
-	completed := CompletedOptions{given: *o}
+	completed := CompletedOptions{asGiven: o.asGiven, totalCacheBytes: o.TenantCacheTotalBytes}
 	if o.TenantCacheTotalBytes == -1 {
-		completed.given.TenantCacheTotalBytes = memory.Available() / 8 * 3
+		completed.totalCacheBytes = memory.Available() / 2
 	}
 	if err := configv1alpha1.ValidatePublishable(o.Publishable); err != nil {
 		return completed, fmt.Errorf("--publishable-resources: %w", err)
@@ -244,9 +257,10 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	if err != nil {
 		return completed, err
 	}
-	completed.kube, completed.search = kube, o.searches()
-	completed.given.Authentication.Upstream = kube.Authentication
-	return completed, completed.readTokenKeys()
+	completed.kube, completed.search, completed.authentication = kube, o.searches(), o.Authentication
+	err = completed.readTokenKeys()
+	completed.authentication.Upstream = completed.kube.Authentication
+	return completed, err
 }
 
 // readTokenKeys has the keys of service accounts read again when their files change. Upstream, which
@@ -263,7 +277,7 @@ func (o *CompletedOptions) readTokenKeys() error {
 	upstream, read := *o.kube.Authentication, *accounts // the given ones stay as they are
 	read.KeyFiles, read.ExternalPublicKeysGetter = nil, o.tokenKeys
 	upstream.ServiceAccounts = &read
-	o.kube.Authentication, o.given.Authentication.Upstream = &upstream, &upstream
+	o.kube.Authentication = &upstream
 	return nil
 }
 
@@ -290,19 +304,19 @@ const leastCacheBytes = 16 << 20
 
 // Validate reports what is wrong with the options.
 func (o CompletedOptions) Validate() []error {
-	trusted := []string{o.given.Authentication.SystemClientCAFile}
-	if clients := o.given.Authentication.Upstream.ClientCert; clients != nil {
+	trusted := []string{o.authentication.SystemClientCAFile}
+	if clients := o.authentication.Upstream.ClientCert; clients != nil {
 		trusted = append(trusted, clients.ClientCA)
 	}
-	errs := slices.Concat(o.kube.Validate(), o.given.Authentication.Validate(), o.given.FlowControl.Validate(), o.given.Usage.Validate(), o.given.Signing.Validate(trusted...))
-	if o.given.WatchCacheHistoryBytes < 0 {
-		errs = append(errs, fmt.Errorf("--watch-cache-history-bytes: %d is negative", o.given.WatchCacheHistoryBytes))
+	errs := slices.Concat(o.kube.Validate(), o.authentication.Validate(), o.FlowControl.Validate(), o.Usage.Validate(), o.Signing.Validate(trusted...))
+	if o.WatchCacheHistoryBytes < 0 {
+		errs = append(errs, fmt.Errorf("--watch-cache-history-bytes: %d is negative", o.WatchCacheHistoryBytes))
 	}
-	if o.given.TenantCacheBytes != 0 && o.given.TenantCacheBytes < leastCacheBytes {
-		errs = append(errs, fmt.Errorf("--tenant-cache-bytes: %d is less than %d, of which an object has an eighth; 0 is no limit", o.given.TenantCacheBytes, leastCacheBytes))
+	if o.TenantCacheBytes != 0 && o.TenantCacheBytes < leastCacheBytes {
+		errs = append(errs, fmt.Errorf("--tenant-cache-bytes: %d is less than %d, of which an object has an eighth; 0 is no limit", o.TenantCacheBytes, leastCacheBytes))
 	}
-	if total := o.given.TenantCacheTotalBytes; total != 0 && total < leastCacheBytes {
-		errs = append(errs, fmt.Errorf("--tenant-cache-total-bytes: %d is less than %d; 0 is no limit, and -1 three eighths of the process's memory", total, leastCacheBytes))
+	if total := o.totalCacheBytes; total != 0 && total < leastCacheBytes {
+		errs = append(errs, fmt.Errorf("--tenant-cache-total-bytes: %d is less than %d; 0 is no limit, and -1 half of the process's memory", total, leastCacheBytes))
 	}
 	if o.search != nil {
 		errs = append(errs, o.search.Validate()...)

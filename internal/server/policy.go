@@ -72,7 +72,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 	}
 	var err error
 	if p.authenticator, err = authentication.New(ctx, b.generic, authentication.Config{
-		Options: opts.given.Authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: serviceAccounts(opts, b),
+		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: serviceAccounts(opts, b),
 		Since: s.credentialsSince, TenantUID: s.uid, OfDomain: s.lookup.OfDomain, DomainOf: s.lookup.DomainOf,
 	}); err != nil {
 		return nil, err
@@ -89,14 +89,14 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		Shown: storage.IsService, Published: s.publishedIn, Publishable: opts.publishable,
 	}
 	if p.ledger, err = quota.New(quota.Config{
-		Store: p.quotas, Informers: b.views, Loopback: b.loopback, Ranges: s.spaces.Ranges, Memory: s.spaces.CacheMemory, Settle: opts.given.QuotaSettle,
+		Store: p.quotas, Informers: b.views, Loopback: b.loopback, Ranges: s.spaces.Ranges, Memory: s.spaces.CacheMemory, Settle: opts.QuotaSettle,
 		Terminating: s.lookup.Terminating, Stop: b.generic.DrainedNotify(),
 	}); err != nil {
 		return nil, err
 	}
-	p.ledger.ServeMetrics(opts.given.Usage.Tenants)
-	s.spaces.CacheMemory.ServeMetrics(opts.given.Usage.Tenants)
-	p.meterUsage(opts.given.Usage, s)
+	p.ledger.ServeMetrics(opts.Usage.Tenants)
+	s.spaces.CacheMemory.ServeMetrics(opts.Usage.Tenants)
+	p.meterUsage(opts.Usage, s)
 	p.admission, err = admission.Apply(opts.kube.Admission, admission.Config{
 		Quota:          p.ledger,
 		Informers:      b.views,

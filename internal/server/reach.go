@@ -15,10 +15,10 @@ import (
 // reach returns how webhooks of tenants are reached: not where the platform is, as far
 // as that is known. Selected and exceeded are those of egress.Options.
 func (o CompletedOptions) reach(selected bool, exceeded func(tenant.Name) bool) egress.Options {
-	reach := o.given.Egress
+	reach := o.Egress
 	reach.Selected, reach.Exceeded = selected, exceeded
 	var etcd []string
-	if o.given.RawStorage == nil { // otherwise etcd is in this process
+	if o.RawStorage == nil { // otherwise etcd is in this process
 		etcd = etcdServers(o.kube.Etcd.StorageConfig.Transport.ServerList, o.kube.Etcd.EtcdServersOverrides)
 	}
 	reach.Hosts = append(slices.Clone(reach.Hosts), platformHosts(o.kube.GenericServerRunOptions.AdvertiseAddress, o.podsAPI, etcd)...)

@@ -36,7 +36,7 @@ func (a *assembly) newSearch(core http.Handler) (*search.Service, error) {
 		Authorizer: a.policy.authorizer,
 		Serializer: a.generic.Serializer,
 	}
-	if a.opts.given.SearchOnly { // the server that asks has the authorizer
+	if a.opts.SearchOnly { // the server that asks has the authorizer
 		config.Authorizer = nil
 	}
 	service, err := search.New(config)

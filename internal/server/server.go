@@ -77,7 +77,7 @@ func New(ctx context.Context, opts CompletedOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the aggregator: %w", err)
 	}
-	s := &Server{aggregator: aggregator, views: a.views, signing: opts.given.Signing, start: a.start, finder: finder, serving: a.generic.SecureServing}
+	s := &Server{aggregator: aggregator, views: a.views, signing: opts.Signing, start: a.start, finder: finder, serving: a.generic.SecureServing}
 	if s.rootCA, err = a.rootCA(); err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (a *assembly) newRouter(kube *controlplaneapiserver.Server, extensions *api
 
 // rootCA returns the PEM bundle that pods verify the server by.
 func (a *assembly) rootCA() ([]byte, error) {
-	if file := a.opts.given.RootCAFile; file != "" {
+	if file := a.opts.RootCAFile; file != "" {
 		bundle, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("reading the root CA: %w", err)

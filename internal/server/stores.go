@@ -54,15 +54,15 @@ func newStores(ctx context.Context, opts CompletedOptions, b *base) (*stores, er
 	if err != nil {
 		return nil, fmt.Errorf("--watch-cache-sizes: %w", err)
 	}
-	etcd, configs := &etcdClients{embedded: opts.given.EtcdClient}, b.storage.Configs()
-	if opts.given.EtcdClaim != "" {
-		if err := etcd.claim(ctx, configs, opts.given.EtcdClaim); err != nil {
+	etcd, configs := &etcdClients{embedded: opts.EtcdClient}, b.storage.Configs()
+	if opts.EtcdClaim != "" {
+		if err := etcd.claim(ctx, configs, opts.EtcdClaim); err != nil {
 			return nil, err
 		}
 	}
-	raw := opts.given.RawStorage
+	raw := opts.RawStorage
 	switch {
-	case raw == nil && opts.given.SearchOnly:
+	case raw == nil && opts.SearchOnly:
 		raw = etcd.shared
 	case raw == nil:
 		raw = etcd.storage
@@ -71,8 +71,8 @@ func newStores(ctx context.Context, opts CompletedOptions, b *base) (*stores, er
 	s := &stores{
 		connect: etcd.connect,
 		spaces: storage.RESTOptionsGetter{
-			Raw: raw, Uncached: uncached, Uncaching: opts.given.SearchOnly, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
-			Histories: storage.NewHistories(opts.given.WatchCacheHistoryBytes), CacheMemory: storage.NewCacheMemory(opts.given.TenantCacheBytes, opts.given.TenantCacheTotalBytes), Events: storage.NewEventBudget(),
+			Of: tenant.Everything, Raw: raw, Uncached: uncached, Uncaching: opts.SearchOnly, Ranges: &storage.Ranges{Client: etcd.connect, Custom: custom}, Counts: &storage.Counts{},
+			Histories: storage.NewHistories(opts.WatchCacheHistoryBytes), CacheMemory: storage.NewCacheMemory(opts.TenantCacheBytes, opts.totalCacheBytes), Events: storage.NewEventBudget(),
 		},
 		deletions: &tenantregistry.Deletions{
 			Client:  func() (*clientv3.Client, error) { return etcd.connect(b.storage.StorageConfig.Transport) },

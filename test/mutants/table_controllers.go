@@ -198,7 +198,7 @@ var controllersTable = []mutant{
 	{"a prefix of etcd is not below another control plane's", by("internal/etcdstore", "TestClaim"),
 		"internal/etcdstore/claim.go", `	known := above(prefix)`, `	known := above("/")`},
 	{"servers claim their prefix of etcd", bySpec("test/integration/operator", "run as its Deployments say"),
-		"internal/server/stores.go", `if opts.given.EtcdClaim != "" {`, `if opts.given.EtcdClaim != "" && opts.given.EtcdClient != nil {`},
+		"internal/server/stores.go", `if opts.EtcdClaim != "" {`, `if opts.EtcdClaim != "" && opts.EtcdClient != nil {`},
 	{"no goroutine for each start of informers", by("internal/spaces", "TestStartLeavesNothing"),
 		"internal/spaces/factory.go", `	f.StartWithContext(wait.ContextForChannel(stop))`, `	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-stop; cancel() }()

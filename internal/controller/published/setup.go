@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/progress"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -57,7 +58,7 @@ type Publisher struct {
 	// ready is closed when it is known what is published and copied.
 	ready chan struct{}
 	// tenantUIDs are those of the tenants that there are or were a while ago, by name.
-	tenantUIDs sync.Map // of tenant.Name to types.UID
+	tenantUIDs keyed.Values[tenant.Name, types.UID]
 	// counting is true while all objects are to be counted again soon.
 	counting atomic.Bool
 }

@@ -41,7 +41,7 @@ func (p *Publisher) tenantAdded(ctx context.Context, obj any) {
 // observeTenant forgets the copies in the space of an earlier tenant of this name. They
 // are gone, but the watch may not have said so yet.
 func (p *Publisher) observeTenant(n tenant.Name, uid types.UID) {
-	if earlier, ok := p.tenantUIDs.Swap(n, uid); ok && earlier != uid {
+	if earlier := p.tenantUIDs.Set(n, uid); earlier != "" && earlier != uid {
 		p.copies.dropAll(n)
 	}
 }
@@ -52,7 +52,7 @@ const lag = 10 * time.Minute
 func (p *Publisher) tenantGone(ctx context.Context, obj any) {
 	if t, ok := obj.(*v1alpha1.Tenant); ok {
 		n, uid := tenant.Name(t.Name), t.UID
-		time.AfterFunc(lag, func() { p.tenantUIDs.CompareAndDelete(n, uid) })
+		time.AfterFunc(lag, func() { p.tenantUIDs.DeleteIf(n, func(now types.UID) bool { return now == uid }) })
 	}
 	p.countAgain(ctx)
 }

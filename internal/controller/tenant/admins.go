@@ -24,14 +24,14 @@ func (r *Reconciler) ensureAdmins(ctx context.Context, t *v1alpha1.Tenant) (outc
 	n := tenant.Name(t.Name)
 	desired := adminBinding(t.Spec.Admins)
 	observed := &rbacv1.ClusterRoleBinding{}
-	found, err := flattened.Get(ctx, r.Children, types.NamespacedName{Name: tenant.Flatten(n, AdminBinding).String()}, observed)
+	found, err := flattened.Get(ctx, r.Children, types.NamespacedName{Name: tenant.Flatten(n, adminBindingName).String()}, observed)
 	if err != nil {
 		return outcome{}, err
 	}
 	if found && observed.RoleRef == desired.RoleRef && apiequality.Semantic.DeepEqual(observed.Subjects, desired.Subjects) {
 		return outcome{}, nil
 	}
-	return outcome{}, wrap(r.Spaces.Apply(ctx, n, desired), "applying clusterrolebinding %q", AdminBinding)
+	return outcome{}, wrap(r.Spaces.Apply(ctx, n, desired), "applying clusterrolebinding %q", adminBindingName)
 }
 
 const (
@@ -85,7 +85,7 @@ func adminBinding(admins []v1alpha1.Subject) *rbacv1.ClusterRoleBinding {
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: AdminBinding},
+		ObjectMeta: metav1.ObjectMeta{Name: adminBindingName},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 	}
 	for _, admin := range admins {

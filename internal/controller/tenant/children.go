@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// AdminBinding is the ClusterRoleBinding of the tenant's administrators.
-	AdminBinding = "tenantry:admins"
+	// adminBindingName is that of the ClusterRoleBinding of the tenant's administrators.
+	adminBindingName = "tenantry:admins"
 
 	serviceAccountName = "default"
 )
@@ -40,7 +40,7 @@ func newChildrenCache(config *rest.Config) (*childrenCache, error) {
 	}
 	children, err := flattened.NewCache(config, clientgoscheme.Scheme, flattened.Slim, flattened.Selected{
 		&corev1.Namespace{}:          {Label: labels.NewSelector().Add(*names)},
-		&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector("metadata.name", AdminBinding)},
+		&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector("metadata.name", adminBindingName)},
 		&corev1.ServiceAccount{}:     {Field: inDefault(serviceAccountName)},
 		&corev1.ResourceQuota{}:      {Field: inDefault(v1alpha1.TenantQuota)},
 	})

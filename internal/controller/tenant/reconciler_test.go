@@ -44,7 +44,7 @@ func children(change ...func(map[string]client.Object)) []client.Object {
 			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": one}},
 		},
 		"binding": &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "acme|" + AdminBinding},
+			ObjectMeta: metav1.ObjectMeta{Name: "acme|" + adminBindingName},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 			Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "admin"}},
 		},

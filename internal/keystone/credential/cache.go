@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/argon2"
 
 	"github.com/tenantry/tenantry/internal/atomicfile"
+	"github.com/tenantry/tenantry/internal/process/signal"
 )
 
 const (
@@ -79,12 +80,10 @@ func open(ctx context.Context, directory, key string) (*locked, error) {
 			_ = lock.Close()
 			return nil, unusable(directory, fmt.Errorf("locking %s: %w", lock.Name(), err))
 		}
-		select {
-		case <-time.After(lockPoll):
-		case <-ctx.Done():
+		if err := signal.Pause(ctx, lockPoll); err != nil {
 			_ = lock.Close()
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return nil, ctx.Err()
+			if errors.Is(err, context.Canceled) {
+				return nil, err
 			}
 			return nil, fmt.Errorf("another process logs in with the same credential and does not end: it holds %s", lock.Name())
 		}

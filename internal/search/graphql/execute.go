@@ -103,7 +103,7 @@ func (e *execution) resolve(ctx context.Context, f *field) {
 	arguments := f.ArgumentMap(e.variables)
 	switch f.Name {
 	case "__typename":
-		e.value(f.ObjectDefinition.Name)
+		e.typeName(f)
 	case "search":
 		e.search(ctx, f, listed(arguments["input"]))
 	case "searchComplete":
@@ -122,10 +122,7 @@ func (e *execution) resolve(ctx context.Context, f *field) {
 			e.raw([]byte(`}`))
 		}
 	case messages:
-		all := e.root.Messages()
-		e.objects(f, len(all), func(i int) map[string]any {
-			return map[string]any{"id": all[i].ID, "kind": all[i].Kind, "description": all[i].Description}
-		})
+		e.messages(f)
 	default:
 		e.fail(errIntrospection)
 	}
@@ -173,33 +170,56 @@ func (e *execution) search(ctx context.Context, f *field, inputs []any) {
 			case "items":
 				e.show(found.Items)
 			case "related":
-				e.objects(s, len(found.Related), func(i int) map[string]any {
-					r := found.Related[i]
-					return map[string]any{"kind": r.Kind, "count": r.Count, "items": r.Items}
-				})
+				e.related(s, found.Related)
 			default:
-				e.value(s.ObjectDefinition.Name)
+				e.typeName(s)
 			}
 		})
 	})
 }
 
-// objects shows what is selected of n objects, whose values are by the names of their fields.
-func (e *execution) objects(f *field, n int, values func(i int) map[string]any) {
+func (e *execution) related(f *field, all []Related) {
 	selected := e.fieldsOf(f)
-	e.list(n, func(i int) {
-		all := values(i)
+	e.list(len(all), func(i int) {
 		e.object(selected, func(s *field) {
-			switch value := all[s.Name].(type) {
-			case nil:
-				e.value(s.ObjectDefinition.Name)
-			case []json.RawMessage:
-				e.show(value)
+			switch s.Name {
+			case "kind":
+				e.value(all[i].Kind)
+			case "count":
+				e.value(all[i].Count)
+			case "items":
+				e.show(all[i].Items)
 			default:
-				e.value(value)
+				e.typeName(s)
 			}
 		})
 	})
+}
+
+func (e *execution) messages(f *field) {
+	selected, all := e.fieldsOf(f), e.root.Messages()
+	e.list(len(all), func(i int) {
+		e.object(selected, func(s *field) {
+			switch s.Name {
+			case "id":
+				e.value(all[i].ID)
+			case "kind":
+				e.value(all[i].Kind)
+			case "description":
+				e.value(all[i].Description)
+			default:
+				e.typeName(s)
+			}
+		})
+	})
+}
+
+// typeName shows what every object has beside the fields of its type. Validation lets no other field pass.
+func (e *execution) typeName(f *field) {
+	if f.Name != "__typename" {
+		e.fail(fmt.Errorf("the field %s of %s has no value", f.Name, f.ObjectDefinition.Name))
+	}
+	e.value(f.ObjectDefinition.Name)
 }
 
 // show counts items, however often a query shows them.

@@ -188,8 +188,8 @@ type Configured struct {
 	column   column
 }
 
-// ParseConfigured reads NAME=RESOURCE.GROUP:PATH, such as issuer=certificates.cert-manager.io:.spec.issuerRef.name.
-func ParseConfigured(text string) (Configured, error) {
+// parseConfigured reads NAME=RESOURCE.GROUP:PATH, such as issuer=certificates.cert-manager.io:.spec.issuerRef.name.
+func parseConfigured(text string) (Configured, error) {
 	name, rest, named := strings.Cut(text, "=")
 	resource, path, found := strings.Cut(rest, ":")
 	if !named || !found || resource == "" {
@@ -214,7 +214,7 @@ type List []Configured
 
 // Set implements pflag.Value.
 func (l *List) Set(text string) error {
-	c, err := ParseConfigured(text)
+	c, err := parseConfigured(text)
 	if err == nil {
 		*l = append(*l, c)
 	}

@@ -265,12 +265,12 @@ func TestConfigured(t *testing.T) {
 		"x=widgets.example.com:.metadata.annotations": "--search-annotations",
 		"x=widgets.example.com:..a":                   "is no path",
 	} {
-		_, err := ParseConfigured(text)
+		_, err := parseConfigured(text)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	c, err := ParseConfigured("container=pods:.spec.containers[*].name")
+	c, err := parseConfigured("container=pods:.spec.containers[*].name")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,10 @@ const (
 	OwnedBy = "ownedBy"
 	// AttachedTo is from a pod to the ConfigMaps, Secrets and claims that it mounts or reads.
 	AttachedTo = "attachedTo"
-	// RunsOn is from a pod to its node.
-	RunsOn = "runsOn"
-	// BoundTo is from a claim to its volume.
-	BoundTo = "boundTo"
+	// runsOn is from a pod to its node.
+	runsOn = "runsOn"
+	// boundTo is from a claim to its volume.
+	boundTo = "boundTo"
 	// UsedBy is from a Service to the pods that it selects.
 	UsedBy = "usedBy"
 )
@@ -56,7 +56,7 @@ func Links(obj runtime.Object) []Link {
 	case *corev1.Pod:
 		c.pod(&obj.Spec)
 	case *corev1.PersistentVolumeClaim:
-		c.add(Link{Relation: BoundTo, Resource: volumes, Name: obj.Spec.VolumeName})
+		c.add(Link{Relation: boundTo, Resource: volumes, Name: obj.Spec.VolumeName})
 	}
 	return c.all
 }
@@ -90,7 +90,7 @@ func (c *links) attached(resource schema.GroupResource, name string) {
 }
 
 func (c *links) pod(spec *corev1.PodSpec) {
-	c.add(Link{Relation: RunsOn, Resource: nodes, Name: spec.NodeName})
+	c.add(Link{Relation: runsOn, Resource: nodes, Name: spec.NodeName})
 	for i := range spec.Volumes {
 		c.volume(&spec.Volumes[i].VolumeSource)
 	}

@@ -19,7 +19,7 @@ func TestLinks(t *testing.T) {
 		"owners": {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: "1"}, {UID: "1"}, {UID: types.UID("2")}, {}}}},
 			[]Link{{Relation: OwnedBy, UID: "1"}, {Relation: OwnedBy, UID: "2"}}},
 		"nothing": {&corev1.ConfigMap{}, nil},
-		"a claim": {&corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}}, []Link{{Relation: BoundTo, Resource: volumes, Name: "v"}}},
+		"a claim": {&corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}}, []Link{{Relation: boundTo, Resource: volumes, Name: "v"}}},
 		"a pod": {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}, Spec: corev1.PodSpec{
 			NodeName:         "node",
 			ImagePullSecrets: []corev1.LocalObjectReference{named("pull")},
@@ -36,7 +36,7 @@ func TestLinks(t *testing.T) {
 				{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: named("c1")}}},
 				{ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: named("s4")}}}}}},
 		}}, []Link{
-			{Relation: RunsOn, Resource: nodes, Name: "node"},
+			{Relation: runsOn, Resource: nodes, Name: "node"},
 			{Relation: AttachedTo, Resource: configMaps, Namespace: "a", Name: "c1"},
 			{Relation: AttachedTo, Resource: secrets, Namespace: "a", Name: "s1"},
 			{Relation: AttachedTo, Resource: claims, Namespace: "a", Name: "p1"},

@@ -13,10 +13,10 @@ import (
 // the user may list.
 const (
 	MaxBytes    = 4096
-	MaxFilters  = 20
-	MaxValues   = 50 // of one filter
-	MaxKeywords = 10
-	MaxStars    = 4 // of one value
+	maxFilters  = 20
+	maxValues   = 50 // of one filter
+	maxKeywords = 10
+	maxStars    = 4 // of one value
 )
 
 // Query is what an object must match: all filters and all keywords.
@@ -142,18 +142,18 @@ func New(keywords []string, filters []Words, now time.Time) (Query, error) {
 	switch {
 	case bytes > MaxBytes:
 		return q, fmt.Errorf("the query has %d bytes, and may have %d; use fewer filters or values", bytes, MaxBytes)
-	case len(q.Filters) > MaxFilters:
-		return q, fmt.Errorf("the query has %d filters, and may have %d", len(q.Filters), MaxFilters)
-	case len(q.Keywords) > MaxKeywords:
-		return q, fmt.Errorf("the query has %d keywords, and may have %d", len(q.Keywords), MaxKeywords)
+	case len(q.Filters) > maxFilters:
+		return q, fmt.Errorf("the query has %d filters, and may have %d", len(q.Filters), maxFilters)
+	case len(q.Keywords) > maxKeywords:
+		return q, fmt.Errorf("the query has %d keywords, and may have %d", len(q.Keywords), maxKeywords)
 	}
 	return q, nil
 }
 
 func newFilter(w Words, now time.Time) (Filter, error) {
 	f := Filter{Property: w.Property}
-	if len(w.Values) > MaxValues {
-		return f, fmt.Errorf("it has %d values, and may have %d", len(w.Values), MaxValues)
+	if len(w.Values) > maxValues {
+		return f, fmt.Errorf("it has %d values, and may have %d", len(w.Values), maxValues)
 	}
 	for _, raw := range w.Values {
 		comparison, negated, text := operator(raw)
@@ -211,8 +211,8 @@ func newValue(property string, comparison Comparison, text string, now time.Time
 	}
 	if strings.Contains(v.Text, "*") {
 		v.Parts = strings.Split(v.Text, "*")
-		if len(v.Parts)-1 > MaxStars {
-			return v, fmt.Errorf("%q has %d wildcards, and may have %d", text, len(v.Parts)-1, MaxStars)
+		if len(v.Parts)-1 > maxStars {
+			return v, fmt.Errorf("%q has %d wildcards, and may have %d", text, len(v.Parts)-1, maxStars)
 		}
 	}
 	return v, nil

@@ -113,7 +113,7 @@ func TestNew(t *testing.T) {
 		t.Error(err, diff)
 	}
 	for name, words := range map[string][]Words{
-		"bytes": {{"name", []string{strings.Repeat("a", MaxBytes+1)}}}, "values": {{"name", make([]string, MaxValues+1)}}, "filters": slices.Repeat([]Words{{"name", []string{"a"}}}, MaxFilters+1),
+		"bytes": {{"name", []string{strings.Repeat("a", MaxBytes+1)}}}, "values": {{"name", make([]string, maxValues+1)}}, "filters": slices.Repeat([]Words{{"name", []string{"a"}}}, maxFilters+1),
 		"names no property": {{"", []string{"a"}}}, "no property": {{" ", []string{"a"}}},
 	} {
 		if _, err := New(nil, words, now); err == nil || !strings.Contains(err.Error(), name) {
@@ -133,9 +133,9 @@ func TestParseErrors(t *testing.T) {
 		"created:yesterday":                  "is no time",
 		"name:*a*b*c*d*":                     "5 wildcards",
 		strings.Repeat("a", MaxBytes+1):      "4097 bytes",
-		strings.Repeat("a ", MaxKeywords+1):  "11 keywords",
-		strings.Repeat("a:b ", MaxFilters+1): "21 filters",
-		"name:" + strings.Repeat("a,", MaxValues) + "a": "51 values",
+		strings.Repeat("a ", maxKeywords+1):  "11 keywords",
+		strings.Repeat("a:b ", maxFilters+1): "21 filters",
+		"name:" + strings.Repeat("a,", maxValues) + "a": "51 values",
 	} {
 		if _, err := Parse(text, now); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: got %v, want %q", text, err, want)

@@ -225,7 +225,7 @@ func (p *onDemandPlugin) Admit(ctx context.Context, a admission.Attributes, o ad
 			return err
 		}
 	}
-	return p.shared.Definition.Check(shown, n)
+	return p.shared.Definition.CheckBounds(shown, n)
 }
 
 func (p *onDemandPlugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {

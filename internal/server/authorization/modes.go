@@ -169,7 +169,7 @@ func (m *Modes) build(ctx context.Context, config *authzconfig.AuthorizationConf
 	var resolvers []authorizer.RuleResolver
 	var order []authzconfig.AuthorizerType
 	for _, mode := range config.Authorizers {
-		next, err := m.decider(ctx, mode)
+		next, err := m.rightsOf(ctx, mode)
 		if err != nil {
 			return nil, fmt.Errorf("creating the authorizer %q: %w", mode.Name, err)
 		}
@@ -189,7 +189,7 @@ func (m *Modes) build(ctx context.Context, config *authzconfig.AuthorizationConf
 	return &chain{all, union.NewRuleResolvers(resolvers...), order}, nil
 }
 
-func (m *Modes) decider(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (Rights, error) {
+func (m *Modes) rightsOf(ctx context.Context, mode authzconfig.AuthorizerConfiguration) (Rights, error) {
 	if mode.Type != authzconfig.TypeWebhook && !m.required.Has(mode.Type) {
 		return nil, fmt.Errorf("mode %s was not there when the server started; restart it", mode.Type)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -40,10 +41,8 @@ func (s sent) wait(ctx context.Context, bytes int) error {
 		if wait == 0 {
 			return nil
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", errSent, ctx.Err())
+		if err := signal.Pause(ctx, wait); err != nil {
+			return fmt.Errorf("%w: %w", errSent, err)
 		}
 	}
 }

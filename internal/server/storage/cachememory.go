@@ -87,8 +87,6 @@ func NewCacheMemory(most, total int64) *CacheMemory {
 }
 
 const (
-	// leftShare is which part of what is left of what all spaces may have one may.
-	leftShare = 2
 	// leastShare is which part of what all may have each may have more than it has, also when nothing is left: its controllers are to go on.
 	leastShare = 64
 	// fillShare is which part of that a space has whose caches are not filled when all have a quarter more than they may.
@@ -97,12 +95,12 @@ const (
 
 // admit returns an error that names the rule and the way out if a space may not have so much more, and otherwise how much of that is slack.
 //
-// A space may have half as much as all leave, at most its own bound. So of two that want whatever they get each has a quarter, and half is left for those who
+// A space may have as much as is left with it, at most its own bound. So of two that want whatever they get each has a third, and a third is left for those who
 // come. Switches share their buffers so (Choudhury and Hahne, "Dynamic Queue Length Thresholds", 1998). Whoever has less than others when little is
 // left has some slack, and gets it again with what it deletes. The lock is held.
 func (m *CacheMemory) admit(n tenant.Name, more int64) (slack int64, err error) {
 	if now := m.bytes[n]; now+more > m.most {
-		return 0, fmt.Errorf("the custom resources of the space, in all versions of their definitions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
+		return 0, fmt.Errorf("the definitions of the space, its custom resources in all versions of them, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
 			"%d are allowed; delete some, or leave out versions that nobody uses", now, more, m.most)
 	}
 	switch {
@@ -117,7 +115,7 @@ func (m *CacheMemory) admit(n tenant.Name, more int64) (slack int64, err error) 
 
 // isBeyondShare reports whether a space would have more than its share of what all may have, with so much more. The lock is held.
 func (m *CacheMemory) isBeyondShare(n tenant.Name, more int64) bool {
-	return m.takes(n)+more > (m.total-m.takeAll())/leftShare
+	return m.takes(n)+more > m.total-(m.takeAll()+more)
 }
 
 // takes returns what the objects of a space take in memory, and takeAll those of all. The lock is held.
@@ -150,14 +148,18 @@ const (
 
 // weightOf returns what an object counts that takes so many bytes of memory.
 func weightOf(obj runtime.Object, bytes int) int {
-	switch _, custom := obj.(*unstructured.Unstructured); {
-	case custom:
+	if _, custom := obj.(*unstructured.Unstructured); custom {
 		return bytes
-	case bytes <= smallObject:
-		return 0
-	default:
-		return builtInCopies * max(0, bytes-smallObject-ordinary*memory.Encoded(obj))
 	}
+	return beyondOrdinary(obj, bytes) + madeOf(obj)
+}
+
+// beyondOrdinary returns what a built-in object takes beyond what its stored bytes count for.
+func beyondOrdinary(obj runtime.Object, bytes int) int {
+	if bytes <= smallObject {
+		return 0
+	}
+	return builtInCopies * max(0, bytes-smallObject-ordinary*memory.Encoded(obj))
 }
 
 // contents are the objects in one watch cache that count. The lock of memory guards all.

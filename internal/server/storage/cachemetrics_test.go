@@ -18,13 +18,13 @@ func TestCacheMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m.collector(2))
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP tenantry_tenant_cache_all_bytes What all tenants together take of what tenantry_tenant_cache_bytes shows.
+# HELP tenantry_tenant_cache_all_bytes What all tenants together take of the server's memory: what tenantry_tenant_cache_bytes shows, and three times what they have stored.
 # TYPE tenantry_tenant_cache_all_bytes gauge
 tenantry_tenant_cache_all_bytes 65
 # HELP tenantry_tenant_cache_all_limit_bytes What --tenant-cache-total-bytes allows all tenants together, 0 without a limit.
 # TYPE tenantry_tenant_cache_all_limit_bytes gauge
 tenantry_tenant_cache_all_limit_bytes 3000
-# HELP tenantry_tenant_cache_bytes Bytes of the server's memory that custom resources of tenants, and objects of empty entries, take in watch caches, as --tenant-cache-bytes counts them. The tenants with the most have series of their own.
+# HELP tenantry_tenant_cache_bytes Bytes of the server's memory that definitions and custom resources of tenants, and objects of empty entries, take, as --tenant-cache-bytes counts them. The tenants with the most have series of their own.
 # TYPE tenantry_tenant_cache_bytes gauge
 tenantry_tenant_cache_bytes{tenant="_other"} 15
 tenantry_tenant_cache_bytes{tenant="b"} 30

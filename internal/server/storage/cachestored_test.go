@@ -26,7 +26,7 @@ func TestMemoryOfStored(t *testing.T) {
 		t.Error("what the server has not heard of yet does not count")
 	}
 	m.SetStored("a", 600)
-	expect("a", 600+least)
+	expect("a", 640)
 	expect("b", 340)
 	m.SetStored("b", 400) // by another server
 	expect("b", 400+least)

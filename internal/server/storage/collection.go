@@ -18,8 +18,7 @@ import (
 // collection is a list or watch of a scope.
 type collection struct {
 	scope     tenant.Scope
-	space     tenant.Name // empty for many spaces
-	namespace string      // empty for all, and for cluster-scoped objects
+	namespace string // empty for all, and for cluster-scoped objects
 	key       string
 	opts      storage.ListOptions
 }
@@ -37,10 +36,10 @@ func (s *Space) collection(ctx context.Context, key string, opts storage.ListOpt
 		return collection{}, err
 	}
 	c := collection{scope: in, namespace: namespace, opts: opts}
-	c.space, _ = in.Space()
+	n, one := in.Space()
 	switch {
-	case c.space != "":
-		c.key = tenant.CacheKey(s.resourcePrefix, c.space, withSlash(key, len(s.resourcePrefix)))
+	case one:
+		c.key = tenant.CacheKey(s.resourcePrefix, n, withSlash(key, len(s.resourcePrefix)))
 	case in == tenant.All:
 		c.key, c.opts.Recursive = tenant.CachePrefix(s.resourcePrefix, in), true
 	default:
@@ -61,9 +60,10 @@ func withSlash(key string, prefixLength int) string {
 }
 
 // dispatchContext scopes a watch to the space: upstream's cache takes the scope
-// of a watcher from the namespace in its context.
+// of a watcher from the namespace in its context. None is for many.
 func (c collection) dispatchContext(ctx context.Context) context.Context {
-	return request.WithNamespace(ctx, string(c.space))
+	n, _ := c.scope.Space()
+	return request.WithNamespace(ctx, string(n))
 }
 
 // GetList implements storage.Interface.
@@ -86,9 +86,9 @@ func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOption
 func (s *Space) listedBy(ctx context.Context, c *collection) storage.Interface {
 	info, _ := request.RequestInfoFrom(ctx)
 	switch {
-	case s.options.Only != "" && tenant.RequestFrom(ctx) == nil:
+	case s.options.Of != tenant.Everything && tenant.RequestFrom(ctx) == nil:
 		return s.uncached
-	case s.options.Only == "" || info == nil || info.Namespace == "" || !tenant.ByPlatform(ctx) || s.filled():
+	case s.options.Of == tenant.Everything || info == nil || info.Namespace == "" || !tenant.ByPlatform(ctx) || s.filled():
 		return s.Interface
 	case info.Verb == "deletecollection":
 		c.opts.Predicate.Limit = min(c.opts.Predicate.Limit, deletedAtOnce)
@@ -107,7 +107,8 @@ func (s *Space) filled() bool {
 
 // list lists, for GetList or for what a watch begins with, which is not encoded as one list.
 func (s *Space) list(ctx context.Context, c collection, list runtime.Object, encodes bool) error {
-	listing, takes := s.boundDecoded(ctx, c.space)
+	n, _ := c.scope.Space()
+	listing, takes := s.boundDecoded(ctx, n)
 	if err := s.listedBy(ctx, &c).GetList(listing, c.key, c.opts, list); err != nil {
 		return bindContinueError(c.scope, err)
 	}
@@ -131,7 +132,7 @@ func (s *Space) list(ctx context.Context, c collection, list runtime.Object, enc
 	}
 	if token := accessor.GetContinue(); token != "" {
 		accessor.SetContinue(bindContinue(c.scope, token))
-	} else if s.hasDefaults(c.space) {
+	} else if s.hasDefaults(c.scope) {
 		return s.addDefaults(ctx, c, list)
 	}
 	return nil

@@ -33,7 +33,7 @@ func isAnswer(err error) bool {
 // TestSpacesThatDefineThemselves checks that the storage of a published definition does not answer
 // for a space that has one of its own.
 func TestSpacesThatDefineThemselves(t *testing.T) {
-	s := &Space{foreign: func(n tenant.Name) bool { return n == "a" }}
+	s := &Space{options: RESTOptionsGetter{Of: tenant.Everything}, foreign: func(n tenant.Name) bool { return n == "a" }}
 	if _, err := s.scope(tenant.WithSpace(t.Context(), "a")); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("got %v", err)
 	}

@@ -75,9 +75,9 @@ type RESTOptionsGetter struct {
 	Protect Protection
 	// Ledger, if set, accounts for the objects in spaces.
 	Ledger Ledger
-	// Only, if set, is the one space whose objects are stored and cached. The
+	// Of is which objects are stored and cached: Everything, or those of one space. The
 	// custom resources of a tenant are decoded by that tenant's definitions.
-	Only tenant.Name
+	Of tenant.Scope
 	// Foreign, if set, makes this the storage of custom resources of one definition for
 	// many spaces. It reports the spaces that define the resource themselves, whose objects
 	// are left out.
@@ -91,12 +91,12 @@ type RESTOptionsGetter struct {
 }
 
 // isCustom reports whether this is the storage of custom resources.
-func (g *RESTOptionsGetter) isCustom() bool { return g.Only != "" || g.Foreign != nil }
+func (g *RESTOptionsGetter) isCustom() bool { return g.Of != tenant.Everything || g.Foreign != nil }
 
 // In returns a copy for the resources that only the space of n defines.
 func (g *RESTOptionsGetter) In(n tenant.Name) *RESTOptionsGetter {
 	only := *g
-	only.Only = n
+	only.Of = n.Scope()
 	return &only
 }
 
@@ -105,7 +105,7 @@ func (g *RESTOptionsGetter) In(n tenant.Name) *RESTOptionsGetter {
 func (g *RESTOptionsGetter) Shared(foreign func(resource schema.GroupResource, n tenant.Name) bool,
 	ending func(resource schema.GroupResource) bool) *RESTOptionsGetter {
 	shared := *g
-	shared.Only, shared.Foreign, shared.Ending = "", foreign, ending
+	shared.Of, shared.Foreign, shared.Ending = tenant.Everything, foreign, ending
 	shared.sharedVersions = &sharedVersions{of: map[schema.GroupResource][]*foreignCodec{}}
 	return &shared
 }
@@ -149,57 +149,42 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs,
 		indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
-		limited := &limitedLists{resource: resource, newList: newListFunc, codec: config.Codec}
-		config, attributes = g.withCodec(config, resource, newFunc()), spaceAttributes(attributes)
+		ofSpaces, attributes := g.withCodec(config, resource, newFunc()), spaceAttributes(attributes)
 		if g.Foreign != nil {
 			attributes = foreignAttributes(attributes)
 		}
-		etcd, destroy, err := g.newEtcdKeys(config, resource, resourcePrefix, keyFunc, newFunc, newListFunc, attributes)
+		etcd, destroy, err := g.newEtcdKeys(ofSpaces, resource, resourcePrefix, keyFunc, newFunc, newListFunc, attributes)
 		if err != nil {
 			return nil, destroy, err
 		}
-		space := g.newSpace(etcd, resource, config, newFunc, newListFunc)
-		limited.Interface = space
-		if codec, ok := config.Codec.(*foreignCodec); ok && g.sharedVersions != nil {
-			remove, destroyEtcd := g.sharedVersions.add(resource, codec), destroy
-			destroy = func() { remove(); destroyEtcd() }
-			etcd.shared = codec
-		}
-		if g.Uncaching || g.Uncached[resource] {
-			return limited, destroy, nil
-		}
-		if g.Only != "" {
-			resourcePrefix = strings.TrimSuffix(tenant.CachePrefix(etcd.resourcePrefix, g.Only.Scope()), "/")
-		}
-		cached, stop, err := g.newCache(etcd, cacher.Config{
+		served, destroy, err := g.newCache(etcd, destroy, resource, cacher.Config{
 			Storage:             etcd,
 			Versioner:           storage.APIObjectVersioner{},
 			GroupResource:       config.GroupResource,
 			EventsHistoryWindow: config.EventsHistoryWindow,
-			ResourcePrefix:      resourcePrefix,
+			ResourcePrefix:      strings.TrimSuffix(tenant.CachePrefix(etcd.resourcePrefix, g.Of), "/"),
 			KeyFunc:             etcd.cacheKey,
 			NewFunc:             newFunc,
 			NewListFunc:         newListFunc,
 			GetAttrsFunc:        attributes,
 			IndexerFuncs:        triggers,
 			Indexers:            indexers,
-			Codec:               config.Codec,
+			Codec:               ofSpaces.Codec,
 		})
 		if err != nil {
-			destroy()
-			return nil, func() {}, err
+			return nil, destroy, err
 		}
-		space.Interface, space.cached = cached, true
-		return limited, func() {
-			stop()
-			destroy()
-			g.Counts.forget(etcd.cacheID)
-		}, nil
+		space := g.newSpace(etcd, served, resource, ofSpaces, newFunc, newListFunc)
+		return &limitedLists{Interface: space, resource: resource, newList: newListFunc, codec: config.Codec}, destroy, nil
 	}
 }
 
-// newCache makes the watch cache over etcd.
-func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (storage.Interface, func(), error) {
+// newCache makes the watch cache over etcd, and returns what destroys both. Of a resource without one, it returns etcd.
+func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, destroy factory.DestroyFunc, resource schema.GroupResource,
+	config cacher.Config) (storage.Interface, factory.DestroyFunc, error) {
+	if g.Uncaching || g.Uncached[resource] {
+		return etcd, destroy, nil
+	}
 	var h *history
 	if g.Histories != nil {
 		h = g.Histories.newHistory(etcd, config.NewFunc(), config.EventsHistoryWindow)
@@ -209,13 +194,16 @@ func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, config cacher.Config) (stor
 	cached, err := cacher.NewCacherFromConfig(config)
 	if err != nil {
 		h.forget()
-		return nil, nil, err
+		destroy()
+		return nil, func() {}, err
 	}
-	etcd.cached.Store(cached)
+	etcd.cached.Store(cached) // which is made of etcd, and has the objects that etcd measures
 	delegator := cacher.NewCacheDelegator(cached, etcd)
 	stop := func() {
 		delegator.Stop()
 		h.stop(cached)
+		destroy()
+		g.Counts.forget(etcd.cacheID)
 	}
 	if h == nil {
 		return delegator, stop, nil
@@ -230,7 +218,7 @@ func (g *RESTOptionsGetter) withCodec(config *storagebackend.ConfigForResource, 
 	if g.isCustom() {
 		foreign := g.foreign(resource)
 		if foreign == nil {
-			foreign = func(n tenant.Name) bool { return n != g.Only }
+			foreign = func(n tenant.Name) bool { return n.Scope() != g.Of }
 		}
 		codec := &foreignCodec{
 			Codec: changed.Codec, foreign: foreign, kind: example.GetObjectKind().GroupVersionKind(), terminating: g.Terminating,
@@ -248,8 +236,8 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 	keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
 	attributes storage.AttrFunc) (*etcdKeys, factory.DestroyFunc, error) {
 	prefix := strings.TrimSuffix(resourcePrefix, "/") + "/"
-	if g.Only != "" && g.Only != tenant.System {
-		resourcePrefix = prefix + string(g.Only)
+	if n, one := g.Of.Tenant(); one {
+		resourcePrefix = prefix + string(n)
 	}
 	raw, destroy, err := g.Raw(*config, newFunc, newListFunc, resourcePrefix)
 	if err != nil {
@@ -267,25 +255,34 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 	if g.isCustom() {
 		keyFunc = customKey(prefix)
 	}
+	only, _ := g.Of.Space()
+	var shared *foreignCodec
+	if codec, ok := config.Codec.(*foreignCodec); ok && g.sharedVersions != nil {
+		remove, destroyRaw := g.sharedVersions.add(resource, codec), destroy
+		shared, destroy = codec, func() { remove(); destroyRaw() }
+	}
 	return &etcdKeys{
 		Interface:      raw,
 		resourcePrefix: prefix,
 		namespaced:     namespaced,
 		custom:         g.isCustom(),
+		shared:         shared,
 		attributes:     attributes,
 		cacheKey:       func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) },
 		counts:         g.Counts,
-		cacheID:        cacheID{resource: resource.String(), only: g.Only},
+		cacheID:        cacheID{resource: resource.String(), only: only},
 		cached:         &atomic.Pointer[cacher.Cacher]{},
 		newFunc:        newFunc,
 	}, destroy, nil
 }
 
-// newSpace makes the upper wrapper, without a watch cache.
-func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, resource schema.GroupResource, config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object) *Space {
+// newSpace makes the upper wrapper of what is served: the watch cache, or etcd.
+func (g *RESTOptionsGetter) newSpace(etcd *etcdKeys, served storage.Interface, resource schema.GroupResource, config *storagebackend.ConfigForResource,
+	newFunc, newListFunc func() runtime.Object) *Space {
 	return &Space{
-		Interface:      etcd,
+		Interface:      served,
 		uncached:       etcd,
+		cached:         served != storage.Interface(etcd),
 		resumes:        newResumes(),
 		cacheID:        etcd.cacheID,
 		resourcePrefix: etcd.resourcePrefix,

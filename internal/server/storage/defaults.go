@@ -83,7 +83,7 @@ var errDefaultsChanged = apierrors.NewResourceExpired("the default objects of th
 // defaultsEnd returns a channel that is closed when a watch has to start anew because the
 // default objects changed, and an error if it has to at once.
 func (s *Space) defaultsEnd(c collection) (<-chan struct{}, error) {
-	if !s.hasDefaults(c.space) || s.defaults.Changes == nil {
+	if !s.hasDefaults(c.scope) || s.defaults.Changes == nil {
 		return nil, nil
 	}
 	last, next := s.defaults.Changes()
@@ -99,13 +99,14 @@ func (s *Space) defaultsEnd(c collection) (<-chan struct{}, error) {
 
 var errDefault = errors.New("it is part of every space, not stored in this one, and cannot be changed or deleted here")
 
-func (s *Space) hasDefaults(n tenant.Name) bool {
-	return s.defaults != nil && n.IsSpace() && !s.defaults.Hidden(n)
+func (s *Space) hasDefaults(in tenant.Scope) bool {
+	n, one := in.Tenant()
+	return s.defaults != nil && one && !s.defaults.Hidden(n)
 }
 
 // isDefault reports whether the space of n has a default object at key.
 func (s *Space) isDefault(n tenant.Name, key string) bool {
-	return s.hasDefaults(n) && slices.Contains(s.defaults.Keys(), key[len(s.resourcePrefix):])
+	return s.hasDefaults(n.Scope()) && slices.Contains(s.defaults.Keys(), key[len(s.resourcePrefix):])
 }
 
 func (s *Space) refuse(key string) error {
@@ -154,13 +155,14 @@ func (s *Space) addDefaults(ctx context.Context, c collection, list runtime.Obje
 	if err != nil {
 		return err
 	}
+	n, _ := c.scope.Tenant()
 	complete := items
 	for _, key := range s.defaults.Keys() {
 		if c.namespace != "" && !strings.HasPrefix(key, c.namespace+"/") {
 			continue
 		}
 		obj := s.newFunc()
-		found, err := s.getDefault(ctx, c.space, s.resourcePrefix+key, obj)
+		found, err := s.getDefault(ctx, n, s.resourcePrefix+key, obj)
 		if err != nil {
 			return err
 		}
@@ -226,7 +228,8 @@ func (s *Space) updateDefault(ctx context.Context, n tenant.Name, key, cacheKey 
 // addition of the default object that it has shadowed. It is nil if the space has no
 // default objects.
 func (s *Space) restored(ctx context.Context, c collection) func(watch.Event) (watch.Event, bool) {
-	if !s.hasDefaults(c.space) || s.defaults.Replaced == Never {
+	n, _ := c.scope.Tenant()
+	if !s.hasDefaults(c.scope) || s.defaults.Replaced == Never {
 		return nil
 	}
 	return func(event watch.Event) (watch.Event, bool) {
@@ -238,15 +241,15 @@ func (s *Space) restored(ctx context.Context, c collection) func(watch.Event) (w
 			return event, false
 		}
 		key := s.resourcePrefix + path.Join(accessor.GetNamespace(), accessor.GetName())
-		if !s.isDefault(c.space, key) {
+		if !s.isDefault(n, key) {
 			return event, false
 		}
 		obj := s.newFunc()
-		err = s.Interface.Get(ctx, tenant.CacheKey(s.resourcePrefix, c.space, key), storage.GetOptions{IgnoreNotFound: true, ResourceVersion: "0"}, obj)
+		err = s.Interface.Get(ctx, tenant.CacheKey(s.resourcePrefix, n, key), storage.GetOptions{IgnoreNotFound: true, ResourceVersion: "0"}, obj)
 		if err != nil || !isZero(obj) {
 			return event, false // the object exists, and no longer matches the selector
 		}
-		if found, err := s.getDefault(ctx, c.space, key, obj); err != nil || !found {
+		if found, err := s.getDefault(ctx, n, key, obj); err != nil || !found {
 			return event, false
 		}
 		matches, err := c.opts.Predicate.Matches(obj)

@@ -53,12 +53,13 @@ func (s *Space) whileDefined(ctx context.Context) context.Context {
 
 // definedBy returns the key in etcd of the definition of a resource that one space has of its own, empty if there is none or it is in another etcd.
 func (g *RESTOptionsGetter) definedBy(resource schema.GroupResource, transport storagebackend.TransportConfig) string {
-	if !g.Only.IsSpace() {
+	n, one := g.Of.Tenant()
+	if !one {
 		return ""
 	}
 	for _, stored := range g.Ranges.of(definitions) {
 		if !stored.custom && reflect.DeepEqual(stored.transport.ServerList, transport.ServerList) {
-			return stored.prefix + string(g.Only) + "/" + resource.String()
+			return stored.prefix + string(n) + "/" + resource.String()
 		}
 	}
 	return ""

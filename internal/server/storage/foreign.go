@@ -76,7 +76,7 @@ func (c *foreignCodec) Decode(data []byte, defaults *schema.GroupVersionKind, in
 			return decoded, kind, err
 		}
 		if watched && c.undecodable != nil {
-			c.undecodable.decoded(data)
+			c.undecodable.noteSample(data)
 		}
 		if converted, err := tenantOf(decoded); err != nil || converted == owner {
 			return decoded, kind, err

@@ -70,8 +70,8 @@ type history struct {
 	watch *historyWatch
 	past  past
 
-	// failures are how many watches in a row have ended with an error, and without an event.
-	failures atomic.Int32
+	// failedWatches are how many in a row have ended with an error, and without an event.
+	failedWatches atomic.Int32
 	// failedLists are how many lists in a row have failed.
 	failedLists atomic.Int32
 	// reached is the resource version that the cache has reached by events. Up to asked, etcd was asked how far the watch is, whose
@@ -183,7 +183,7 @@ func (h *history) requestProgress(ctx context.Context, version uint64) {
 
 // Watch implements storage.Interface.
 func (h *history) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
-	if !h.backOff(ctx, &h.failures) {
+	if !h.backOff(ctx, &h.failedWatches) {
 		return nil, errClosing
 	}
 	source, err := h.etcdKeys.Watch(ctx, key, opts)
@@ -291,7 +291,7 @@ func (h *history) passed(event watch.Event) {
 	if event.Type == watch.Bookmark {
 		return
 	}
-	h.failures.Store(0)
+	h.failedWatches.Store(0)
 	object, at := event.Object, time.Now()
 	if timed, ok := object.(storage.WatchEventWithRecordTime); ok {
 		object, at = timed.Unwrap(), timed.RecordTime()

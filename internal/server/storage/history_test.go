@@ -634,7 +634,7 @@ func TestFailingWatches(t *testing.T) {
 			} else {
 				w.Stop()
 			}
-			h.failures.Store(5)
+			h.failedWatches.Store(5)
 			h.close()
 			if _, err := h.Watch(t.Context(), "/failing/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}); !apierrors.IsTooManyRequests(err) {
 				t.Errorf("of %q, a stopped cache watches: %v", only, err)

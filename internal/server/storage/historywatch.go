@@ -68,7 +68,7 @@ func (w *historyWatch) run() {
 			}
 		case event, ok := <-w.source.ResultChan():
 			if !ok || event.Type == watch.Error {
-				w.history.failures.Add(1)
+				w.history.failedWatches.Add(1)
 				w.end(event, ok)
 				return
 			}

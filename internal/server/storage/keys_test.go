@@ -188,7 +188,7 @@ func etcdKeyOf(t *testing.T, space, namespace, name string, namespaced bool) (st
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Space{resourcePrefix: prefix}
+	s := &Space{options: RESTOptionsGetter{Of: tenant.Everything}, resourcePrefix: prefix}
 	_, ofRequest, err := s.single(tenant.WithSpace(t.Context(), n), ordinary)
 	if err != nil || ofRequest != ofObject {
 		t.Errorf("cache key of the request %q, %v, of the object %q", ofRequest, err, ofObject)

@@ -27,8 +27,9 @@ type OldestRevisionFunc func(ctx context.Context, etcd storagebackend.TransportC
 // or below that of a namespace before the namespace was. etcd and the watch cache keep what objects were, by key, and
 // resource versions count the changes of all spaces, so that everybody knows those of the time of an earlier one.
 func (s *Space) checkRevision(ctx context.Context, c collection) error {
+	n, one := c.scope.Space()
 	// The system space has no earlier tenant, but earlier namespaces.
-	if s.options.OldestRevision == nil || !c.space.IsSpace() && (c.space != tenant.System || s.namespaceAsked(ctx, c) == "") {
+	if s.options.OldestRevision == nil || !one || n == tenant.System && s.namespaceAsked(ctx, c) == "" {
 		return nil
 	}
 	if token := c.opts.Predicate.Continue; token != "" {
@@ -39,17 +40,17 @@ func (s *Space) checkRevision(ctx context.Context, c collection) error {
 		if at < 0 { // the rest as it is now
 			return nil
 		}
-		return s.requireRevision(ctx, c, at)
+		return s.requireRevision(ctx, n, c, at)
 	}
 	switch version, err := s.revision(c.opts.ResourceVersion); {
 	case err != nil:
 		return nil // whoever serves it says so
-	case version == 0 && c.space.IsSpace():
-		return s.caughtUp(ctx, c)
+	case version == 0 && n != tenant.System:
+		return s.caughtUp(ctx, n)
 	case version == 0:
 		return nil
 	default:
-		return s.requireRevision(ctx, c, version)
+		return s.requireRevision(ctx, n, c, version)
 	}
 }
 
@@ -60,8 +61,8 @@ func (s *Space) revision(resourceVersion string) (int64, error) {
 }
 
 // requireRevision returns an error if a resource version is of the time before the tenant and the namespace of a request.
-func (s *Space) requireRevision(ctx context.Context, c collection, version int64) error {
-	oldest, err := s.options.OldestRevision(ctx, s.transport, c.space, s.namespaceAsked(ctx, c))
+func (s *Space) requireRevision(ctx context.Context, n tenant.Name, c collection, version int64) error {
+	oldest, err := s.options.OldestRevision(ctx, s.transport, n, s.namespaceAsked(ctx, c))
 	if err != nil {
 		return fmt.Errorf("finding out since when resource versions are those of this space: %w", err)
 	}
@@ -85,15 +86,15 @@ func (s *Space) namespaceAsked(ctx context.Context, c collection) string {
 var namespaceResource = schema.GroupResource{Resource: "namespaces"}
 
 // caughtUp waits until the watch cache, from which any state is taken, has no objects of an earlier tenant any more.
-func (s *Space) caughtUp(ctx context.Context, c collection) error {
+func (s *Space) caughtUp(ctx context.Context, n tenant.Name) error {
 	if !s.cached {
 		return nil
 	}
-	oldest, err := s.options.OldestRevision(ctx, s.transport, c.space, "")
+	oldest, err := s.options.OldestRevision(ctx, s.transport, n, "")
 	if err != nil || oldest == 0 {
 		return err
 	}
-	nobody := tenant.CacheKey(s.resourcePrefix, c.space, "")
+	nobody := tenant.CacheKey(s.resourcePrefix, n, "")
 	return s.Interface.Get(ctx, nobody, storage.GetOptions{IgnoreNotFound: true, ResourceVersion: strconv.FormatInt(oldest, 10)}, s.newFunc())
 }
 

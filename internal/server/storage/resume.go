@@ -104,7 +104,8 @@ func (w *written) isLittle(version int64) bool {
 // mayResume returns an error if a watch is not to begin at its resource version: a ResourceExpired if that is too long ago.
 func (s *Space) mayResume(ctx context.Context, c collection) error {
 	version, err := s.revision(c.opts.ResourceVersion)
-	if s.cached || !c.space.IsSpace() || err != nil || version == 0 {
+	n, one := c.scope.Tenant()
+	if s.cached || !one || err != nil || version == 0 {
 		return nil
 	}
 	if !s.options.Histories.wroteLittle(version) {
@@ -118,7 +119,7 @@ func (s *Space) mayResume(ctx context.Context, c collection) error {
 			return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, oldest))
 		}
 	}
-	if wait := s.resumes.begun.Take(time.Now(), c.space, 1); wait > 0 {
+	if wait := s.resumes.begun.Take(time.Now(), n, 1); wait > 0 {
 		return apierrors.NewTooManyRequests("too many watches of "+s.resource.String()+" begin in this space", int(wait.Seconds())+1)
 	}
 	return nil

@@ -50,18 +50,18 @@ var _ storage.Interface = &Space{}
 // scope returns the scope of a call. Upstream's controllers of definitions use the
 // storage of one space without a tenant in the context.
 func (s *Space) scope(ctx context.Context) (tenant.Scope, error) {
-	if s.options.Only != "" && tenant.RequestFrom(ctx) == nil {
-		return s.options.Only.Scope(), nil
+	if s.options.Of != tenant.Everything && tenant.RequestFrom(ctx) == nil {
+		return s.options.Of, nil
 	}
 	in, err := tenant.ScopeFrom(ctx)
 	n, one := in.Space()
 	switch {
 	case one && s.foreign != nil && s.foreign(n):
 		return "", apierrors.NewServiceUnavailable("the space defines this resource itself, and does not serve it yet")
-	case err != nil || s.options.Only == "" || n == s.options.Only:
+	case err != nil || s.options.Of == tenant.Everything || in == s.options.Of:
 		return in, err
-	case in == tenant.Everything && s.options.Only == tenant.System:
-		return tenant.System.Scope(), nil
+	case in == tenant.Everything && s.options.Of == tenant.System.Scope():
+		return s.options.Of, nil
 	default:
 		return "", apierrors.NewBadRequest("custom resources are defined by each tenant; name one tenant")
 	}

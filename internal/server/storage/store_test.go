@@ -112,7 +112,7 @@ func (b *backend) customs(t testing.TB, only tenant.Name, namespaced, cached boo
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 	resource := schema.GroupResource{Group: kind.Group, Resource: "widgets"}
 	getter := &RESTOptionsGetter{
-		Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{resource: !cached},
+		Of: tenant.Everything, Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{resource: !cached},
 	}
 	if only == "" {
 		getter = getter.Shared(func(_ schema.GroupResource, n tenant.Name) bool { return b.defining[n] }, nil)
@@ -138,7 +138,7 @@ func (b *backend) customs(t testing.TB, only tenant.Name, namespaced, cached boo
 
 // definitions are those of custom resources.
 func (b *backend) definitions(t testing.TB) *store {
-	getter := &RESTOptionsGetter{Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{definitions: true}}
+	getter := &RESTOptionsGetter{Of: tenant.Everything, Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{definitions: true}}
 	config := storagebackend.NewDefaultConfig(etcdPrefix, unstructured.UnstructuredJSONScheme)
 	return b.made(t, getter, config, definitions, "/apiextensions.k8s.io/customresourcedefinitions", false,
 		func() runtime.Object {
@@ -151,7 +151,7 @@ func (b *backend) definitions(t testing.TB) *store {
 func (b *backend) store(t testing.TB, resource schema.GroupResource, namespaced, cached bool, newFunc, newListFunc func() runtime.Object) *store {
 	t.Helper()
 	getter := &RESTOptionsGetter{
-		Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{resource: !cached},
+		Of: tenant.Everything, Raw: b.server.Storage, Ranges: b.ranges, Counts: b.counts, Uncached: map[schema.GroupResource]bool{resource: !cached},
 	}
 	stored, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	config := storagebackend.NewDefaultConfig(etcdPrefix, scheme.Codecs.CodecForVersions(

@@ -50,8 +50,8 @@ type undecodable struct {
 	sampledAt time.Time
 }
 
-// decoded notes an object that was decoded.
-func (u *undecodable) decoded(data []byte) {
+// noteSample notes an object that was decoded.
+func (u *undecodable) noteSample(data []byte) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if now := time.Now(); u.sample == nil || now.Sub(u.sampledAt) > sampleAge {
@@ -138,8 +138,8 @@ func (c *foreignCodec) newObject() *unstructured.Unstructured {
 	return object
 }
 
-// failures are the objects of one list that could not be decoded.
-type failures struct {
+// failedObjects are those of one list that could not be decoded.
+type failedObjects struct {
 	codec *foreignCodec
 
 	mu sync.Mutex
@@ -159,8 +159,8 @@ func (c *foreignCodec) leavingOut(ctx context.Context, first bool) (context.Cont
 	if first {
 		c.undecodable.forgetLeft()
 	}
-	f := &failures{codec: c, left: leftOut{}}
-	ctx, several := etcdstore.WithConcurrent(etcdstore.WithDecoded(ctx, f.decoded), conversionsAtOnce)
+	f := &failedObjects{codec: c, left: leftOut{}}
+	ctx, several := etcdstore.WithConcurrent(etcdstore.WithDecoded(ctx, f.replace), conversionsAtOnce)
 	return ctx, func(listed error) error {
 		if err := several.Wait(listed); err != nil {
 			return err
@@ -169,9 +169,10 @@ func (c *foreignCodec) leavingOut(ctx context.Context, first bool) (context.Cont
 	}
 }
 
-func (f *failures) decoded(data []byte, obj runtime.Object, err error) (runtime.Object, error) {
+// replace is etcdstore.Decoded: in the place of what failed, it returns an object that is left out.
+func (f *failedObjects) replace(data []byte, obj runtime.Object, err error) (runtime.Object, error) {
 	if err == nil {
-		f.codec.undecodable.decoded(data)
+		f.codec.undecodable.noteSample(data)
 		return obj, nil
 	}
 	if n := ownerIn(data); !n.IsSpace() || !f.goesOn(n, data, err) {
@@ -181,7 +182,7 @@ func (f *failures) decoded(data []byte, obj runtime.Object, err error) (runtime.
 }
 
 // goesOn notes an object that failed, and reports whether the list goes on.
-func (f *failures) goesOn(n tenant.Name, data []byte, err error) bool {
+func (f *failedObjects) goesOn(n tenant.Name, data []byte, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.first == nil {
@@ -195,7 +196,7 @@ func (f *failures) goesOn(n tenant.Name, data []byte, err error) bool {
 }
 
 // check returns why the list must not be what the cache has: what failed would not now, or nothing says that the webhook converts.
-func (f *failures) check() error {
+func (f *failedObjects) check() error {
 	for _, data := range f.some {
 		if !f.codec.leavesOut(data) {
 			return f.first

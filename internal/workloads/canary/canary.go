@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/tenantry/tenantry/internal/process/signal"
 )
 
 const (
@@ -137,11 +139,7 @@ func dial(ctx context.Context, connects func(address string) bool, allowed strin
 		} else {
 			enforced = 0
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		if ctx.Err() != nil { // both may be
+		if _ = signal.Pause(ctx, pause); ctx.Err() != nil { // it may have ended at the same time
 			return err
 		}
 	}

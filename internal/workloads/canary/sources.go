@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/tenantry/tenantry/internal/process/signal"
 )
 
 // ErrUnchecked is that a packet has arrived in the name of an address that is not its sender's.
@@ -106,10 +108,7 @@ func sources(ctx context.Context, send func(ctx context.Context, name, sender ne
 		}
 		err := send(ctx, own, own, packets)
 		var report byte
-		select { // until they are there
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = signal.Pause(ctx, pause) // until they are there
 		if err == nil {
 			report, err = ask(context.WithoutCancel(ctx), answers)
 		}

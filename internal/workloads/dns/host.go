@@ -108,7 +108,7 @@ func slim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		kept := &corev1.Pod{ObjectMeta: metaOf(o)}
-		if translate.HasAddress(o) && !o.Spec.HostNetwork {
+		if translate.OwnsAddresses(o) && !o.Spec.HostNetwork {
 			kept.Status = corev1.PodStatus{PodIP: o.Status.PodIP, PodIPs: o.Status.PodIPs, HostIP: o.Status.HostIP}
 		}
 		return kept, nil

@@ -212,7 +212,7 @@ func (s *syncer) ensureRead(ctx context.Context, home names.Namespace, in *copie
 		return nil
 	}
 	in.have = map[reference]copied{}
-	in.tokens.byPod.Clear()
+	in.tokens.Clear()
 	options := metav1.ListOptions{LabelSelector: labels.Set{names.InstallationLabel: s.installation}.String()}
 	for _, kind := range []kind{configMapItem, secretItem} {
 		resource := copiedResources[kind]

@@ -85,7 +85,7 @@ func (d *dnsService) addresses() []string {
 
 // known returns the addresses of the Service, none if it is not there.
 func (d *dnsService) known() []string {
-	found, err := keyed[corev1.Service](d.informer, d.key)
+	found, err := cached[corev1.Service](d.informer, d.key)
 	if err != nil || found == nil {
 		return nil
 	}

@@ -2,7 +2,6 @@ package sync
 
 import (
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -60,7 +59,7 @@ func TestHostEvents(t *testing.T) {
 		again.Count = 2
 		event = &again
 	}
-	if kept := keysIn(&w.events.pending); len(kept) > 0 {
+	if kept := w.events.pending.Len(); kept > 0 {
 		t.Errorf("kept are %v", kept)
 	}
 }
@@ -143,13 +142,4 @@ func TestPatch(t *testing.T) {
 	if _, named := patch["annotations"].(map[string]any)["host"]; named {
 		t.Errorf("an annotation of the host is changed: %v", patch)
 	}
-}
-
-// keysIn returns the keys of a map that several use.
-func keysIn(m *sync.Map) (keys []any) {
-	m.Range(func(key, _ any) bool {
-		keys = append(keys, key)
-		return true
-	})
-	return keys
 }

@@ -59,7 +59,7 @@ func TestForgetsOffHost(t *testing.T) {
 	route.SetName("r")
 	w.checked.why(itemOf(routeItem, route), route, translate.Rules{}, func() error { return nil })
 	w.routeGone(route, true)
-	if n := len(keysIn(&w.checked.byItem)); n != 0 {
+	if n := w.checked.byItem.Len(); n != 0 {
 		t.Errorf("%d routes are known that are gone", n)
 	}
 }

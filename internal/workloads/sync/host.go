@@ -117,35 +117,35 @@ func (h *hostCaches) namespacesOfTenant(n tenant.Name) ([]*corev1.Namespace, err
 
 // namespace returns a namespace of the host, nil if there is none with the installation's label.
 func (h *hostCaches) namespace(name string) (*corev1.Namespace, error) {
-	return keyed[corev1.Namespace](h.namespaces, name)
+	return cached[corev1.Namespace](h.namespaces, name)
 }
 
 // policy returns a policy of the host, nil if there is none with the installation's label. In the place of its spec it
 // has that one's hash.
 func (h *hostCaches) policy(namespace, name string) (*networkingv1.NetworkPolicy, error) {
-	return keyed[networkingv1.NetworkPolicy](h.policies, namespace+"/"+name)
+	return cached[networkingv1.NetworkPolicy](h.policies, namespace+"/"+name)
 }
 
 // budget returns a budget of the host, nil if there is none with the installation's label. In the place of its spec it
 // has that one's hash.
 func (h *hostCaches) budget(namespace, name string) (*policyv1.PodDisruptionBudget, error) {
-	return keyed[policyv1.PodDisruptionBudget](h.budgets, namespace+"/"+name)
+	return cached[policyv1.PodDisruptionBudget](h.budgets, namespace+"/"+name)
 }
 
 // ingress returns an Ingress of the host, nil if there is none with the installation's label. In the place of its spec it
 // has the hash of what the syncer says of it.
 func (h *hostCaches) ingress(namespace, name string) (*networkingv1.Ingress, error) {
-	return keyed[networkingv1.Ingress](h.ingresses, namespace+"/"+name)
+	return cached[networkingv1.Ingress](h.ingresses, namespace+"/"+name)
 }
 
 // route returns an HTTPRoute of the host, nil if there is none with the installation's label. In the place of its spec it
 // has that one's hash.
 func (h *hostCaches) route(namespace, name string) (*gatewayv1.HTTPRoute, error) {
-	return keyed[gatewayv1.HTTPRoute](h.routes, namespace+"/"+name)
+	return cached[gatewayv1.HTTPRoute](h.routes, namespace+"/"+name)
 }
 
-// keyed returns an object of a cache, nil if there is none.
-func keyed[T any](informer cache.SharedIndexInformer, key string) (*T, error) {
+// cached returns an object of a cache, nil if there is none.
+func cached[T any](informer cache.SharedIndexInformer, key string) (*T, error) {
 	found, exists, err := informer.GetIndexer().GetByKey(key)
 	if err != nil || !exists {
 		return nil, err

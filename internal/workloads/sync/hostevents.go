@@ -3,7 +3,6 @@ package sync
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -32,8 +32,8 @@ const (
 type hostEvents struct {
 	limits *ratelimit.Limits[tenant.Name]
 
-	// pending has a *corev1.Event for each item, which is forgotten when it is done, unless another version of it has come.
-	pending sync.Map
+	// pending are forgotten when they are done, unless another version of them has come.
+	pending keyed.Values[item, *corev1.Event]
 }
 
 // newEventLimits returns the limits of how many events each tenant gets.
@@ -50,7 +50,7 @@ func (s *syncer) watchEvents(ctx context.Context) {
 // eventSeen has an event looked at if it is about a pod of a space.
 func (s *syncer) eventSeen(event *corev1.Event) {
 	about := event.InvolvedObject
-	host, err := keyed[corev1.Pod](s.hostCaches.pods, about.Namespace+"/"+about.Name)
+	host, err := cached[corev1.Pod](s.hostCaches.pods, about.Namespace+"/"+about.Name)
 	if err != nil || host == nil {
 		return
 	}
@@ -59,32 +59,32 @@ func (s *syncer) eventSeen(event *corev1.Event) {
 		return
 	}
 	i := itemFor(eventItem, n.Flat(), string(event.UID))
-	s.events.pending.Store(i, event)
+	s.events.pending.Set(i, event)
 	s.queue.Add(i)
 }
 
 // syncEvent tells of an event of the host in the space of its pod.
 func (s *syncer) syncEvent(ctx context.Context, i item) error {
-	found, _ := s.events.pending.Load(i)
-	event, _ := found.(*corev1.Event)
+	event := s.events.pending.Get(i)
 	if event == nil {
 		return nil
 	}
+	done := func() { s.events.pending.DeleteIf(i, func(now *corev1.Event) bool { return now == event }) }
 	pod, err := s.pods.Pods(i.namespace.String()).Get(event.InvolvedObject.Name)
-	host, indexErr := keyed[corev1.Pod](s.hostCaches.pods, event.InvolvedObject.Namespace+"/"+event.InvolvedObject.Name)
+	host, indexErr := cached[corev1.Pod](s.hostCaches.pods, event.InvolvedObject.Namespace+"/"+event.InvolvedObject.Name)
 	if err != nil || indexErr != nil || host == nil || uidOf(host) != pod.UID {
-		s.events.pending.CompareAndDelete(i, event)
+		done()
 		return nil //nolint:nilerr // the pod is gone
 	}
 	of, _, ok := s.hostCaches.ours(host)
 	if !ok {
-		s.events.pending.CompareAndDelete(i, event)
+		done()
 		return nil
 	}
 	if err := s.putEvent(ctx, eventIn(event, host, pod, of)); err != nil {
 		return err
 	}
-	s.events.pending.CompareAndDelete(i, event)
+	done()
 	return nil
 }
 

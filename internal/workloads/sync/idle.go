@@ -1,10 +1,11 @@
 package sync
 
 import (
-	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/tenantry/tenantry/internal/process/keyed"
 )
 
 // idleSince says since when something of the host has been of no use. A restart forgets it.
@@ -13,8 +14,7 @@ type idleSince struct {
 	// stays is how long it stays nevertheless.
 	stays time.Duration
 
-	// since has a time.Time for each name.
-	since sync.Map
+	since keyed.Values[string, time.Time]
 }
 
 func newIdleSince(c clock.PassiveClock, stays time.Duration) *idleSince {
@@ -24,8 +24,7 @@ func newIdleSince(c clock.PassiveClock, stays time.Duration) *idleSince {
 // left returns how long it stays, which is counted from the first time that
 // it is asked.
 func (i *idleSince) left(name string) time.Duration {
-	since, _ := i.since.LoadOrStore(name, i.clock.Now())
-	return i.stays - i.clock.Since(since.(time.Time))
+	return i.stays - i.clock.Since(i.since.GetOrSet(name, i.clock.Now()))
 }
 
 // leftOf is left for what another clock has dated: it is counted from then on, if that is longer ago. What has no date is as new.

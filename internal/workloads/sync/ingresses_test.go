@@ -421,7 +421,7 @@ func TestCheckedOnce(t *testing.T) {
 			t.Errorf("%s: %q", step.what, why)
 		}
 	}
-	if c.forget(theIngress); len(keysIn(&c.byItem)) > 0 {
+	if c.forget(theIngress); c.byItem.Len() > 0 {
 		t.Error("one that is gone is known")
 	}
 }

@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	// DefaultTestPeriod is how often it is tested whether the host enforces policies.
-	DefaultTestPeriod = 10 * time.Minute
+	// defaultTestPeriod is how often it is tested whether the host enforces policies.
+	defaultTestPeriod = 10 * time.Minute
 	// retryTest is after how long a test is repeated by which pods may not run.
 	retryTest = 10 * time.Second
 	// testTimeout is how long a test may take: images may have to be pulled, and there are two families of addresses, and

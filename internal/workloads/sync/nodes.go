@@ -50,7 +50,7 @@ func (s *syncer) nodeChanged(obj any) {
 
 // syncNode makes a node of the system space what the host's is. One that somebody else has made is left alone.
 func (s *syncer) syncNode(ctx context.Context, i item) error {
-	host, err := keyed[corev1.Node](s.hostNodes, i.name)
+	host, err := cached[corev1.Node](s.hostNodes, i.name)
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ const (
 	Unenforced Isolation = "Unenforced"
 )
 
-// DefaultWorkers is how many objects are worked on at once.
-const DefaultWorkers = 32
+// defaultWorkers is how many objects are worked on at once.
+const defaultWorkers = 32
 
 // Options configure the syncer.
 type Options struct {
@@ -55,7 +55,7 @@ type Options struct {
 	// APIAddress is the IP address and port by which pods reach the API of their spaces. The serving certificate has the
 	// address. If it is empty, pods do not reach the API.
 	APIAddress string
-	// TestPeriod is how often it is tested whether the host enforces network policies. Zero is DefaultTestPeriod.
+	// TestPeriod is how often it is tested whether the host enforces network policies. Zero is defaultTestPeriod.
 	TestPeriod time.Duration
 	// DNSService is the NAMESPACE/NAME of the Service of the host at which pods of spaces ask for names. If it is empty,
 	// or not there, they ask the name servers of their nodes.
@@ -67,7 +67,7 @@ type Options struct {
 	OrphanLimit int
 	// MaxNamespaces is how many namespaces of the host each tenant has at most, 1 or more.
 	MaxNamespaces int
-	// Workers is how many objects are worked on at once. Zero is DefaultWorkers.
+	// Workers is how many objects are worked on at once. Zero is defaultWorkers.
 	Workers int
 	// HealthProbeBindAddress is where /healthz and /readyz are. Empty, or 0, is nowhere.
 	HealthProbeBindAddress string

@@ -63,11 +63,11 @@ func TestPlantedEvents(t *testing.T) {
 	}
 	// Its namespace may have been somebody's of ours when it was seen.
 	i := item{eventItem, "acme", "acme|shop", "1"}
-	w.events.pending.Store(i, event)
+	w.events.pending.Set(i, event)
 	if err := w.syncEvent(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
-	if got := did(w.space); len(got) > 0 || len(keysIn(&w.events.pending)) > 0 {
+	if got := did(w.space); len(got) > 0 || w.events.pending.Len() > 0 {
 		t.Errorf("the space is asked for %v", got)
 	}
 }

@@ -31,7 +31,7 @@ func (s *syncer) syncRoute(ctx context.Context, i item) error {
 	if !s.routes.areKnown() {
 		return nil // all are looked at when they are
 	}
-	route, err := keyed[unstructured.Unstructured](s.routes.inSpaces.informer, sourceKey(i.namespace, i.name))
+	route, err := cached[unstructured.Unstructured](s.routes.inSpaces.informer, sourceKey(i.namespace, i.name))
 	if err != nil {
 		return err
 	}

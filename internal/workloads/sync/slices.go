@@ -101,7 +101,7 @@ func (s *syncer) tooManyBytes(n tenant.Name, host *corev1.Service, wanted []slic
 		if !w.deletes {
 			more += max(leastSlice, w.slice.Size())
 		}
-		if there, err := keyed[hostSlice](s.hostCaches.slices, host.Namespace+"/"+w.slice.Name); err == nil && there != nil {
+		if there, err := cached[hostSlice](s.hostCaches.slices, host.Namespace+"/"+w.slice.Name); err == nil && there != nil {
 			more -= max(leastSlice, there.stored)
 		}
 	}
@@ -132,7 +132,7 @@ func (s *syncer) endpointsOf(service, host *corev1.Service) ([]*corev1.Pod, erro
 	selector := labels.ValidatedSetSelector(service.Spec.Selector)
 	var pods []*corev1.Pod
 	for _, there := range all {
-		if !translate.HasAddress(there) {
+		if !translate.OwnsAddresses(there) {
 			continue
 		}
 		pod, err := orNil(s.pods.Pods(service.Namespace).Get(there.Name))
@@ -182,10 +182,11 @@ func (s *syncer) wantedSlices(ctx context.Context, service, host *corev1.Service
 	}
 	if of := host.Namespace + "/" + host.Name; !s.sliceTracker.StaleSlices(host, ours) {
 		s.behind.forget(of)
-	} else if s.behind.left(of) <= 0 {
+	} else if left := s.behind.left(of); left <= 0 {
 		s.sliceTracker.DeleteService(host.Namespace, host.Name)
 		s.behind.forget(of)
 	} else {
+		s.queue.AddAfter(itemOf(slicesItem, service), left) // after failures it would come later
 		return nil, nil, fmt.Errorf("the cache is behind: it has other slices of the host's Service %s/%s than were written", host.Namespace, host.Name)
 	}
 	recorded := &recorder{there: ours}

@@ -217,7 +217,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	connected.Store(s)
-	return o.elected(ctx, s, func(ctx context.Context) error { return s.run(ctx, cmp.Or(o.Workers, DefaultWorkers)) })
+	return o.elected(ctx, s, func(ctx context.Context) error { return s.run(ctx, cmp.Or(o.Workers, defaultWorkers)) })
 }
 
 // errConnecting is that of a syncer that does not know yet whether it has its rights.
@@ -273,7 +273,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 	return &syncer{
 		clock: now, clients: c, settings: chosen, caches: all, tenants: tenants, hostCaches: onHost,
 		hostNodes: newHostNodes(c.host), dns: newDNSService(c.host, o.DNSService),
-		pacing: newPacing(now, cmp.Or(o.Workers, DefaultWorkers)), notes: newNotes(now),
+		pacing: newPacing(now, cmp.Or(o.Workers, defaultWorkers)), notes: newNotes(now),
 		guards:    newGuards(now, o.OrphanLimit, wayOut(c.owner, "if it is right nevertheless, restart with a larger --orphan-limit")),
 		askRanges: signal.NewFlag(),
 	}, nil
@@ -295,7 +295,7 @@ func newSettings(o Options, owner names.Owner, c clock.Clock) (settings, error) 
 	}
 	s := settings{
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, connects: o.Connects, maxNamespaces: o.MaxNamespaces,
-		image: o.Image, testPeriod: cmp.Or(o.TestPeriod, DefaultTestPeriod), clusterRanges: ranges,
+		image: o.Image, testPeriod: cmp.Or(o.TestPeriod, defaultTestPeriod), clusterRanges: ranges,
 		reachable: network.Reachable{Namespace: names.Platform, Addresses: allowed, API: api, Owner: owner},
 	}
 	if o.isolation() == Enforced {
@@ -407,7 +407,7 @@ func (s *syncer) work(ctx context.Context, q *queue, timeout time.Duration, do f
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := do(ctx, i); err != nil {
-		s.report(ctx, i, err)
+		report(ctx, q, i, err)
 		q.AddRateLimited(i)
 		return true
 	}
@@ -419,12 +419,12 @@ func (s *syncer) work(ctx context.Context, q *queue, timeout time.Duration, do f
 // changed at the same time is a conflict.
 const loudRequeues = 6
 
-// report logs why an item is to be looked at again.
-func (s *syncer) report(ctx context.Context, i item, err error) {
+// report logs why an item of a queue is to be looked at again.
+func report(ctx context.Context, q *queue, i item, err error) {
 	logger := klog.FromContext(ctx).WithValues("tenant", i.tenant, "namespace", i.namespace, "name", i.name)
 	switch {
 	case errors.Is(err, context.Canceled):
-	case s.queue.NumRequeues(i) == loudRequeues:
+	case q.NumRequeues(i) == loudRequeues:
 		logger.Error(err, "Synchronising with the host cluster fails again and again")
 	default:
 		logger.V(2).Info("Synchronising with the host cluster failed; trying again", "err", err)

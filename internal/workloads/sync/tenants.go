@@ -54,7 +54,7 @@ func slimTenant(obj any) (any, error) {
 
 // tenantNamed returns a Tenant, nil if there is none.
 func (s *syncer) tenantNamed(n tenant.Name) (*v1alpha1.Tenant, error) {
-	return keyed[v1alpha1.Tenant](s.tenants, string(n))
+	return cached[v1alpha1.Tenant](s.tenants, string(n))
 }
 
 // rulesFor returns what the pods, Services and Ingresses of a tenant are held to: one that there is not may have nothing.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
@@ -134,7 +134,7 @@ func (s *syncer) putTokens(ctx context.Context, home names.Namespace, pod *corev
 		return fmt.Errorf("writing the Secret %q with the tokens of a pod to the host's namespace %q: %w; if there is one that has not the marks of this pod, whoever administers the host is to remove it",
 			meta.Name, home.Host(), err)
 	}
-	in.tokens.byPod.Store(pod.UID, tokenSecret{uid: written.GetUID(), owner: host, renew: made.renew})
+	in.tokens.Set(pod.UID, tokenSecret{uid: written.GetUID(), owner: host, renew: made.renew})
 	s.queue.AddAfter(itemOf(podItem, pod), made.renew.Sub(s.clock.Now()))
 	return nil
 }
@@ -148,7 +148,7 @@ func (s *syncer) tokensOf(ctx context.Context, home names.Namespace, pod types.U
 	if err := s.ensureRead(ctx, home, in); err != nil {
 		return tokenSecret{}, err
 	}
-	return in.tokens.get(pod), nil
+	return in.tokens.Get(pod), nil
 }
 
 // readAgain has the namespace read before its next use.
@@ -171,21 +171,12 @@ func (c *copies) forgetTokens(host *corev1.Pod) {
 // tokenSecrets are the Secrets with the tokens of pods in a namespace of the host, by the UIDs that these have in the
 // space.
 type tokenSecrets struct {
-	// byPod has a tokenSecret for each of these.
-	byPod sync.Map
-}
-
-func (t *tokenSecrets) get(pod types.UID) tokenSecret {
-	found, _ := t.byPod.Load(pod)
-	secret, _ := found.(tokenSecret)
-	return secret
+	keyed.Values[types.UID, tokenSecret]
 }
 
 // forget forgets the Secret of a pod, if it is that which goes with a host's pod.
 func (t *tokenSecrets) forget(pod, owner types.UID) {
-	if found := t.get(pod); found.owner == owner {
-		t.byPod.CompareAndDelete(pod, found)
-	}
+	t.DeleteIf(pod, func(found tokenSecret) bool { return found.owner == owner })
 }
 
 // note notes a Secret of the host, and reports whether it is one with the tokens of a pod.
@@ -198,6 +189,6 @@ func (t *tokenSecrets) note(o *metav1.PartialObjectMetadata) bool {
 	if renew, err := time.Parse(time.RFC3339, o.Annotations[renewAnnotation]); err == nil && len(o.OwnerReferences) == 1 {
 		found.owner, found.renew = o.OwnerReferences[0].UID, renew
 	}
-	t.byPod.Store(pod, found)
+	t.Set(pod, found)
 	return true
 }

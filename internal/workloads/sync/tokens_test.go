@@ -236,12 +236,12 @@ func TestForgottenTokens(t *testing.T) {
 	in := w.copiesOf(home)
 	host := hostPod(spacePod(withTokens), func(p *corev1.Pod) { p.UID = "another" })
 	w.hostPodGone(host, true)
-	if in.tokens.get("p").owner != "host-p" {
+	if in.tokens.Get("p").owner != "host-p" {
 		t.Error("what is there is forgotten")
 	}
 	host.UID = "host-p"
 	w.hostPodGone(host, true)
-	if left := keysIn(&in.tokens.byPod); len(left) > 0 {
+	if left := in.tokens.Len(); left > 0 {
 		t.Errorf("it knows %v", left)
 	}
 }

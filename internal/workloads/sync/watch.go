@@ -316,7 +316,7 @@ func (s *syncer) enqueueHostSelectors(host *corev1.Pod) {
 // hostPodUpdated has the slices looked at that have the pod if they are to say something else of it.
 func (s *syncer) hostPodUpdated(before, obj any) {
 	s.hostPodSeen(obj)
-	if was, now := before.(*corev1.Pod), obj.(*corev1.Pod); translate.HasAddress(was) != translate.HasAddress(now) || endpointsliceutil.GetPodUpdateProjectionKey(was, now) != nil {
+	if was, now := before.(*corev1.Pod), obj.(*corev1.Pod); translate.OwnsAddresses(was) != translate.OwnsAddresses(now) || endpointsliceutil.GetPodUpdateProjectionKey(was, now) != nil {
 		s.enqueueHostSelectors(now)
 		s.enqueueStale(now.Namespace)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// HasAddress reports whether the addresses of a host's pod are its own, if it has any. The kubelet says of a pod whose network is gone that it is
+// OwnsAddresses reports whether the addresses of a host's pod are its own, if it has any. The kubelet says of a pod whose network is gone that it is
 // over, or that it is not ready to start containers, before others have its address.
-func HasAddress(host *corev1.Pod) bool {
+func OwnsAddresses(host *corev1.Pod) bool {
 	return !podv1.IsPodTerminal(host) && !slices.ContainsFunc(host.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse
 	})

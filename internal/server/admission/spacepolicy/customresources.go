@@ -34,26 +34,6 @@ const (
 	maxObjectCost = 32 << 20
 )
 
-// Check refuses objects in the space of n with too long lists and maps, which a patch may have
-// made of a short body, those of which a controller would make too much, and custom resources
-// that take long to validate, or whose errors would take much memory. It is called before
-// upstream validates, and again when webhooks and policies of the tenant have changed the
-// object.
-func (d Definitions) Check(a admission.Attributes, n tenant.Name) error {
-	if a.GetObject() == nil {
-		return nil
-	}
-	if err := bounds.Value(a.GetObject()); err != nil {
-		return admission.NewForbidden(a, err)
-	}
-	for _, check := range []func(admission.Attributes) error{checkFactors, checkRevision} {
-		if err := check(a); err != nil {
-			return err
-		}
-	}
-	return d.checkCustomResource(a, n)
-}
-
 func (d Definitions) checkCustomResource(a admission.Attributes, n tenant.Name) error {
 	object, ok := a.GetObject().(*unstructured.Unstructured)
 	if !ok {

@@ -42,7 +42,7 @@ func TestCheckElements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := admission.NewAttributesRecord(tc.object, nil, core.SchemeGroupVersion.WithKind("X"), "default", "x",
 				core.SchemeGroupVersion.WithResource("xs"), "", admission.Create, nil, false, nil)
-			if err := Definitions(nil).Check(a, "a"); (err != nil) != tc.refused {
+			if err := Definitions(nil).CheckBounds(a, "a"); (err != nil) != tc.refused {
 				t.Errorf("%v, want refused: %v", err, tc.refused)
 			}
 		})

@@ -15,6 +15,9 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/rbac"
 	"k8s.io/utils/ptr"
+
+	"github.com/tenantry/tenantry/internal/bounds"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // The limits of what upstream's controllers, which serve all spaces, make of an object.
@@ -62,15 +65,7 @@ type factor struct {
 	refusal string
 }
 
-// lengths are the numbers of an object of each of which controllers look at all.
-var lengths = []factor{
-	{of(scheduleBytes), maxScheduleBytes, "its schedule has %d bytes, and that of a CronJob in a space at most %d; make several CronJobs of it"},
-	{of(rulesOfRole), maxRoleRules, "it has %d rules, and a ClusterRole in a space at most %d; make several ClusterRoles of it"},
-	{of(selectionOfRole), maxSelection, "its aggregationRule has %d selectors, labels and values, and that of a ClusterRole in a space at most %d; " +
-		"give the ClusterRoles that it selects a label of their own"},
-}
-
-// factors are the numbers of an object that controllers multiply.
+// factors are the numbers of an object that controllers multiply, or of each of which they look at all.
 var factors = []factor{
 	{replicasOf, MaxReplicas, "it has %d replicas, and a StatefulSet in a space at most %d; make several StatefulSets of it"},
 	{of(replicaBytesOf), MaxReplicaBytes, "its replicas take %d bytes of memory, and those of a StatefulSet in a space at most %d; " +
@@ -86,6 +81,10 @@ var factors = []factor{
 	{of(customLimitsOfQuota), maxCustomLimits, "it limits %d custom resources, and a ResourceQuota in a space at most %d; make several of it"},
 	{requirementsOf, maxRequirements, "a label selector in it has %d requirements, and one in a space at most %d; use fewer labels"},
 	{valuesOf, maxSelectorValues, "a label selector in it has %d values, and one in a space at most %d; use a label that has the same value for all of them"},
+	{of(scheduleBytes), maxScheduleBytes, "its schedule has %d bytes, and that of a CronJob in a space at most %d; make several CronJobs of it"},
+	{of(rulesOfRole), maxRoleRules, "it has %d rules, and a ClusterRole in a space at most %d; make several ClusterRoles of it"},
+	{of(selectionOfRole), maxSelection, "its aggregationRule has %d selectors, labels and values, and that of a ClusterRole in a space at most %d; " +
+		"give the ClusterRoles that it selects a label of their own"},
 }
 
 // of makes a number of objects of one type, which is zero for others.
@@ -98,13 +97,29 @@ func of[T runtime.Object](number func(T) int) func(schema.GroupResource, runtime
 	}
 }
 
+// CheckBounds refuses objects in the space of n with too long lists and maps, which a patch may have
+// made of a short body, those of which a controller would make too much, and custom resources
+// that take long to validate, or whose errors would take much memory. It is called before
+// upstream validates, and again when webhooks and policies of the tenant have changed the
+// object.
+func (d Definitions) CheckBounds(a admission.Attributes, n tenant.Name) error {
+	if a.GetObject() == nil {
+		return nil
+	}
+	if err := bounds.Value(a.GetObject()); err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	for _, check := range []func(admission.Attributes) error{checkFactors, checkRevision} {
+		if err := check(a); err != nil {
+			return err
+		}
+	}
+	return d.checkCustomResource(a, n)
+}
+
 // checkFactors refuses an object of which a controller would make too much. What is beyond a
 // limit already may stay, so that the object can be changed otherwise, and deleted.
-func checkFactors(a admission.Attributes) error { return checkMost(a, factors) }
-
-func checkLengths(a admission.Attributes) error { return checkMost(a, lengths) }
-
-func checkMost(a admission.Attributes, factors []factor) error {
+func checkFactors(a admission.Attributes) error {
 	resource := a.GetResource().GroupResource()
 	for _, f := range factors {
 		if is := f.of(resource, a.GetObject()); is > f.most && is > f.of(resource, a.GetOldObject()) {

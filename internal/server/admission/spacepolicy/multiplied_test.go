@@ -23,7 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/rbac"
 )
 
-// TestFactors checks each bound of what controllers multiply, by an object that is at it and
+// TestFactors checks each bound of what controllers multiply or look at, by an object that is at it and
 // one that is beyond.
 func TestFactors(t *testing.T) {
 	set := func(replicas int32) *apps.StatefulSet {
@@ -53,6 +53,9 @@ func TestFactors(t *testing.T) {
 			MatchLabels:      map[string]string{"k": "v"},
 			MatchExpressions: slices.Repeat([]metav1.LabelSelectorRequirement{{Values: make([]string, values)}}, expressions),
 		}
+	}
+	aggregates := func(selectors ...metav1.LabelSelector) *rbac.ClusterRole {
+		return &rbac.ClusterRole{AggregationRule: &rbac.AggregationRule{ClusterRoleSelectors: selectors}}
 	}
 	webhooks := func(of *metav1.LabelSelector) *admissionregistration.ValidatingWebhookConfiguration {
 		return &admissionregistration.ValidatingWebhookConfiguration{Webhooks: []admissionregistration.ValidatingWebhook{{}, {NamespaceSelector: of}}}
@@ -140,6 +143,26 @@ func TestFactors(t *testing.T) {
 			refusal: `cronjobs.batch "x" is forbidden: SpacePolicy: it has an activeDeadlineSeconds of 9223372036854775807, and a Job in a space one of at most 2147483647; ` +
 				`leave it out, or use less`,
 		},
+		"the schedule of a CronJob": {
+			resource: batch.Resource("cronjobs"), most: &batch.CronJob{Spec: batch.CronJobSpec{Schedule: strings.Repeat("0", 1_000)}},
+			more:    &batch.CronJob{Spec: batch.CronJobSpec{Schedule: strings.Repeat("0", 1_001)}},
+			refusal: `cronjobs.batch "x" is forbidden: SpacePolicy: its schedule has 1001 bytes, and that of a CronJob in a space at most 1000; make several CronJobs of it`,
+		},
+		"rules of a role": {
+			resource: rbac.Resource("clusterroles"), most: &rbac.ClusterRole{Rules: make([]rbac.PolicyRule, 1_000)},
+			more:    &rbac.ClusterRole{Rules: make([]rbac.PolicyRule, 1_001)},
+			refusal: `clusterroles.rbac.authorization.k8s.io "x" is forbidden: SpacePolicy: it has 1001 rules, and a ClusterRole in a space at most 1000; make several ClusterRoles of it`,
+		},
+		"selectors of a role": {
+			resource: rbac.Resource("clusterroles"), most: aggregates(make([]metav1.LabelSelector, 100)...), more: aggregates(make([]metav1.LabelSelector, 101)...),
+			refusal: `clusterroles.rbac.authorization.k8s.io "x" is forbidden: SpacePolicy: its aggregationRule has 101 selectors, labels and values, ` +
+				`and that of a ClusterRole in a space at most 100; give the ClusterRoles that it selects a label of their own`,
+		},
+		"labels and values of these": {
+			resource: rbac.Resource("clusterroles"), most: aggregates(*selector(1, 97)), more: aggregates(*selector(1, 98)),
+			refusal: `clusterroles.rbac.authorization.k8s.io "x" is forbidden: SpacePolicy: its aggregationRule has 101 selectors, labels and values, ` +
+				`and that of a ClusterRole in a space at most 100; give the ClusterRoles that it selects a label of their own`,
+		},
 		"requirements of a selector": {
 			resource: apps.Resource("replicasets"), most: &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(31, 1)}},
 			more:    &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(32, 1)}},
@@ -163,8 +186,7 @@ func TestFactors(t *testing.T) {
 		},
 		"an aggregated role": {
 			resource: rbac.Resource("clusterroles"),
-			most:     &rbac.ClusterRole{AggregationRule: &rbac.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{*selector(31, 0)}}},
-			more:     &rbac.ClusterRole{AggregationRule: &rbac.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{*selector(32, 0)}}},
+			most:     aggregates(*selector(31, 0)), more: aggregates(*selector(32, 0)),
 			refusal: `clusterroles.rbac.authorization.k8s.io "x" is forbidden: SpacePolicy: ` +
 				`a label selector in it has 33 requirements, and one in a space at most 32; use fewer labels`,
 		},
@@ -189,7 +211,7 @@ func TestFactors(t *testing.T) {
 					operation = admission.Update
 				}
 				a := admission.NewAttributesRecord(object, old, schema.GroupVersionKind{}, "ns", "x", tc.resource.WithVersion("v1"), "", operation, nil, false, member)
-				if err := Definitions(nil).Check(a, "a"); err != nil {
+				if err := Definitions(nil).CheckBounds(a, "a"); err != nil {
 					return err.Error()
 				}
 				return ""

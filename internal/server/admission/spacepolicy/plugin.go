@@ -104,7 +104,7 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.
 		if err := checkRevisionUser(withTenant(ctx, a)); err != nil {
 			return err
 		}
-		if err := p.rules.Definition.Check(a, n); err != nil {
+		if err := p.rules.Definition.CheckBounds(a, n); err != nil {
 			return err
 		}
 		p.prepareService(a, n)
@@ -136,7 +136,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err := p.rules.checkLimits(a, n); err != nil {
 		return err
 	}
-	for _, check := range []func(admission.Attributes) error{checkAuthorities, checkLengths, checkFinalize} {
+	for _, check := range []func(admission.Attributes) error{checkAuthorities, checkFinalize} {
 		if err := check(a); err != nil {
 			return err
 		}

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apiserver/pkg/util/filesystem"
 	"k8s.io/klog/v2"
+
+	"github.com/tenantry/tenantry/internal/process/signal"
 )
 
 const (
@@ -81,10 +83,8 @@ func (f *File[T]) settled(ctx context.Context) ([]byte, error) {
 		if !bytes.HasSuffix(content, []byte("\n")) {
 			wait = incompleteTime
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(wait):
+		if err := signal.Pause(ctx, wait); err != nil {
+			return nil, err
 		}
 		before := content
 		if content, err = os.ReadFile(f.path); bytes.Equal(before, content) {
