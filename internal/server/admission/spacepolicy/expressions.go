@@ -3,7 +3,9 @@ package spacepolicy
 import (
 	"context"
 	"fmt"
+	"math"
 	"reflect"
+	"strings"
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -24,6 +26,9 @@ import (
 const (
 	maxExpressions        = 500
 	maxExpressionsInSpace = 2_000
+	// maxExpressionBytes are those of one expression, in a definition as well: upstream's bound for selectors of devices. To compile one takes 1.5 to 3.5 kB of memory
+	// for each, and its program keeps 110 bytes.
+	maxExpressionBytes = 10 << 10
 	// maxWebhooksInSpace are those of all configurations. Upstream calls all that a write matches at once, keeps clients of 200, and
 	// makes one anew for each call of others.
 	maxWebhooksInSpace = 200
@@ -59,11 +64,14 @@ type Expressions struct {
 // PolicyCosts are what an admission policy, a binding of one, or a configuration of webhooks, costs as long as it exists.
 type PolicyCosts struct {
 	Expressions, Webhooks, Entries int
+	// Longest are the bytes of the longest expression.
+	Longest int
 }
 
 // Max returns the larger of both, in each respect.
 func (c PolicyCosts) Max(other PolicyCosts) PolicyCosts {
-	return PolicyCosts{Expressions: max(c.Expressions, other.Expressions), Webhooks: max(c.Webhooks, other.Webhooks), Entries: max(c.Entries, other.Entries)}
+	return PolicyCosts{Expressions: max(c.Expressions, other.Expressions), Webhooks: max(c.Webhooks, other.Webhooks), Entries: max(c.Entries, other.Entries),
+		Longest: max(c.Longest, other.Longest)}
 }
 
 // PolicyKey is that of an object in what Expressions.Policies returns.
@@ -134,6 +142,9 @@ func costsOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) DefinitionCosts
 // that had as much before can be changed.
 func (e Expressions) checkPolicies(ctx context.Context, a admission.Attributes, n tenant.Name) error {
 	costs, before := PolicyCostsOf(a.GetObject()), PolicyCostsOf(a.GetOldObject())
+	if costs.Longest > before.Longest && costs.Longest > maxExpressionBytes {
+		return forbidden(a, fmt.Sprintf("one of its expressions has %d bytes, and in a space it may have at most %d; make several of it, or variables", costs.Longest, maxExpressionBytes))
+	}
 	if costs.Expressions <= before.Expressions && costs.Webhooks <= before.Webhooks && costs.Entries <= before.Entries {
 		return nil
 	}
@@ -187,7 +198,30 @@ func PolicyCostsOf(obj runtime.Object) PolicyCosts {
 	default:
 		return PolicyCosts{}
 	}
-	return PolicyCosts{Expressions: expressionsOf(rules), Webhooks: webhooks, Entries: matchEntries*(1+webhooks) + entriesOf(rules)}
+	return PolicyCosts{Expressions: expressionsOf(rules), Webhooks: webhooks, Entries: matchEntries*(1+webhooks) + entriesOf(rules), Longest: longestExpression(rules)}
+}
+
+// longestExpression returns the bytes of the longest expression in a value: of fields of that name, or ending in it.
+func longestExpression(v reflect.Value) (bytes int) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			bytes = longestExpression(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			bytes = max(bytes, longestExpression(v.Index(i)))
+		}
+	case reflect.Struct:
+		for of, field := range v.Fields() {
+			if field.Kind() == reflect.String && strings.HasSuffix(of.Name, "Expression") {
+				bytes = max(bytes, field.Len())
+			} else {
+				bytes = max(bytes, longestExpression(field))
+			}
+		}
+	}
+	return bytes
 }
 
 // entriesOf returns how many entries there are in the lists and maps of a value, but for bytes.
@@ -292,7 +326,7 @@ func costsOfInternal(definition *apiextensions.CustomResourceDefinition) Definit
 func rulesOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) (count int) {
 	for _, version := range spec.Versions {
 		if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
-			all := rules{most: maxRules * maxVersions}
+			all := rules{most: math.MaxInt, longest: math.MaxInt}
 			_ = all.check(nil, version.Schema.OpenAPIV3Schema)
 			count += all.count
 		}
@@ -315,14 +349,18 @@ func schemasOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) (count int) {
 	return count
 }
 
-// rules counts the rules of a schema.
-type rules struct{ count, most int }
+// rules counts the rules of a schema, of which there may be so many, of so many bytes.
+type rules struct{ count, most, longest int }
 
 func (r *rules) check(path *field.Path, props *apiextensionsv1.JSONSchemaProps) error {
 	r.count += len(props.XValidations)
-	for _, rule := range props.XValidations {
+	for i, rule := range props.XValidations {
 		if rule.MessageExpression != "" {
 			r.count++
+		}
+		if bytes := max(len(rule.Rule), len(rule.MessageExpression)); bytes > r.longest {
+			return fmt.Errorf("%s: the expression has %d bytes, and in a space it may have at most %d; make several rules of it",
+				path.Child("x-kubernetes-validations").Index(i), bytes, r.longest)
 		}
 	}
 	if r.count > r.most {

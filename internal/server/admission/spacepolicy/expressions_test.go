@@ -71,6 +71,51 @@ func TestCheckExpressions(t *testing.T) {
 	}
 }
 
+// TestLongExpressions checks that no expression is compiled that would take very much memory, wherever it is, but one that was there before.
+func TestLongExpressions(t *testing.T) {
+	of := func(bytes int) map[string]runtime.Object {
+		expression := strings.Repeat("x", bytes)
+		ruled := definition(props{Type: "object", Properties: map[string]props{"a": {Type: "string", XValidations: apiextensions.ValidationRules{{Rule: expression}}}}})
+		said := definition(props{Type: "object", XValidations: apiextensions.ValidationRules{{Rule: "true", MessageExpression: expression}}})
+		return map[string]runtime.Object{
+			"a validation":  &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{Validations: []admissionregistration.Validation{{Expression: expression}}}},
+			"a message":     &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{Validations: []admissionregistration.Validation{{MessageExpression: expression}}}},
+			"an annotation": &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{AuditAnnotations: []admissionregistration.AuditAnnotation{{ValueExpression: expression}}}},
+			"a mutation": &admissionregistration.MutatingAdmissionPolicy{Spec: admissionregistration.MutatingAdmissionPolicySpec{
+				Mutations: []admissionregistration.Mutation{{JSONPatch: &admissionregistration.JSONPatch{Expression: expression}}}}},
+			"a condition of a webhook": &admissionregistration.MutatingWebhookConfiguration{Webhooks: []admissionregistration.MutatingWebhook{{MatchConditions: []admissionregistration.MatchCondition{{Expression: expression}}}}},
+			"a rule":                   ruled,
+			"a message of a rule":      said,
+		}
+	}
+	plugin, err := New(nil, Rules{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	validate := func(object, old runtime.Object) error {
+		a := writeOf(object, old)
+		if d, ok := object.(*apiextensions.CustomResourceDefinition); ok {
+			before, _ := old.(*apiextensions.CustomResourceDefinition)
+			a = definitionAttributes(d, before, "")
+		}
+		return plugin.Validate(tenant.WithSpace(t.Context(), "a"), a, nil)
+	}
+	long := of(maxExpressionBytes + 1)
+	for name, object := range long {
+		if err := validate(object, nil); err == nil || !strings.Contains(err.Error(), "has 10241 bytes, and in a space it may have at most 10240") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := validate(object, object); err != nil {
+			t.Errorf("%s, as it was: %v", name, err)
+		}
+	}
+	for name, object := range of(maxExpressionBytes) {
+		if err := validate(object, nil); err != nil {
+			t.Errorf("%s of as many bytes as may be: %v", name, err)
+		}
+	}
+}
+
 // TestExpressionsInSpace checks the number of expressions of all policies, and of rules of all
 // definitions, in a space. Those of the object itself are not counted twice.
 func TestExpressionsInSpace(t *testing.T) {
@@ -145,7 +190,7 @@ func TestExpressionsInSpace(t *testing.T) {
 					if n != "a" {
 						t.Errorf("asked for %q", n)
 					}
-					return map[string]PolicyCosts{PolicyKey("policies", "other"): {Expressions: tc.others, Webhooks: tc.webhooks, Entries: tc.entries}, PolicyKey("policies", "x"): {1 << 30, 1 << 30, 1 << 30}}
+					return map[string]PolicyCosts{PolicyKey("policies", "other"): {Expressions: tc.others, Webhooks: tc.webhooks, Entries: tc.entries}, PolicyKey("policies", "x"): {1 << 30, 1 << 30, 1 << 30, 1 << 30}}
 				},
 				Definitions: func(n tenant.Name) map[string]DefinitionCosts {
 					if n != "a" {

@@ -17,33 +17,63 @@ const (
 	ruleBytes     = 100 << 10
 	versionBytes  = 64 << 10
 	definedCopies = 2
-	// expressionBytes is what the program of an expression of a policy takes: 35 to 38 kB.
+	// expressionBytes is what the program of a short expression of a policy takes, 35 to 38 kB, and eachByte what each byte of one, or of a rule, adds.
 	expressionBytes = 40 << 10
+	eachByte        = 110
 )
 
 // madeOf returns about how many bytes of memory the server makes of an object, beside it.
-func madeOf(obj runtime.Object) int {
-	expressions := 0
+func madeOf(obj runtime.Object) (bytes int) {
 	switch o := obj.(type) {
 	case *apiextensions.CustomResourceDefinition:
 		return madeOfDefinition(o)
 	case *admissionregistration.ValidatingAdmissionPolicy:
-		expressions = len(o.Spec.Validations) + len(o.Spec.AuditAnnotations) + len(o.Spec.Variables) + len(o.Spec.MatchConditions)
+		bytes = madeOfConditions(o.Spec.MatchConditions) + madeOfVariables(o.Spec.Variables)
 		for _, validation := range o.Spec.Validations {
-			expressions += min(1, len(validation.MessageExpression))
+			bytes += madeOfExpression(validation.Expression)
+			if validation.MessageExpression != "" {
+				bytes += madeOfExpression(validation.MessageExpression)
+			}
+		}
+		for _, annotation := range o.Spec.AuditAnnotations {
+			bytes += madeOfExpression(annotation.ValueExpression)
 		}
 	case *admissionregistration.MutatingAdmissionPolicy:
-		expressions = len(o.Spec.Mutations) + len(o.Spec.Variables) + len(o.Spec.MatchConditions)
+		bytes = madeOfConditions(o.Spec.MatchConditions) + madeOfVariables(o.Spec.Variables)
+		for _, mutation := range o.Spec.Mutations {
+			if mutation.ApplyConfiguration != nil {
+				bytes += madeOfExpression(mutation.ApplyConfiguration.Expression)
+			}
+			if mutation.JSONPatch != nil {
+				bytes += madeOfExpression(mutation.JSONPatch.Expression)
+			}
+		}
 	case *admissionregistration.ValidatingWebhookConfiguration:
 		for _, webhook := range o.Webhooks {
-			expressions += len(webhook.MatchConditions)
+			bytes += madeOfConditions(webhook.MatchConditions)
 		}
 	case *admissionregistration.MutatingWebhookConfiguration:
 		for _, webhook := range o.Webhooks {
-			expressions += len(webhook.MatchConditions)
+			bytes += madeOfConditions(webhook.MatchConditions)
 		}
 	}
-	return expressions * expressionBytes
+	return bytes
+}
+
+func madeOfExpression(expression string) int { return expressionBytes + eachByte*len(expression) }
+
+func madeOfConditions(conditions []admissionregistration.MatchCondition) (bytes int) {
+	for _, condition := range conditions {
+		bytes += madeOfExpression(condition.Expression)
+	}
+	return bytes
+}
+
+func madeOfVariables(variables []admissionregistration.Variable) (bytes int) {
+	for _, variable := range variables {
+		bytes += madeOfExpression(variable.Expression)
+	}
+	return bytes
 }
 
 func madeOfDefinition(definition *apiextensions.CustomResourceDefinition) int {
@@ -65,7 +95,7 @@ func madeOfSchema(schema *apiextensions.JSONSchemaProps) (bytes int) {
 	validation.SchemaHas(schema, func(s *apiextensions.JSONSchemaProps) bool {
 		bytes += schemaBytes
 		for _, rule := range s.XValidations {
-			bytes += ruleBytes
+			bytes += ruleBytes + eachByte*(len(rule.Rule)+len(rule.MessageExpression))
 			if rule.MessageExpression != "" {
 				bytes += ruleBytes
 			}

@@ -14,20 +14,23 @@ import (
 
 // TestExpressionsTakeMemory checks that the programs of all expressions of policies and webhooks count.
 func TestExpressionsTakeMemory(t *testing.T) {
-	conditions := []admissionregistration.MatchCondition{{}, {}}
+	const length = 1000
+	long := strings.Repeat("x", length)
+	conditions := []admissionregistration.MatchCondition{{Expression: long}, {Expression: long}}
 	for want, obj := range map[int]runtime.Object{
 		7: &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{
-			Validations: []admissionregistration.Validation{{}, {MessageExpression: "'no'"}}, AuditAnnotations: []admissionregistration.AuditAnnotation{{}},
-			Variables: []admissionregistration.Variable{{}}, MatchConditions: conditions,
+			Validations: []admissionregistration.Validation{{Expression: long}, {Expression: long, MessageExpression: long}}, AuditAnnotations: []admissionregistration.AuditAnnotation{{ValueExpression: long}},
+			Variables: []admissionregistration.Variable{{Expression: long}}, MatchConditions: conditions,
 		}},
-		4: &admissionregistration.MutatingAdmissionPolicy{Spec: admissionregistration.MutatingAdmissionPolicySpec{
-			Mutations: []admissionregistration.Mutation{{}}, Variables: []admissionregistration.Variable{{}}, MatchConditions: conditions,
+		5: &admissionregistration.MutatingAdmissionPolicy{Spec: admissionregistration.MutatingAdmissionPolicySpec{
+			Mutations: []admissionregistration.Mutation{{JSONPatch: &admissionregistration.JSONPatch{Expression: long}}, {ApplyConfiguration: &admissionregistration.ApplyConfiguration{Expression: long}}},
+			Variables: []admissionregistration.Variable{{Expression: long}}, MatchConditions: conditions,
 		}},
 		2: &admissionregistration.ValidatingWebhookConfiguration{Webhooks: []admissionregistration.ValidatingWebhook{{MatchConditions: conditions}, {}}},
 		3: &admissionregistration.MutatingWebhookConfiguration{Webhooks: []admissionregistration.MutatingWebhook{{MatchConditions: conditions}, {MatchConditions: conditions[:1]}}},
 		0: &core.ConfigMap{},
 	} {
-		if got := weightOf(obj, 0); got != want*expressionBytes {
+		if got := weightOf(obj, 0); got != want*(expressionBytes+length*eachByte) {
 			t.Errorf("%T: %d bytes, want %d expressions", obj, got, want)
 		}
 	}
@@ -53,7 +56,7 @@ func TestDefinitionsTakeMemory(t *testing.T) {
 	none := &apiextensions.CustomResourceDefinition{Spec: apiextensions.CustomResourceDefinitionSpec{
 		Versions: []apiextensions.CustomResourceDefinitionVersion{{Name: "v1"}, {Name: "v2"}},
 	}}
-	made := versions * (versionBytes + schemas*schemaBytes + rules*ruleBytes)
+	made := versions * (versionBytes + schemas*schemaBytes + rules*ruleBytes + len("self.size() < 9true'no'")*eachByte)
 	for what, tc := range map[string]struct {
 		of   *apiextensions.CustomResourceDefinition
 		want int
