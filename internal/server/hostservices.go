@@ -46,7 +46,7 @@ type hostServices struct {
 // hostAnswer is what an answer of the host is about.
 type hostAnswer struct {
 	service types.UID
-	ip      netip.Addr
+	at      netip.AddrPort
 }
 
 // newHostServices indexes the Services of all spaces, before their informers are started.
@@ -82,27 +82,32 @@ func addressesOf(obj any) ([]string, error) {
 }
 
 // at implements egress.Options.ServiceAt.
-func (h *hostServices) at(ctx context.Context, n tenant.Name, ip netip.Addr) egress.Whose {
-	found, err := h.views.ByIndex(byAddress, ip.String())
+func (h *hostServices) at(ctx context.Context, n tenant.Name, at netip.AddrPort) egress.Whose {
+	found, err := h.views.ByIndex(byAddress, at.Addr().String())
 	if err != nil || len(found) == 0 {
 		return egress.Nobodys
 	}
 	for _, obj := range found {
 		service := obj.(*corev1.Service)
-		if tenant.Flat(service.Namespace).Space() == n && h.confirmed(ctx, service, ip) {
+		if tenant.Flat(service.Namespace).Space() == n && hasPort(service, at.Port()) && h.confirmed(ctx, service, at) {
 			return egress.Own
 		}
 	}
 	return egress.Others
 }
 
-// confirmed reports whether the host has given an address to a Service of a space.
-func (h *hostServices) confirmed(ctx context.Context, service *corev1.Service, ip netip.Addr) bool {
-	about := hostAnswer{service.UID, ip}
+// hasPort reports whether a Service has a port. Where nodes have its address, at other ports is what listens there.
+func hasPort(service *corev1.Service, port uint16) bool {
+	return slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Protocol == corev1.ProtocolTCP && p.Port == int32(port) })
+}
+
+// confirmed reports whether the host has given an address to a Service of a space, which has a port there as well.
+func (h *hostServices) confirmed(ctx context.Context, service *corev1.Service, at netip.AddrPort) bool {
+	about := hostAnswer{service.UID, at}
 	if known, ok := h.answers.Get(about); ok {
 		return known.(bool)
 	}
-	given, err := h.given(ctx, service, ip)
+	given, err := h.given(ctx, service, at)
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Asking the host cluster for the Service of a webhook", "service", klog.KObj(service), "err", err)
 	}
@@ -114,7 +119,7 @@ func (h *hostServices) confirmed(ctx context.Context, service *corev1.Service, i
 	return given
 }
 
-func (h *hostServices) given(ctx context.Context, service *corev1.Service, ip netip.Addr) (bool, error) {
+func (h *hostServices) given(ctx context.Context, service *corev1.Service, at netip.AddrPort) (bool, error) {
 	n, namespace := tenant.Flat(service.Namespace).Split()
 	home, err := h.homeOf(ctx, n, namespace)
 	if err != nil {
@@ -125,5 +130,5 @@ func (h *hostServices) given(ctx context.Context, service *corev1.Service, ip ne
 		return false, err
 	}
 	return home.Has(there, service.Name) && there.Annotations[names.UIDAnnotation] == string(service.UID) &&
-		slices.Contains(there.Spec.ClusterIPs, ip.String()), nil
+		slices.Contains(there.Spec.ClusterIPs, at.Addr().String()) && hasPort(there, at.Port()), nil
 }

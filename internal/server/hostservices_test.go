@@ -25,7 +25,9 @@ import (
 func serviceOf(n tenant.Name, name string, addresses ...string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Flatten(n, "shop").String(), Name: name, UID: types.UID("uid-" + name)},
-		Spec:       corev1.ServiceSpec{ClusterIPs: addresses},
+		Spec: corev1.ServiceSpec{ClusterIPs: addresses, Ports: []corev1.ServicePort{
+			{Protocol: corev1.ProtocolTCP, Port: 443}, {Protocol: corev1.ProtocolUDP, Port: 53}, {Protocol: corev1.ProtocolTCP, Port: 8443},
+		}},
 	}
 }
 
@@ -40,6 +42,7 @@ func TestHostServices(t *testing.T) {
 		of := made.DeepCopy()
 		of.UID = uid
 		made.ObjectMeta = home(n).Meta(name, of)
+		made.Spec.Ports = made.Spec.Ports[:2] // the space's has had another one since
 		return made
 	}
 	strange := given("globex", "strange", "uid-strange", "10.43.0.8")
@@ -61,21 +64,31 @@ func TestHostServices(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Now())
 	h := &hostServices{views: views, host: host.CoreV1(), answers: utilcache.NewExpiringWithClock(clock),
 		homeOf: func(_ context.Context, n tenant.Name, _ string) (names.Namespace, error) { return home(n), nil }}
-	at := func(address string) egress.Whose { return h.at(t.Context(), "acme", netip.MustParseAddr(address)) }
+	at := func(address string, port uint16) egress.Whose {
+		return h.at(t.Context(), "acme", netip.AddrPortFrom(netip.MustParseAddr(address), port))
+	}
 	for address, want := range map[string]egress.Whose{
 		"10.43.0.1": egress.Own, "fd00::1": egress.Own, "10.43.0.2": egress.Others, "10.43.0.3": egress.Others, "10.43.0.5": egress.Others,
 		"10.43.0.8": egress.Others, "10.43.0.6": egress.Nobodys, "10.43.0.7": egress.Nobodys,
 	} {
-		if got := at(address); got != want {
+		if got := at(address, 443); got != want {
 			t.Errorf("%s: got %v, want %v", address, got, want)
 		}
 	}
+	for _, port := range []uint16{53, 8443, 10250} {
+		if got := at("10.43.0.1", port); got != egress.Others {
+			t.Errorf("port %d, which the host's has not: %v", port, got)
+		}
+	}
+	if gets := len(host.Actions()); gets != 7 { // those of the tenant's Services and of that of port 8443
+		t.Errorf("the host is asked %d times", gets)
+	}
 	host.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("away") })
-	if got := at("10.43.0.1"); got != egress.Own {
+	if got := at("10.43.0.1", 443); got != egress.Own {
 		t.Errorf("what the host has just said does not count: %v", got)
 	}
 	clock.Step(confirmedFor)
-	if got := at("10.43.0.1"); got != egress.Others {
+	if got := at("10.43.0.1", 443); got != egress.Others {
 		t.Errorf("what the host says no more counts: %v", got)
 	}
 }

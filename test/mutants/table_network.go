@@ -97,7 +97,15 @@ var networkTable = []mutant{
 	{"a Service of a name on the host is that of the space", by("internal/server", "TestHostServices"),
 		"internal/server/hostservices.go", `there.Annotations[names.UIDAnnotation] == string(service.UID) &&`, `true &&`},
 	{"an address is the one that the host has given", by("internal/server", "TestHostServices"),
-		"internal/server/hostservices.go", `slices.Contains(there.Spec.ClusterIPs, ip.String())`, `slices.Contains(there.Spec.ClusterIPs, there.Spec.ClusterIPs[0])`},
+		"internal/server/hostservices.go", `slices.Contains(there.Spec.ClusterIPs, at.Addr().String())`, `slices.Contains(there.Spec.ClusterIPs, there.Spec.ClusterIPs[0])`},
+	{"an address is a Service's at its ports alone", by("internal/server", "TestHostServices"),
+		"internal/server/hostservices.go", `hasPort(service, at.Port()) && `, ``},
+	{"the ports of a Service are those that the host's has", by("internal/server", "TestHostServices"),
+		"internal/server/hostservices.go", ` && hasPort(there, at.Port()), nil`, `, nil`},
+	{"webhooks are dialled by TCP", by("internal/server", "TestHostServices"),
+		"internal/server/hostservices.go", `p.Protocol == corev1.ProtocolTCP && `, ``},
+	{"whose an address is depends on the port", by("internal/server/egress", "TestServiceAt"),
+		"internal/server/egress/egress.go", `netip.AddrPortFrom(ip, parsed.Port())`, `netip.AddrPortFrom(ip, 443)`},
 	{"webhooks of tenants are nowhere inside where pods run", by("internal/controller/controlplane", "TestWebhookArgs"),
 		"internal/controller/controlplane/configuration.go", `	if spec.Workloads != nil {
 		denied = slices.Concat`, `	if false {

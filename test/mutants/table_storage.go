@@ -331,7 +331,9 @@ var storageTable = []mutant{
 		"internal/server/storage/cachememory/stored.go", `		m.useHeadroomLocked(n, more)
 `, ``},
 	{"what is made of a definition takes memory", by("internal/server/storage/cachememory", "TestDefinitionsTakeMemory"),
-		"internal/server/storage/cachememory/weight.go", `beyondOrdinary(obj, bytes) + madeOf(o)`, `beyondOrdinary(obj, bytes)`},
+		"internal/server/storage/cachememory/weight.go", `beyondOrdinary(obj, bytes) + madeOf(obj)`, `beyondOrdinary(obj, bytes)`},
+	{"messages of policies take memory", by("internal/server/storage/cachememory", "TestExpressionsTakeMemory"),
+		"internal/server/storage/cachememory/definitionweight.go", `min(1, len(validation.MessageExpression))`, `0`},
 	{"one schema of several versions takes memory in each", by("internal/server/storage/cachememory", "TestDefinitionsTakeMemory"),
 		"internal/server/storage/cachememory/definitionweight.go", `			validated = definition.Spec.Validation // that of all versions
 `, ``},

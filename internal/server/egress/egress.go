@@ -35,8 +35,9 @@ type Options struct {
 	Hosts []string
 	// Selected is set if an egress selector connects, which has its own rules.
 	Selected bool
-	// ServiceAt, if set, says whose Service has an address of the cluster that runs the pods of spaces.
-	ServiceAt func(ctx context.Context, n tenant.Name, ip netip.Addr) Whose
+	// ServiceAt, if set, says whose Service has an address of the cluster that runs the pods of spaces. The tenant's own
+	// has not all ports: what answers at others is no pod of the tenant.
+	ServiceAt func(ctx context.Context, n tenant.Name, at netip.AddrPort) Whose
 	// Exceeded, if set, reports whether the objects of a space take more memory than they may, so that webhooks do not make more of them.
 	Exceeded func(tenant.Name) bool
 }
@@ -57,7 +58,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.Var(&networks{of: &o.Denied}, "tenant-webhook-denied-cidrs",
 		"Networks that no webhook of a tenant may be in, compared with the address that is connected to. "+
 			"Loopback, link-local and multicast addresses, and those of the metadata of clouds, are denied anyway, as are those of the server's machine and of etcd. "+
-			"Add those of your infrastructure, such as the networks of nodes. Services of the tenant that a host cluster has given their addresses are reached all the same. "+
+			"Add those of your infrastructure, such as the networks of nodes. Services of the tenant that a host cluster has given their addresses are reached at their ports all the same. "+
 			"Webhooks of the system space are not affected. Has no effect where an egress selector or a proxy connects.")
 	fs.Var(&networks{of: &o.Allowed}, "tenant-webhook-allowed-cidrs",
 		"Networks that webhooks of tenants may be in although they are denied, such as 127.0.0.0/8 for a webhook on the same machine.")
@@ -211,7 +212,7 @@ func (o Options) check(ctx context.Context, n tenant.Name, address string, denie
 	}
 	ip, whose := offlimits.Translated(parsed.Addr()), Nobodys
 	if o.ServiceAt != nil {
-		whose = o.ServiceAt(ctx, n, ip)
+		whose = o.ServiceAt(ctx, n, netip.AddrPortFrom(ip, parsed.Port()))
 	}
 	if whose == Others {
 		return errDenied

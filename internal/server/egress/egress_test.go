@@ -124,13 +124,13 @@ func TestNetworks(t *testing.T) {
 func TestServiceAt(t *testing.T) {
 	options := Options{
 		Denied: []net.IPNet{network("10.0.0.0/8")}, Allowed: []net.IPNet{network("10.43.1.0/24")},
-		ServiceAt: func(_ context.Context, n tenant.Name, ip netip.Addr) Whose {
+		ServiceAt: func(_ context.Context, n tenant.Name, at netip.AddrPort) Whose {
 			switch of, ok := map[string]tenant.Name{
 				"10.43.0.1": "acme", "10.43.0.2": "globex", "10.43.1.1": "globex", "10.43.0.9": "acme", "169.254.169.254": "acme", "192.0.2.1": "globex",
-			}[ip.String()]; {
+			}[at.Addr().String()]; {
 			case !ok:
 				return Nobodys
-			case of == n:
+			case of == n && at.Port() == 443:
 				return Own
 			default:
 				return Others
@@ -140,6 +140,8 @@ func TestServiceAt(t *testing.T) {
 	for address, denied := range map[string]bool{
 		"10.43.0.1:443":            false,
 		"[::ffff:10.43.0.1]:443":   false,
+		"10.43.0.1:10250":          true,
+		"[64:ff9b::a2b:1]:10250":   true,
 		"10.43.0.2:443":            true,
 		"[64:ff9b::a2b:2]:443":     true,
 		"10.43.0.3:443":            true,

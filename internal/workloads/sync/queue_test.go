@@ -1,6 +1,8 @@
 package sync
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -126,5 +130,21 @@ func TestQueue(t *testing.T) {
 	q.finished(i, 0)
 	if q.Len() != 1 {
 		t.Errorf("%d wait", q.Len())
+	}
+}
+
+// TestFailuresAreReported checks that what fails again and again is an error in the log, whichever queue it is in.
+func TestFailuresAreReported(t *testing.T) {
+	w := newWorld(t)
+	for name, q := range map[string]*queue{"items": w.queue, "stale slices": w.stale} {
+		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		for range loudRequeues {
+			q.AddRateLimited(staleItemOfHome)
+		}
+		q.Add(staleItemOfHome)
+		w.work(klog.NewContext(t.Context(), logger), q, time.Minute, func(context.Context, item) error { return errors.New("away") })
+		if said := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); !strings.Contains(said, "fails again and again") {
+			t.Errorf("%s: the log says %q", name, said)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -16,6 +17,10 @@ const (
 	// maxUnscheduled is how many pods of a tenant wait for the host's scheduler at once. It takes pods in order of creation,
 	// so each waits for all older ones of all tenants. Chosen: the scheduler of a small host places more in a second.
 	maxUnscheduled = 10
+	// schedulerWait is for how long a pod is to wait for the host's scheduler: while one waits for longer, fewer of all
+	// tenants may, and else more. Chosen: a quarter of the two seconds in which a pod is to run beside others who create
+	// all they can.
+	schedulerWait = 500 * time.Millisecond
 	// schedulerPatience is after which time pods do not count if the scheduler looks at none: there may be no scheduler. Chosen: a
 	// scheduler that works looks at some in each second.
 	schedulerPatience = 3 * time.Second
@@ -32,22 +37,27 @@ type scheduling struct {
 	byTenant map[tenant.Name]*tenantQueue
 	// lastLook is when the scheduler was last seen to have looked at a pod.
 	lastLook time.Time
+	// most is how many pods of all tenants may wait, of which each tenant has an equal part, and one at least.
+	most float64
 }
 
 // tenantQueue is what waits of a tenant.
 type tenantQueue struct {
-	// onHost are pods that the scheduler has not looked at, or that are about to be made, and since when.
-	onHost map[item]time.Time
+	// onHost are pods that the scheduler has not looked at, or that are about to be made.
+	onHost map[item]place
 	// queued are the others, in their order, and isQueued says who they are.
 	queued   []item
 	isQueued map[item]bool
 }
 
+// place says since when a pod counts, and when it was first seen to wait on the host, if it was.
+type place struct{ since, seen time.Time }
+
 // released are pods to retry now, and one to retry after schedulerPatience in case no event comes.
 type released struct{ ready, retryLater []item }
 
 func newScheduling(c clock.PassiveClock) *scheduling {
-	return &scheduling{clock: c, byTenant: map[tenant.Name]*tenantQueue{}}
+	return &scheduling{clock: c, byTenant: map[tenant.Name]*tenantQueue{}, most: maxUnscheduled}
 }
 
 // enter reports whether a pod may be made on the host. If not, it is released when it may.
@@ -56,7 +66,7 @@ func (s *scheduling) enter(i item) (bool, released) {
 	defer s.mu.Unlock()
 	q := s.queueOf(i.tenant)
 	if _, entered := q.onHost[i]; entered || s.room(q) > 0 {
-		q.onHost[i] = s.clock.Now()
+		q.onHost[i] = place{since: s.clock.Now()}
 		return true, released{}
 	}
 	if !q.isQueued[i] {
@@ -78,7 +88,8 @@ func (s *scheduling) note(i item, all []*corev1.Pod) released {
 	defer s.mu.Unlock()
 	for _, host := range all {
 		if host.DeletionTimestamp == nil && !isLookedAt(host) && s.counts(host.CreationTimestamp.Time) {
-			s.queueOf(i.tenant).onHost[i] = host.CreationTimestamp.Time
+			of := s.queueOf(i.tenant).onHost
+			of[i] = place{host.CreationTimestamp.Time, cmp.Or(of[i].seen, s.clock.Now())}
 			return released{}
 		}
 	}
@@ -86,10 +97,23 @@ func (s *scheduling) note(i item, all []*corev1.Pod) released {
 	if q == nil {
 		return released{}
 	}
-	if _, waited := q.onHost[i]; waited && slices.ContainsFunc(all, isLookedAt) {
-		s.lastLook = s.clock.Now()
+	if at, waited := q.onHost[i]; waited && slices.ContainsFunc(all, isLookedAt) {
+		s.looked(q, at)
 	}
 	return s.remove(i, q)
+}
+
+// looked notes that the scheduler has looked at a pod of a tenant. It falls behind if that took long; if not, the
+// tenants may have more pods there, if they have more.
+func (s *scheduling) looked(q *tenantQueue, at place) {
+	s.lastLook = s.clock.Now()
+	switch {
+	case !at.seen.IsZero() && s.clock.Since(at.seen) > schedulerWait:
+		s.most -= s.most / 16
+	case len(q.queued) > 0:
+		s.most += 0.25
+	}
+	s.most = max(maxUnscheduled, min(s.most, float64(maxUnscheduled*len(s.byTenant))))
 }
 
 // leave notes that a pod does not wait on the host, and will not be made there now.
@@ -108,7 +132,7 @@ func (s *scheduling) remove(i item, q *tenantQueue) released {
 	r := released{ready: q.queued[:n:n]}
 	for _, next := range r.ready {
 		delete(q.isQueued, next)
-		q.onHost[next] = s.clock.Now() // it is about to be made
+		q.onHost[next] = place{since: s.clock.Now()} // it is about to be made
 	}
 	if q.queued = q.queued[n:]; n > 0 && len(q.queued) > 0 {
 		r.retryLater = q.queued[:1:1]
@@ -121,17 +145,18 @@ func (s *scheduling) remove(i item, q *tenantQueue) released {
 
 func (s *scheduling) queueOf(n tenant.Name) *tenantQueue {
 	if s.byTenant[n] == nil {
-		s.byTenant[n] = &tenantQueue{onHost: map[item]time.Time{}, isQueued: map[item]bool{}}
+		s.byTenant[n] = &tenantQueue{onHost: map[item]place{}, isQueued: map[item]bool{}}
 	}
 	return s.byTenant[n]
 }
 
-// room returns how many more pods may be made.
+// room returns how many more pods of a tenant may be made.
 func (s *scheduling) room(q *tenantQueue) int {
-	if len(q.onHost) >= maxUnscheduled {
-		maps.DeleteFunc(q.onHost, func(_ item, since time.Time) bool { return !s.counts(since) })
+	most := min(maxUnscheduled, max(1, int(s.most)/len(s.byTenant)))
+	if len(q.onHost) >= most {
+		maps.DeleteFunc(q.onHost, func(_ item, at place) bool { return !s.counts(at.since) })
 	}
-	return max(0, maxUnscheduled-len(q.onHost))
+	return max(0, most-len(q.onHost))
 }
 
 // counts reports whether a pod counts that has waited for some time. Clocks of the host may differ.

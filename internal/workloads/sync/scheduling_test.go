@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // TestScheduling checks that so many pods of a tenant wait for the host's scheduler, that others come after them in their
@@ -35,9 +37,11 @@ func TestScheduling(t *testing.T) {
 	if later != 1 {
 		t.Errorf("%d are looked at later, want the first one", later)
 	}
-	if may, _ := s.enter(item{podItem, "globex", "globex|shop", "web-0"}); !may {
+	other := item{podItem, "globex", "globex|shop", "web-0"}
+	if may, _ := s.enter(other); !may {
 		t.Error("another tenant waits")
 	}
+	s.leave(other)
 	if r := s.note(pod(0), host(nil)); len(r.ready) != 0 {
 		t.Errorf("%v may be made while all wait", r.ready)
 	}
@@ -70,8 +74,119 @@ func TestScheduling(t *testing.T) {
 	for i := range maxUnscheduled + 5 {
 		s.leave(pod(i))
 	}
-	if len(s.byTenant) != 1 {
+	if len(s.byTenant) != 0 {
 		t.Errorf("%d tenants are known", len(s.byTenant))
+	}
+}
+
+// TestSchedulerOfMany has a scheduler place pods in their order, at some rate, for tenants that have many, and then one
+// of another tenant: that waits for little, and a scheduler that places many has as many at hand.
+func TestSchedulerOfMany(t *testing.T) {
+	for _, c := range []struct {
+		tenants, perSecond int
+		// longest is for how long the one pod waits at most, and least how many are placed in ten seconds.
+		longest time.Duration
+		least   int
+	}{
+		{tenants: 10, perSecond: 20, longest: 1200 * time.Millisecond, least: 195},
+		{tenants: 10, perSecond: 50, longest: 1200 * time.Millisecond, least: 490},
+		{tenants: 20, perSecond: 50, longest: 1200 * time.Millisecond, least: 490},
+		{tenants: 10, perSecond: 500, longest: 400 * time.Millisecond, least: 4500},
+		{tenants: 1, perSecond: 500, longest: 200 * time.Millisecond, least: 900},
+	} {
+		t.Run(fmt.Sprintf("%d tenants, %d a second", c.tenants, c.perSecond), func(t *testing.T) {
+			h := newHostScheduler(t, c.perSecond)
+			for n := range 1000 {
+				for of := range c.tenants {
+					h.ask(item{podItem, tenant.Name(fmt.Sprint("greedy-", of)), "", fmt.Sprint(n)})
+				}
+			}
+			h.run(10 * time.Second)
+			if h.placed < c.least {
+				t.Errorf("%d are placed in ten seconds, want %d", h.placed, c.least)
+			}
+			one := item{podItem, "quiet", "quiet|shop", "web"}
+			h.ask(one)
+			asked := h.clock.Now()
+			for !h.isPlaced[one] && h.clock.Since(asked) < time.Minute {
+				h.run(h.step)
+			}
+			if waited := h.clock.Since(asked); waited > c.longest {
+				t.Errorf("another tenant's pod waits for %s, want %s at most", waited, c.longest)
+			}
+		})
+	}
+}
+
+// hostScheduler places pods of a host in their order. A pod is there after some time, as is what it says of one.
+type hostScheduler struct {
+	*scheduling
+	t        *testing.T
+	clock    *testingclock.FakeClock
+	step     time.Duration
+	onHost   []hostedPod
+	placed   int
+	isPlaced map[item]bool
+	// later is what is done when.
+	later map[time.Time][]func()
+}
+
+type hostedPod struct {
+	item item
+	pod  *corev1.Pod
+}
+
+// hostLatency is how long it takes until what one side does is seen by the other.
+const hostLatency = 50 * time.Millisecond
+
+func newHostScheduler(t *testing.T, perSecond int) *hostScheduler {
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	return &hostScheduler{scheduling: newScheduling(clock), t: t, clock: clock, step: time.Second / time.Duration(perSecond), isPlaced: map[item]bool{}, later: map[time.Time][]func(){}}
+}
+
+func (h *hostScheduler) after(d time.Duration, do func()) {
+	at := h.clock.Now().Add(d).Truncate(h.step)
+	h.later[at] = append(h.later[at], do)
+}
+
+// ask asks for a pod, which is made if it may be.
+func (h *hostScheduler) ask(i item) {
+	if may, _ := h.enter(i); !may {
+		return
+	}
+	h.after(hostLatency, func() {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(h.clock.Now())}}
+		h.onHost = append(h.onHost, hostedPod{i, pod})
+		h.tell(i, pod)
+	})
+}
+
+func (h *hostScheduler) tell(i item, pod *corev1.Pod) {
+	pod = pod.DeepCopy()
+	h.after(hostLatency, func() {
+		for _, next := range h.note(i, []*corev1.Pod{pod}).ready {
+			h.ask(next)
+		}
+	})
+}
+
+// run has it work for some time.
+func (h *hostScheduler) run(d time.Duration) {
+	for end := h.clock.Now().Add(d); h.clock.Now().Before(end); h.clock.Step(h.step) {
+		now := h.later[h.clock.Now()]
+		delete(h.later, h.clock.Now())
+		for _, do := range now {
+			do()
+		}
+		if len(h.onHost) == 0 {
+			continue
+		}
+		next := h.onHost[0]
+		h.onHost = h.onHost[1:]
+		h.placed++
+		h.isPlaced[next.item] = true
+		onNode(next.pod)
+		h.tell(next.item, next.pod)
 	}
 }
 

@@ -182,10 +182,11 @@ func (s *syncer) wantedSlices(ctx context.Context, service, host *corev1.Service
 	}
 	if of := host.Namespace + "/" + host.Name; !s.sliceTracker.StaleSlices(host, ours) {
 		s.behind.forget(of)
-	} else if s.behind.left(of) <= 0 {
+	} else if left := s.behind.left(of); left <= 0 {
 		s.sliceTracker.DeleteService(host.Namespace, host.Name)
 		s.behind.forget(of)
 	} else {
+		s.queue.AddAfter(itemOf(slicesItem, service), left) // after failures it would come later
 		return nil, nil, fmt.Errorf("the cache is behind: it has other slices of the host's Service %s/%s than were written", host.Namespace, host.Name)
 	}
 	recorded := &recorder{there: ours}

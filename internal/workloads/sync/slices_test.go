@@ -566,6 +566,23 @@ func TestStaleSlicesAreBehind(t *testing.T) {
 	}
 }
 
+// TestByEndpoint checks that slices which have the same endpoint come after each other, and no slices that have none.
+func TestByEndpoint(t *testing.T) {
+	var all []*hostSlice
+	for n := range 30 {
+		ids := []endpointID{endpointID(n % 5), 10, endpointID(n%5 + 20)}
+		slices.SortFunc(ids, func(a, b endpointID) int { return int(b) - int(a) })
+		all = append(all, &hostSlice{endpoints: ids})
+	}
+	var got []endpointID
+	for _, slice := range byEndpoint(all, func(id endpointID) bool { return id != 10 && id%5 != 3 }) {
+		got = append(got, slice.endpoints[2])
+	}
+	if want := slices.Concat(slices.Repeat([]endpointID{0}, 6), slices.Repeat([]endpointID{1}, 6), slices.Repeat([]endpointID{2}, 6), slices.Repeat([]endpointID{4}, 6)); !slices.Equal(got, want) {
+		t.Errorf("in the order of %v, want %v", got, want)
+	}
+}
+
 // delayed notes what is to be looked at after some time.
 type delayed struct {
 	workqueue.TypedRateLimitingInterface[item]
@@ -617,12 +634,18 @@ func TestSlicesThatNeverCome(t *testing.T) {
 	w.sliceTracker.Update(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 		Name: "gone", Namespace: home.Host(), UID: "gone", Generation: 1, Labels: map[string]string{discoveryv1.LabelServiceName: "web"},
 	}})
+	waits := &delayed{TypedRateLimitingInterface: w.queue.TypedRateLimitingInterface, after: behindPeriod}
+	w.queue.TypedRateLimitingInterface = waits
 	for _, made := range []int{0, 0, 1} {
 		err := w.syncSlices(t.Context(), webSlices)
 		if n := len(w.onHostSlices(home.Host())); n != made || (err == nil) != (made > 0) {
 			t.Fatalf("%d slices are made, want %d: %v", n, made, err)
 		}
 		w.clock.Step(behindPeriod/2 + time.Second)
+		waits.after = behindPeriod/2 - time.Second
+	}
+	if want := []item{webSlices, webSlices}; !slices.Equal(waits.all, want) {
+		t.Errorf("looked at when it is time are %v, want %v", waits.all, want)
 	}
 }
 

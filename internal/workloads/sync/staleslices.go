@@ -1,10 +1,12 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -124,12 +126,24 @@ func (s *syncer) removeStale(ctx context.Context, i item) error {
 		s.stale.AddAfter(i, stalePeriod)
 	}
 	before := s.staleEndpoints.replace(i, now)
-	all = slices.DeleteFunc(all, func(slice *hostSlice) bool {
-		return !slices.ContainsFunc(slice.endpoints, func(id endpointID) bool { return now[id] && before[id] })
-	})
+	all = byEndpoint(all, func(id endpointID) bool { return now[id] && before[id] })
 	failures := make([]error, len(all))
 	workqueue.ParallelizeUntil(ctx, staleRequests, len(all), func(n int) { failures[n] = s.removeStaleOf(ctx, i.tenant, all[n], has) })
 	return errors.Join(append(failures, ctx.Err())...)
+}
+
+// byEndpoint returns the slices that have some endpoints, one endpoint after another: each is gone when its slices are
+// written.
+func byEndpoint(all []*hostSlice, is func(endpointID) bool) []*hostSlice {
+	of := map[*hostSlice]endpointID{}
+	for _, slice := range all {
+		for _, id := range slice.endpoints {
+			if first, known := of[slice]; is(id) && (!known || id < first) {
+				of[slice] = id
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(of), func(a, b *hostSlice) int { return cmp.Compare(of[a], of[b]) })
 }
 
 // removeStaleOf writes a slice without the endpoints whose addresses no pod has or, where a tenant has had many of these, deletes it.

@@ -407,7 +407,7 @@ func (s *syncer) work(ctx context.Context, q *queue, timeout time.Duration, do f
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := do(ctx, i); err != nil {
-		s.report(ctx, i, err)
+		report(ctx, q, i, err)
 		q.AddRateLimited(i)
 		return true
 	}
@@ -419,12 +419,12 @@ func (s *syncer) work(ctx context.Context, q *queue, timeout time.Duration, do f
 // changed at the same time is a conflict.
 const loudRequeues = 6
 
-// report logs why an item is to be looked at again.
-func (s *syncer) report(ctx context.Context, i item, err error) {
+// report logs why an item of a queue is to be looked at again.
+func report(ctx context.Context, q *queue, i item, err error) {
 	logger := klog.FromContext(ctx).WithValues("tenant", i.tenant, "namespace", i.namespace, "name", i.name)
 	switch {
 	case errors.Is(err, context.Canceled):
-	case s.queue.NumRequeues(i) == loudRequeues:
+	case q.NumRequeues(i) == loudRequeues:
 		logger.Error(err, "Synchronising with the host cluster fails again and again")
 	default:
 		logger.V(2).Info("Synchronising with the host cluster failed; trying again", "err", err)

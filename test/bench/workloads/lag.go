@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,6 +15,7 @@ import (
 func asked(m *moments) time.Time      { return m.asked }
 func answered(m *moments) time.Time   { return m.answered }
 func onHost(m *moments) time.Time     { return m.onHost }
+func scheduled(m *moments) time.Time  { return m.scheduled }
 func runsOnHost(m *moments) time.Time { return m.runsOnHost }
 func runs(m *moments) time.Time       { return m.runs }
 
@@ -71,52 +71,4 @@ func (b *bench) steadily(ctx context.Context, prefix string, places []place, eve
 		return nil, err
 	}
 	return r, nil
-}
-
-// besideGreedy measures the pods of a tenant, alone and beside others who create theirs as fast as they can.
-func (b *bench) besideGreedy(ctx context.Context) error {
-	// A tenant that asks for less than its share of what the machine can do, or it waits as the others do.
-	const pods, every = 30, 2 * time.Second
-	all, err := b.newTenants(ctx, greedyPrefix, b.greedy+1)
-	if err != nil {
-		return err
-	}
-	quiet, greedy := all[:1], all[1:]
-	if _, err := b.steadily(ctx, "warm", quiet, nil, 1, every); err != nil {
-		return err
-	}
-	alone, err := b.steadily(ctx, "alone", quiet, &b.everywhere, pods, every)
-	if err != nil {
-		return err
-	}
-	var created atomic.Int64
-	busy, stop := context.WithCancel(ctx)
-	defer stop()
-	var creating errgroup.Group
-	for i, p := range greedy {
-		for worker := range 4 {
-			creating.Go(func() error {
-				for n := worker; n < b.greedyPods && busy.Err() == nil; n += 4 {
-					if err := p.create(busy, fmt.Sprintf("greedy-%02d-%05d", i, n)); err != nil && busy.Err() == nil {
-						return err
-					}
-					created.Add(1)
-				}
-				return nil
-			})
-		}
-	}
-	beside, err := b.steadily(ctx, "beside", quiet, &b.everywhere, pods, every)
-	stop()
-	if err := errors.Join(err, creating.Wait()); err != nil {
-		return err
-	}
-	fmt.Printf("\n| a tenant's %d pods, each after %s: p50, p99, longest, ms | alone | beside %d others, who create %d pods meanwhile |\n|---|---|---|---|\n", pods, every, b.greedy, created.Load())
-	for _, row := range []struct {
-		what     string
-		from, to func(*moments) time.Time
-	}{{"a creation is answered", asked, answered}, {"created to created on the host", asked, onHost}, {"Running on the host to Running in the space", runsOnHost, runs}, {"created to Running", asked, runs}} {
-		fmt.Printf("| %s | %s | %s |\n", row.what, times(alone.between(row.from, row.to)), times(beside.between(row.from, row.to)))
-	}
-	return empty(ctx, all, b.everywhere)
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/tenantry/tenantry/test/harness"
 )
 
+// appLabel is a label of all pods that are made, here and there.
+const appLabel = "app"
+
 // place is a namespace in which pods are made, of a space or of the host.
 type place struct {
 	client    kubernetes.Interface
@@ -24,7 +27,7 @@ type place struct {
 
 func (p place) create(ctx context.Context, name string) error {
 	_, err := p.client.CoreV1().Pods(p.namespace).Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "bench"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{appLabel: "bench"}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "app", Image: "registry.example/app:1", Env: []corev1.EnvVar{{Name: "MODE", Value: "bench"}},
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}},
@@ -51,7 +54,7 @@ func (p place) follow(ctx context.Context, label string, report func(pod *corev1
 }
 
 // moments are when something was seen of a pod.
-type moments struct{ asked, answered, onHost, runsOnHost, runs time.Time }
+type moments struct{ asked, answered, onHost, scheduled, runsOnHost, runs time.Time }
 
 // record has the moments of pods, by their names.
 type record struct {
@@ -96,6 +99,9 @@ func (r *record) inSpace(pod *corev1.Pod, gone bool) {
 // onHost notes what is seen of the host's pod.
 func (r *record) onHost(pod *corev1.Pod, _ bool) {
 	r.note(pod.Name, func(m *moments) *time.Time { return &m.onHost })
+	if pod.Spec.NodeName != "" {
+		r.note(pod.Name, func(m *moments) *time.Time { return &m.scheduled })
+	}
 	if pod.Status.Phase == corev1.PodRunning {
 		r.note(pod.Name, func(m *moments) *time.Time { return &m.runsOnHost })
 	}
@@ -138,10 +144,10 @@ func (r *record) between(from, to func(*moments) time.Time) []time.Duration {
 	return all
 }
 
-// follow records what happens in places and, if there is an everywhere, on the host of spaces.
+// follow records what happens in places and, if there is an everywhere, to all such pods of the host.
 func (r *record) follow(ctx context.Context, places []place, everywhere *place) error {
 	if everywhere != nil {
-		if err := everywhere.follow(ctx, names.InstallationLabel, r.onHost); err != nil {
+		if err := everywhere.follow(ctx, appLabel+"=bench", r.onHost); err != nil {
 			return err
 		}
 	}

@@ -32,6 +32,10 @@ const (
 	nodes, podsOfNode        = 50, 1000
 )
 
+// nodesConfig has kwok work on so many pods at once. Of what is not said there, kwok has no defaults.
+const nodesConfig = "apiVersion: config.kwok.x-k8s.io/v1alpha1\nkind: KwokConfiguration\noptions:\n  podPlayStageParallelism: %d\n" +
+	"  nodePlayStageParallelism: 4\n  nodeLeaseParallelism: 4\n  podsOnNodeSyncParallelism: 1\n"
+
 // process is one of those that are measured.
 type process struct {
 	name string
@@ -149,7 +153,12 @@ func (s *system) startNodes(ctx context.Context, o options, kubeconfig string) e
 	if err != nil {
 		return err
 	}
-	args := []string{"--kubeconfig=" + kubeconfig, "--manage-all-nodes", "--node-lease-duration-seconds=40", "--cidr=10.64.0.0/12"}
+	// By itself, kwok has four workers for the pods of all nodes. Here each node has one, as if it had a kubelet.
+	alone := filepath.Join(s.dir, "nodes.yaml")
+	if err := os.WriteFile(alone, fmt.Appendf(nil, nodesConfig, nodes), 0o600); err != nil {
+		return err
+	}
+	args := []string{"--config=" + alone, "--kubeconfig=" + kubeconfig, "--manage-all-nodes", "--node-lease-duration-seconds=40", "--cidr=10.64.0.0/12"}
 	for _, stage := range stages {
 		args = append(args, "--config="+stage)
 	}

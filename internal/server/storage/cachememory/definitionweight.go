@@ -3,6 +3,8 @@ package cachememory
 import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 )
@@ -15,10 +17,36 @@ const (
 	ruleBytes     = 100 << 10
 	versionBytes  = 64 << 10
 	definedCopies = 2
+	// expressionBytes is what the program of an expression of a policy takes: 35 to 38 kB.
+	expressionBytes = 40 << 10
 )
 
-// madeOf returns about how many bytes of memory the server makes of a definition, beside the object.
-func madeOf(definition *apiextensions.CustomResourceDefinition) int {
+// madeOf returns about how many bytes of memory the server makes of an object, beside it.
+func madeOf(obj runtime.Object) int {
+	expressions := 0
+	switch o := obj.(type) {
+	case *apiextensions.CustomResourceDefinition:
+		return madeOfDefinition(o)
+	case *admissionregistration.ValidatingAdmissionPolicy:
+		expressions = len(o.Spec.Validations) + len(o.Spec.AuditAnnotations) + len(o.Spec.Variables) + len(o.Spec.MatchConditions)
+		for _, validation := range o.Spec.Validations {
+			expressions += min(1, len(validation.MessageExpression))
+		}
+	case *admissionregistration.MutatingAdmissionPolicy:
+		expressions = len(o.Spec.Mutations) + len(o.Spec.Variables) + len(o.Spec.MatchConditions)
+	case *admissionregistration.ValidatingWebhookConfiguration:
+		for _, webhook := range o.Webhooks {
+			expressions += len(webhook.MatchConditions)
+		}
+	case *admissionregistration.MutatingWebhookConfiguration:
+		for _, webhook := range o.Webhooks {
+			expressions += len(webhook.MatchConditions)
+		}
+	}
+	return expressions * expressionBytes
+}
+
+func madeOfDefinition(definition *apiextensions.CustomResourceDefinition) int {
 	bytes := definedCopies * memory.Encoded(definition)
 	for _, version := range definition.Spec.Versions {
 		validated := version.Schema

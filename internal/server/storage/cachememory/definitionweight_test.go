@@ -5,9 +5,33 @@ import (
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration"
+	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 )
+
+// TestExpressionsTakeMemory checks that the programs of all expressions of policies and webhooks count.
+func TestExpressionsTakeMemory(t *testing.T) {
+	conditions := []admissionregistration.MatchCondition{{}, {}}
+	for want, obj := range map[int]runtime.Object{
+		7: &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{
+			Validations: []admissionregistration.Validation{{}, {MessageExpression: "'no'"}}, AuditAnnotations: []admissionregistration.AuditAnnotation{{}},
+			Variables: []admissionregistration.Variable{{}}, MatchConditions: conditions,
+		}},
+		4: &admissionregistration.MutatingAdmissionPolicy{Spec: admissionregistration.MutatingAdmissionPolicySpec{
+			Mutations: []admissionregistration.Mutation{{}}, Variables: []admissionregistration.Variable{{}}, MatchConditions: conditions,
+		}},
+		2: &admissionregistration.ValidatingWebhookConfiguration{Webhooks: []admissionregistration.ValidatingWebhook{{MatchConditions: conditions}, {}}},
+		3: &admissionregistration.MutatingWebhookConfiguration{Webhooks: []admissionregistration.MutatingWebhook{{MatchConditions: conditions}, {MatchConditions: conditions[:1]}}},
+		0: &core.ConfigMap{},
+	} {
+		if got := weightOf(obj, 0); got != want*expressionBytes {
+			t.Errorf("%T: %d bytes, want %d expressions", obj, got, want)
+		}
+	}
+}
 
 // TestDefinitionsTakeMemory checks that what is made of a definition counts, in each of its versions, wherever its schema is.
 func TestDefinitionsTakeMemory(t *testing.T) {

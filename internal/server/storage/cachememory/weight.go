@@ -1,7 +1,6 @@
 package cachememory
 
 import (
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -20,14 +19,10 @@ const (
 
 // weightOf returns what an object counts that takes so many bytes of memory.
 func weightOf(obj runtime.Object, bytes int) int {
-	switch o := obj.(type) {
-	case *unstructured.Unstructured:
+	if _, custom := obj.(*unstructured.Unstructured); custom {
 		return bytes
-	case *apiextensions.CustomResourceDefinition:
-		return beyondOrdinary(obj, bytes) + madeOf(o)
-	default:
-		return beyondOrdinary(obj, bytes)
 	}
+	return beyondOrdinary(obj, bytes) + madeOf(obj)
 }
 
 // beyondOrdinary returns what a built-in object takes beyond what its stored bytes count for.
