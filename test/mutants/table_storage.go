@@ -333,9 +333,9 @@ var storageTable = []mutant{
 	{"what is made of a definition takes memory", by("internal/server/storage/cachememory", "TestDefinitionsTakeMemory"),
 		"internal/server/storage/cachememory/weight.go", `beyondOrdinary(obj, bytes) + madeOf(obj)`, `beyondOrdinary(obj, bytes)`},
 	{"messages of policies take memory", by("internal/server/storage/cachememory", "TestExpressionsTakeMemory"),
-		"internal/server/storage/cachememory/definitionweight.go", `min(1, len(validation.MessageExpression))`, `0`},
+		"internal/server/storage/cachememory/programs.go", `min(1, len(validation.MessageExpression))`, `0`},
 	{"one schema of several versions takes memory in each", by("internal/server/storage/cachememory", "TestDefinitionsTakeMemory"),
-		"internal/server/storage/cachememory/definitionweight.go", `			validated = definition.Spec.Validation // that of all versions
+		"internal/server/storage/cachememory/programs.go", `			validated = definition.Spec.Validation // that of all versions
 `, ``},
 	{"nothing is stored that memory does not allow", by("internal/server/quota", "TestStoredTakesMemory"),
 		"internal/server/quota/ledger.go", `storedIn(e.added); more > 0`, `storedIn(e.added); false`},

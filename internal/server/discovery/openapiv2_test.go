@@ -85,6 +85,7 @@ func TestOpenAPI(t *testing.T) {
 		{"b", []Server{serving("", gadgets)}, []string{"Gadget"}},
 		{"a", []Server{serving("", other, gadgets)}, []string{"Gadget", "Widget size"}},
 		{"c", []Server{serving("", other), serving("widgets.example.com", widgets, gadgets)}, []string{"Gadget", "Widget size"}},
+		{"e", []Server{serving("gadgets.example.com", widgets, gadgets)}, []string{"Widget colour"}},
 		{"d", []Server{serving("", another), serving("", gadgets)}, []string{"Gadget own"}}, // of one kind, the space's own
 	} {
 		var swagger spec.Swagger
