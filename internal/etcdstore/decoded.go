@@ -14,9 +14,10 @@ type Decoded func(data []byte, obj apiruntime.Object, err error) (apiruntime.Obj
 
 type decodedKey struct{}
 
-// WithDecoded returns a context in which a list gives each of its objects to decoded, and ends with the first error of that. If the context has one
-// already, that goes first, so that this one gets what it returns, and nothing when it has failed: whoever leaves out what cannot be
-// decoded does so first. Otherwise it would take for such what those refuse who count what the list has, and they would not count what it puts there.
+// WithDecoded returns a context in which a list gives each of its objects to decoded, and ends with the first error of
+// that. If the context has one already, that goes first, so that this one gets what it returns, and nothing when it has
+// failed: whoever leaves out what cannot be decoded does so first. Otherwise it would take for such what those refuse
+// who count what the list has, and they would not count what it puts there.
 func WithDecoded(ctx context.Context, decoded Decoded) context.Context {
 	if before, ok := ctx.Value(decodedKey{}).(Decoded); ok {
 		next := decoded

@@ -23,7 +23,8 @@ func (namesOnly) DecodeListItem(_ context.Context, data []byte, _ uint64, _ func
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: string(data), ResourceVersion: "7"}}, nil
 }
 
-// TestWithDecoded checks that a list gives its objects to all who want them, in the order in which they have said so, until one refuses.
+// TestWithDecoded checks that a list gives its objects to all who want them, in the order in which they have said so,
+// until one refuses.
 func TestWithDecoded(t *testing.T) {
 	errFull := errors.New("the list is full")
 	seen := ""

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestPackagesAreDescribed checks that a package of more than one file says in its doc.go what it is, and a program there or in its main.go.
+// TestPackagesAreDescribed checks that a package of more than one file says in its doc.go what it is, and a program
+// there or in its main.go.
 func TestPackagesAreDescribed(t *testing.T) {
 	described := 0
 	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {

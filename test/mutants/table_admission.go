@@ -104,7 +104,7 @@ var admissionTable = []mutant{
 	{"watches of what little was written since", by("internal/server/storage", "TestWritten"),
 		"internal/server/storage/resume.go", `w.bytes-w.marks[later-1].bytes <= resumeBytes`, `true`},
 	{"watches that begin from a resource version", by("internal/server/storage", "TestResumeAfterList"),
-		"internal/server/storage/resume.go", `n, 1); wait > 0 {`, `c.space, 1); false {`},
+		"internal/server/storage/resume.go", `n, 1); wait > 0 {`, `n, 1); false {`},
 	{"addresses of Services in spaces are kept at a start", by("internal/server/serviceips", "TestSynced"),
 		"internal/server/serviceips/informers.go", `return b.SharedIndexInformer.HasSynced() && b.others()`, `return b.SharedIndexInformer.HasSynced()`},
 	{"webhooks of a space do not see what the publisher writes", by("internal/server/admission", "TestPublisherIsNotAsked"),

@@ -87,9 +87,10 @@ func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOption
 	return takes.AddCopy(list, s.contents())
 }
 
-// listedBy returns the storage that serves a list, and how many objects of it at once where limit are asked for. Upstream's controller of definitions
-// lists the objects to delete of a resource whose cache may not be ready if it was not used
-// before. After an error it may wait for minutes. And namespaces end whose objects take more memory than they may in a cache.
+// listedBy returns the storage that serves a list, and how many objects of it at once where limit are asked for.
+// Upstream's controller of definitions lists the objects to delete of a resource whose cache may not be ready if it was
+// not used before. After an error it may wait for minutes. And namespaces end whose objects take more memory than they
+// may in a cache.
 func (s *Space) listedBy(ctx context.Context, limit int64) (storage.Interface, int64) {
 	info, _ := request.RequestInfoFrom(ctx)
 	switch {

@@ -12,14 +12,16 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// DefinitionFits returns an error if a space may not change a definition of its own because of the objects that there are; see CheckChange.
+// DefinitionFits returns an error if a space may not change a definition of its own because of the objects that there
+// are; see CheckChange.
 func (g *RESTOptionsGetter) DefinitionFits(ctx context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error {
 	return g.CacheMemory.CheckChange(cachememory.ID{Resource: resource.String(), Of: n.Scope()}, change, func(most int64) (objects int, bytes int64, err error) {
 		return g.Ranges.memoryOf(ctx, n, resource, most)
 	})
 }
 
-// memoryOf returns how many custom resources of a definition a space has, and what they take in a cache without conversion. It decodes no more once that is most.
+// memoryOf returns how many custom resources of a definition a space has, and what they take in a cache without
+// conversion. It decodes no more once that is most.
 func (r *Ranges) memoryOf(ctx context.Context, n tenant.Name, resource schema.GroupResource, most int64) (objects int, bytes int64, err error) {
 	ranges, err := r.ofAll(ctx, n, sets.New(resource))
 	if err != nil {

@@ -19,21 +19,25 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// An object of one space that cannot be decoded is left out of the watch cache that all spaces share: it may have been stored before its
-// definition had a version, or before its conversion webhook became stricter. While the webhook is away, nothing is left out, and the cache
-// stays as it was: it would seem that all objects had gone. So it is left out only if the webhook does convert another object then.
+// An object of one space that cannot be decoded is left out of the watch cache that all spaces share: it may have been
+// stored before its definition had a version, or before its conversion webhook became stricter. While the webhook is
+// away, nothing is left out, and the cache stays as it was: it would seem that all objects had gone. So it is left out
+// only if the webhook does convert another object then.
 
 const (
 	// sampleAge is how old an object may be by which it is seen whether a webhook converts.
 	sampleAge = time.Minute
-	// maxFailures is how many objects of a list are tried again, and failingTime for how long a list goes on after the first that failed.
+	// maxFailures is how many objects of a list are tried again, and failingTime for how long a list goes on after the
+	// first that failed.
 	maxFailures = 20
 	failingTime = 10 * time.Second
-	// relistPeriod is how often it is seen whether what was left out can be converted now. If some can, the cache lists again.
+	// relistPeriod is how often it is seen whether what was left out can be converted now. If some can, the cache lists
+	// again.
 	relistPeriod = 5 * time.Minute
 	// maxLeft is how many objects of each tenant are tried then.
 	maxLeft = 16
-	// conversionsAtOnce is how many objects of a list are decoded at once: until it ends, nobody can list or watch the version.
+	// conversionsAtOnce is how many objects of a list are decoded at once: until it ends, nobody can list or watch the
+	// version.
 	conversionsAtOnce = 16
 )
 
@@ -59,7 +63,8 @@ func (u *undecodable) noteSample(data []byte) {
 	}
 }
 
-// converts reports whether an object can be converted now: that which was decoded, to a version in which it is not stored.
+// converts reports whether an object can be converted now: that which was decoded, to a version in which it is not
+// stored.
 func (u *undecodable) converts() bool {
 	u.mu.Lock()
 	sample := u.sample
@@ -150,8 +155,8 @@ type failedObjects struct {
 	since time.Time
 }
 
-// leavingOut returns the context of a page, which may be the first, of a list with which a shared cache is filled, and what says in the end whether it is as it
-// should be, with the error that the list has ended with.
+// leavingOut returns the context of a page, which may be the first, of a list with which a shared cache is filled, and
+// what says in the end whether it is as it should be, with the error that the list has ended with.
 func (c *foreignCodec) leavingOut(ctx context.Context, first bool) (context.Context, func(error) error) {
 	if c == nil {
 		return ctx, func(listed error) error { return listed }
@@ -195,7 +200,8 @@ func (f *failedObjects) goesOn(n tenant.Name, data []byte, err error) bool {
 	return time.Since(f.since) <= failingTime
 }
 
-// check returns why the list must not be what the cache has: what failed would not now, or nothing says that the webhook converts.
+// check returns why the list must not be what the cache has: what failed would not now, or nothing says that the
+// webhook converts.
 func (f *failedObjects) check() error {
 	for _, data := range f.some {
 		if !f.codec.leavesOut(data) {

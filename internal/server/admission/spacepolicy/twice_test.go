@@ -27,7 +27,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// askedPlugin is a plugin with all rules, in a space that has room for 10 webhooks, 10 CEL rules, and one pattern of 100 instructions.
+// askedPlugin is a plugin with all rules, in a space that has room for 10 webhooks, 10 CEL rules, and one pattern of
+// 100 instructions.
 type askedPlugin struct {
 	*Plugin
 	// changes are those of definitions that it has asked about.
@@ -97,7 +98,8 @@ func (p askedPlugin) state() askedState {
 	return s
 }
 
-// TestAskedTwice checks that no rule takes what it is asked for: it is asked twice for each request, and again when a write is tried again.
+// TestAskedTwice checks that no rule takes what it is asked for: it is asked twice for each request, and again when a
+// write is tried again.
 func TestAskedTwice(t *testing.T) {
 	webhooks := func(count int) *admissionregistration.MutatingWebhookConfiguration {
 		return &admissionregistration.MutatingWebhookConfiguration{Webhooks: make([]admissionregistration.MutatingWebhook, count)}

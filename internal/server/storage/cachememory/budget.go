@@ -8,9 +8,10 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Budget bounds what memory the objects of a space take in watch caches, where stored bytes do not bound it. A map of 7 bytes in a custom
-// resource takes 350 there, each version of a definition has a cache of its own, and conversion webhooks make objects larger: custom resources all count. Of others,
-// what is dense does, as an empty rule of a NetworkPolicy is: 2 bytes that take 48.
+// Budget bounds what memory the objects of a space take in watch caches, where stored bytes do not bound it. A map of 7
+// bytes in a custom resource takes 350 there, each version of a definition has a cache of its own, and conversion
+// webhooks make objects larger: custom resources all count. Of others, what is dense does, as an empty rule of a
+// NetworkPolicy is: 2 bytes that take 48.
 type Budget struct {
 	// most is the bound of a space, and total that of all together, zero for none.
 	most, total int64
@@ -50,17 +51,21 @@ func New(most, total int64) *Budget {
 }
 
 const (
-	// headroomShare is which part of what all may have each may have more than it has, also when nothing is left: its controllers are to go on.
+	// headroomShare is which part of what all may have each may have more than it has, also when nothing is left: its
+	// controllers are to go on.
 	headroomShare = 64
-	// fillShare is which part of that a space has whose caches are not filled when all have a quarter more than they may.
+	// fillShare is which part of that a space has whose caches are not filled when all have a quarter more than they
+	// may.
 	fillShare = 16
 )
 
-// checkMoreLocked returns an error that names the rule and the way out if a space may not have so much more, and otherwise how much of that is headroom.
+// checkMoreLocked returns an error that names the rule and the way out if a space may not have so much more, and
+// otherwise how much of that is headroom.
 //
-// A space may have as much as is left with it, at most its own bound. So of two that want whatever they get each has a third, and a third is left for those who
-// come. Switches share their buffers so (Choudhury and Hahne, "Dynamic Queue Length Thresholds", 1998). Whoever has less than others when little is
-// left has some headroom, and gets it again with what it deletes.
+// A space may have as much as is left with it, at most its own bound. So of two that want whatever they get each has a
+// third, and a third is left for those who come. Switches share their buffers so (Choudhury and Hahne, "Dynamic Queue
+// Length Thresholds", 1998). Whoever has less than others when little is left has some headroom, and gets it again with
+// what it deletes.
 func (m *Budget) checkMoreLocked(n tenant.Name, more int64) (headroom int64, err error) {
 	if now := m.bytes[n]; now+more > m.most {
 		return 0, fmt.Errorf("the definitions of the space, its custom resources in all versions of them, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
@@ -106,7 +111,8 @@ func (m *Budget) addLocked(n tenant.Name, bytes int64) {
 	}
 }
 
-// Exceeded reports whether the objects of a space take more than they may: a quarter more, because of what webhooks have made of them since they were written.
+// Exceeded reports whether the objects of a space take more than they may: a quarter more, because of what webhooks
+// have made of them since they were written.
 func (m *Budget) Exceeded(n tenant.Name) bool {
 	if m == nil {
 		return false
@@ -116,7 +122,8 @@ func (m *Budget) Exceeded(n tenant.Name) bool {
 	return m.bytes[n] > m.most+m.most/4
 }
 
-// mayUpdateStatus reports whether objects of a full space may say how they are: up to an eighth more than it may have, and while there is some left for others.
+// mayUpdateStatus reports whether objects of a full space may say how they are: up to an eighth more than it may have,
+// and while there is some left for others.
 func (m *Budget) mayUpdateStatus(n tenant.Name) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

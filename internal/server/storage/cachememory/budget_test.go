@@ -39,7 +39,8 @@ func owner(o runtime.Object) (tenant.Name, error) {
 	return tenant.Name(o.(metav1.Object).GetAnnotations()[tenant.Annotation]), nil
 }
 
-// TestMemoryOfAll checks that spaces share what all may have: none takes what others need, and who has little goes on when nothing is left.
+// TestMemoryOfAll checks that spaces share what all may have: none takes what others need, and who has little goes on
+// when nothing is left.
 func TestMemoryOfAll(t *testing.T) {
 	const least = 20
 	m := New(1000, headroomShare*least)
@@ -98,8 +99,8 @@ func TestMemoryOfAll(t *testing.T) {
 	}
 }
 
-// TestCachesThatAreEmpty checks that caches count as the fullest one of their definition: those of versions that a webhook does not convert
-// to fill later.
+// TestCachesThatAreEmpty checks that caches count as the fullest one of their definition: those of versions that a
+// webhook does not convert to fill later.
 func TestCachesThatAreEmpty(t *testing.T) {
 	m := New(1<<20, 0)
 	definition := ID{"widgets.example.com", "a"}
@@ -226,8 +227,8 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 	}
 }
 
-// TestCachesMadeAnew checks that what objects take is known while the caches of a definition are made anew, and that a definition is not changed again
-// while earlier ones are there.
+// TestCachesMadeAnew checks that what objects take is known while the caches of a definition are made anew, and that a
+// definition is not changed again while earlier ones are there.
 func TestCachesMadeAnew(t *testing.T) {
 	m := New(10_000, 0)
 	definition := ID{"widgets.example.com", "a"}

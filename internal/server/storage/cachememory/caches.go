@@ -32,8 +32,8 @@ type heldObject struct {
 	bytes int64
 }
 
-// NewCache returns what the watch cache of one version of a definition has, or of a built-in resource, nil without a budget. key and owner say
-// of an object what its key in the cache is, and in whose space it is.
+// NewCache returns what the watch cache of one version of a definition has, or of a built-in resource, nil without a
+// budget. key and owner say of an object what its key in the cache is, and in whose space it is.
 func (m *Budget) NewCache(id ID, version string, key func(runtime.Object) (string, error), owner func(runtime.Object) (tenant.Name, error)) *Cache {
 	if m == nil {
 		return nil
@@ -60,9 +60,9 @@ func (c *Cache) IsOfOne() bool {
 	return one
 }
 
-// Filling returns the context of a list with which a cache of one tenant is filled. The list ends when the objects of the space take more
-// than they may, and the cache stays without them: whatever has let so many be written, or made so much of them since, does not take
-// the server's memory.
+// Filling returns the context of a list with which a cache of one tenant is filled. The list ends when the objects of
+// the space take more than they may, and the cache stays without them: whatever has let so many be written, or made so
+// much of them since, does not take the server's memory.
 func (c *Cache) Filling(ctx context.Context, first bool) context.Context {
 	if !c.IsOfOne() {
 		return ctx

@@ -61,7 +61,8 @@ func (d *definitionCaches) recountLocked() {
 	d.total = total
 }
 
-// lastingLocked returns what the space of n takes in all caches, of this definition when it has one cache of each version again.
+// lastingLocked returns what the space of n takes in all caches, of this definition when it has one cache of each
+// version again.
 func (d *definitionCaches) lastingLocked(n tenant.Name) int64 {
 	versions := map[string]bool{}
 	for c := range d.all {
@@ -108,9 +109,9 @@ type DefinitionChange struct {
 // grows reports whether objects may take more memory by a change.
 func (c DefinitionChange) grows() bool { return c.Versions > c.Before || c.Object+c.Element > 0 }
 
-// CheckChange returns an error if a space may not change a definition of its own because of the objects that there are, of which stored says how many
-// are in etcd, and what they take, if caches do not know. It need read no more than most. The error is one to try again after if caches from before an earlier
-// change are still there.
+// CheckChange returns an error if a space may not change a definition of its own because of the objects that there are,
+// of which stored says how many are in etcd, and what they take, if caches do not know. It need read no more than most.
+// The error is one to try again after if caches from before an earlier change are still there.
 func (m *Budget) CheckChange(definition ID, change DefinitionChange, stored func(most int64) (objects int, bytes int64, err error)) error {
 	if m == nil {
 		return nil
@@ -143,7 +144,8 @@ func (m *Budget) checkCached(definition ID, change DefinitionChange) (known bool
 	return true, m.checkChangeLocked(definition, change, d.fullest.objects, d.fullest.bytes+d.pending.reserved, d.total)
 }
 
-// checkChangeLocked is CheckChange for so many objects that take so much in a cache, and take so much in all caches now.
+// checkChangeLocked is CheckChange for so many objects that take so much in a cache, and take so much in all caches
+// now.
 func (m *Budget) checkChangeLocked(definition ID, change DefinitionChange, objects int, bytes, now int64) error {
 	n, _ := definition.Of.Space()
 	each := bytes + int64(objects)*change.Object + bytes/leastMap*change.Element

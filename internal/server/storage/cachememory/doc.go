@@ -9,13 +9,13 @@
 //	all that is stored                            three times its bytes, for all alone   SetStored
 //	lists that are decoded or copied for requests all, until the request ends            List
 //
-// A tenant may have so much of the first three, and all tenants together so much of everything but lists. What all may have is
-// shared by a dynamic threshold: a tenant may have as much as is left with it. When nothing is left, each has some headroom
-// beyond what it has, for its controllers to go on. Lists may take half of either at once.
+// A tenant may have so much of the first three, and all tenants together so much of everything but lists. What all may
+// have is shared by a dynamic threshold: a tenant may have as much as is left with it. When nothing is left, each has
+// some headroom beyond what it has, for its controllers to go on. Lists may take half of either at once.
 //
 // A write is counted from its admission on (Write), until the caches have it (Cache.Passed), as caches may be behind. A
 // definition counts as often as it has caches, each as the fullest of them.
 //
-// It knows nothing of etcd's keys, of requests but whose they are, and of spaces but their names: it says no, and storage does
-// what follows.
+// It knows nothing of etcd's keys, of requests but whose they are, and of spaces but their names: it says no, and
+// storage does what follows.
 package cachememory

@@ -12,15 +12,18 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// listShare is which part of what a space, and all together, may have in caches lists may take at once, if there are several.
+// listShare is which part of what a space, and all together, may have in caches lists may take at once, if there are
+// several.
 const (
 	listShare = 2
-	// leastListShare is which part of what all may have the lists of a space may take whatever others do: a page of 500 Secrets of charts takes 30 MB.
+	// leastListShare is which part of what all may have the lists of a space may take whatever others do: a page of 500
+	// Secrets of charts takes 30 MB.
 	leastListShare = 32
 )
 
-// List is what one request takes that lists: what is decoded for it, such as of a list at an exact resource version, and the copy that upstream makes of
-// custom resources while it encodes them. Its seats are those of the bytes that are sent, of which some take fifty times as much memory.
+// List is what one request takes that lists: what is decoded for it, such as of a list at an exact resource version,
+// and the copy that upstream makes of custom resources while it encodes them. Its seats are those of the bytes that are
+// sent, of which some take fifty times as much memory.
 type List struct {
 	budget *Budget
 	of     tenant.Name
@@ -29,7 +32,8 @@ type List struct {
 	ended bool
 }
 
-// BoundList returns the context of a list of a scope, which ends if the lists of its tenant take too much memory at once, and what it takes, nil if that has no bound.
+// BoundList returns the context of a list of a scope, which ends if the lists of its tenant take too much memory at
+// once, and what it takes, nil if that has no bound.
 func (m *Budget) BoundList(ctx context.Context, scope tenant.Scope) (context.Context, *List) {
 	n, one := scope.Tenant()
 	if m == nil || !one || tenant.RequestFrom(ctx) == nil || tenant.ByPlatform(ctx) {
@@ -61,7 +65,8 @@ func WithRereads(ctx context.Context) context.Context {
 	return context.WithValue(ctx, rereadsKey{}, &rereads{})
 }
 
-// AddCopy returns an error if a copy of the objects of a list takes too much memory. What a cache has of them is in it, nil if they are of none.
+// AddCopy returns an error if a copy of the objects of a list takes too much memory. What a cache has of them is in it,
+// nil if they are of none.
 func (l *List) AddCopy(list runtime.Object, in *Cache) error {
 	if l == nil {
 		return nil

@@ -21,7 +21,8 @@ var (
 // servedMemory is the bound whose metrics the process shows.
 var servedMemory metrics.Replaceable
 
-// ServeMetrics shows with the metrics of the process what each space takes. limit is how many tenants have series of their own.
+// ServeMetrics shows with the metrics of the process what each space takes. limit is how many tenants have series of
+// their own.
 func (m *Budget) ServeMetrics(limit int) {
 	if m != nil {
 		servedMemory.Show(m.collector(limit))
@@ -46,7 +47,8 @@ func (m *Budget) collector(limit int) prometheus.Collector {
 
 // Usage is what a budget counts at one moment.
 type Usage struct {
-	// Bytes are what the objects of each space take, Headroom what they have got when nothing was left, and Lists what is decoded for its requests.
+	// Bytes are what the objects of each space take, Headroom what they have got when nothing was left, and Lists what
+	// is decoded for its requests.
 	Bytes, Headroom, Lists map[tenant.Name]int64
 	// All is what all spaces take, with what they have stored.
 	All int64

@@ -9,9 +9,10 @@ import (
 	"github.com/tenantry/tenantry/internal/process/memory"
 )
 
-// What upstream makes of a definition, in bytes of memory, as long as there is a server for it: validators, structural schemas and the types of
-// server-side apply take 1 to 1.6 kB for a schema of a value, the program of a CEL rule 58 to 128 kB, and a version its storage and its watch
-// cache. Values of enumerations, defaults and columns of tables, take twice to thirteen times their bytes (127 definitions of charts, and hostile ones).
+// What upstream makes of a definition, in bytes of memory, as long as there is a server for it: validators, structural
+// schemas and the types of server-side apply take 1 to 1.6 kB for a schema of a value, the program of a CEL rule 58 to
+// 128 kB, and a version its storage and its watch cache. Values of enumerations, defaults and columns of tables, take
+// twice to thirteen times their bytes (127 definitions of charts, and hostile ones).
 const (
 	schemaBytes   = 3 << 9
 	ruleBytes     = 100 << 10

@@ -36,7 +36,8 @@ func TestExpressionsTakeMemory(t *testing.T) {
 	}
 }
 
-// TestDefinitionsTakeMemory checks that what is made of a definition counts, in each of its versions, wherever its schema is.
+// TestDefinitionsTakeMemory checks that what is made of a definition counts, in each of its versions, wherever its
+// schema is.
 func TestDefinitionsTakeMemory(t *testing.T) {
 	const schemas, rules, versions = 4, 3, 2
 	schema := &apiextensions.JSONSchemaProps{

@@ -2,8 +2,9 @@ package cachememory
 
 import "github.com/tenantry/tenantry/internal/tenant"
 
-// SetStored notes how many bytes the objects of a space take in etcd. They take up to ordinary times as many in memory, which counts in what all
-// may have. What a space has got beyond its share is its headroom, but not what it had when the server heard of it first.
+// SetStored notes how many bytes the objects of a space take in etcd. They take up to ordinary times as many in memory,
+// which counts in what all may have. What a space has got beyond its share is its headroom, but not what it had when
+// the server heard of it first.
 func (m *Budget) SetStored(n tenant.Name, bytes int64) {
 	if m == nil || !n.IsSpace() {
 		return
@@ -20,8 +21,8 @@ func (m *Budget) SetStored(n tenant.Name, bytes int64) {
 	}
 }
 
-// MayStore returns an error that names the rule and the way out if a space, whose objects take so many bytes in etcd, may not store so many more
-// because of what all have in memory.
+// MayStore returns an error that names the rule and the way out if a space, whose objects take so many bytes in etcd,
+// may not store so many more because of what all have in memory.
 func (m *Budget) MayStore(n tenant.Name, stored, more int64) error {
 	if m == nil || m.total == 0 {
 		return nil

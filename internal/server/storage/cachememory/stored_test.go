@@ -7,7 +7,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TestMemoryOfStored checks that what spaces have stored takes memory of all, and who has little goes on when nothing is left.
+// TestMemoryOfStored checks that what spaces have stored takes memory of all, and who has little goes on when nothing
+// is left.
 func TestMemoryOfStored(t *testing.T) {
 	const least = 20
 	m := New(10, ordinary*headroomShare*least) // objects in caches have a bound of their own

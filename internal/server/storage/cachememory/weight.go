@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// ordinary is how many times its bytes in etcd an object takes in memory: a pod takes 2.5, an EndpointSlice 2.9. Stored bytes bound that, and
-	// what is beyond it counts: text beside what is dense does not hide that.
+	// ordinary is how many times its bytes in etcd an object takes in memory: a pod takes 2.5, an EndpointSlice 2.9.
+	// Stored bytes bound that, and what is beyond it counts: text beside what is dense does not hide that.
 	ordinary = 3
 	// smallObject is how many bytes more do not count: what small objects have in their metadata.
 	smallObject = 1 << 10

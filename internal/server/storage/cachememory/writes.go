@@ -15,7 +15,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// objectShare is which part of what a space may have one object may take: while it is written, or deleted, it is decoded several times.
+// objectShare is which part of what a space may have one object may take: while it is written, or deleted, it is
+// decoded several times.
 const objectShare = 8
 
 // Write is what one write of an object takes more in caches, until one has it.
@@ -38,8 +39,8 @@ func (m *Budget) NewWrite(of ID, resource schema.GroupResource, n tenant.Name, r
 	return &Write{budget: m, id: of, resource: resource, n: n, releases: releases}
 }
 
-// Check returns what refuses an object as it becomes if the space may not have so much, for each attempt anew. What was is read at once, because updates may
-// change it.
+// Check returns what refuses an object as it becomes if the space may not have so much, for each attempt anew. What was
+// is read at once, because updates may change it.
 func (w *Write) Check(ctx context.Context, before runtime.Object) func(after runtime.Object) error {
 	m, n := w.budget, w.n
 	if m == nil || !n.IsSpace() {
@@ -92,7 +93,8 @@ func (w *Write) Settle(err error, result runtime.Object) {
 	w.in.recountLocked()
 }
 
-// take notes what an attempt takes, in place of one before. Nothing keeps the caches of resources that are no tenant's own.
+// take notes what an attempt takes, in place of one before. Nothing keeps the caches of resources that are no tenant's
+// own.
 func (w *Write) take(bytes int) {
 	if _, one := w.id.Of.Space(); !one || int64(bytes) == w.bytes {
 		return
@@ -112,7 +114,8 @@ func (w *Write) takeHeadroom(bytes int64) {
 	}
 }
 
-// checkWrite returns an error if an object of a space may not become so large in each cache of a definition, and otherwise how much headroom it takes.
+// checkWrite returns an error if an object of a space may not become so large in each cache of a definition, and
+// otherwise how much headroom it takes.
 func (m *Budget) checkWrite(n tenant.Name, definition ID, before, after int) (headroom int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,10 +132,12 @@ func (m *Budget) checkWrite(n tenant.Name, definition ID, before, after int) (he
 	}
 }
 
-// smallGrowth is by how many bytes of memory an object may grow in a full space when only its status is written, or when it is being deleted.
+// smallGrowth is by how many bytes of memory an object may grow in a full space when only its status is written, or
+// when it is being deleted.
 const smallGrowth = 4 << 10
 
-// updatesStatus reports whether a change is one of the status, or of an object that is being deleted: controllers write what they do before they let it go.
+// updatesStatus reports whether a change is one of the status, or of an object that is being deleted: controllers write
+// what they do before they let it go.
 func updatesStatus(ctx context.Context, after runtime.Object) bool {
 	if info, ok := request.RequestInfoFrom(ctx); ok && info.Subresource == "status" {
 		return true
@@ -141,8 +146,9 @@ func updatesStatus(ctx context.Context, after runtime.Object) bool {
 	return err == nil && object.GetDeletionTimestamp() != nil
 }
 
-// onlyReleases returns what reports whether a change of an object lets it go, and so may be written in a full space although a server notes in its
-// metadata what was done, or because it is dense without long finalizers. Where the space has more than it may, users may not note more.
+// onlyReleases returns what reports whether a change of an object lets it go, and so may be written in a full space
+// although a server notes in its metadata what was done, or because it is dense without long finalizers. Where the
+// space has more than it may, users may not note more.
 func (w *Write) onlyReleases(ctx context.Context, before runtime.Object) func(after runtime.Object) bool {
 	was, err := meta.Accessor(before)
 	if err != nil {
@@ -162,7 +168,8 @@ func (w *Write) onlyReleases(ctx context.Context, before runtime.Object) func(af
 	}
 }
 
-// isNearLimit reports whether what a space has, or all, or one object of it that takes so much in a cache, may be refused soon.
+// isNearLimit reports whether what a space has, or all, or one object of it that takes so much in a cache, may be
+// refused soon.
 func (m *Budget) isNearLimit(n tenant.Name, definition ID, object int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
