@@ -330,6 +330,8 @@ var storageTable = []mutant{
 	{"who stores little goes on when nothing is left, and not for ever", by("internal/server/storage/cachememory", "TestMemoryOfStored"),
 		"internal/server/storage/cachememory/stored.go", `		m.useHeadroomLocked(n, more)
 `, ``},
+	{"caches of the system space have no bound", by("internal/server/storage/cachememory", "TestCachesOfTheSystemSpace"),
+		"internal/server/storage/cachememory/caches.go", `return one && n.IsSpace()`, `return one && n != ""`},
 	{"what is made of a definition takes memory", by("internal/server/storage/cachememory", "TestDefinitionsTakeMemory"),
 		"internal/server/storage/cachememory/weight.go", `beyondOrdinary(obj, bytes) + madeOf(obj)`, `beyondOrdinary(obj, bytes)`},
 	{"messages of policies take memory", by("internal/server/storage/cachememory", "TestExpressionsTakeMemory"),

@@ -308,3 +308,14 @@ func TestListsThatHaveEnded(t *testing.T) {
 		t.Errorf("what is decoded when the client has gone: %v; %v counts", err, m.lists)
 	}
 }
+
+// TestCachesOfTheSystemSpace checks that those have no bound: its writes have none either.
+func TestCachesOfTheSystemSpace(t *testing.T) {
+	m := New(10, 10)
+	for n, bounded := range map[tenant.Name]bool{"a": true, tenant.System: false} {
+		c := m.NewCache(ID{Resource: "widgets.example.com", Of: n.Scope()}, "v1", nil, nil)
+		if got := c.Filling(t.Context(), true) != t.Context(); got != bounded {
+			t.Errorf("the list that fills a cache of %q is bounded: %t", n, got)
+		}
+	}
+}

@@ -51,13 +51,13 @@ func (m *Budget) NewCache(id ID, version string, key func(runtime.Object) (strin
 	return c
 }
 
-// IsOfOne reports whether the cache has the objects of one space alone, which has defined the resource.
+// IsOfOne reports whether the cache has the objects of one space alone, which has defined the resource. The system space has no bound.
 func (c *Cache) IsOfOne() bool {
 	if c == nil {
 		return false
 	}
-	_, one := c.of.id.Of.Space()
-	return one
+	n, one := c.of.id.Of.Space()
+	return one && n.IsSpace()
 }
 
 // Filling returns the context of a list with which a cache of one tenant is filled. The list ends when the objects of
