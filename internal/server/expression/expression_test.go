@@ -189,3 +189,27 @@ func TestMeaning(t *testing.T) {
 		}
 	}
 }
+
+// TestInstructions checks that the constant patterns of an expression are counted, wherever they are in it and however they are written.
+func TestInstructions(t *testing.T) {
+	environments(t)
+	pattern := instructionsOf("a{990}")
+	for text, want := range map[string]int{
+		`s.matches("a{990}")`:                                       pattern,
+		`matches(s, 'a{990}') || s.matches('''a{990}''')`:           2 * pattern,
+		`l.all(x, s.find(r"a{990}") == s)`:                          pattern,
+		`s.findAll("\x61{990}", 3).size() > 0`:                      pattern,
+		`["".matches("a{990}"), "".matches("a{990}")].exists(b, b)`: 2 * pattern,
+		`object.?spec.orValue("").matches("a{990}")`:                pattern,
+		`s.matches(s)`:       0,
+		`s == "matches"`:     0,
+		`s.matches("a{990}"`: 0, // upstream says what is wrong
+	} {
+		if got := Instructions(text); got != want {
+			t.Errorf("%s: %d instructions, want %d", text, got, want)
+		}
+		if got := Instructions(text); got != want {
+			t.Errorf("%s: %d instructions when it is asked for again", text, got)
+		}
+	}
+}

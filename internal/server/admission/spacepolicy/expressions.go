@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/utils/lru"
 
+	"github.com/tenantry/tenantry/internal/server/expression"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -29,6 +30,9 @@ const (
 	// maxExpressionBytes are those of one expression, in a definition as well: upstream's bound for selectors of devices. To compile one takes 1.5 to 3.5 kB of memory
 	// for each, and its program keeps 110 bytes.
 	maxExpressionBytes = 10 << 10
+	// maxInstructionsInSpace are those of the patterns in all expressions of policies and webhooks, and as many in those of definitions. Upstream keeps them
+	// compiled: 50 to 70 bytes each.
+	maxInstructionsInSpace = 200_000
 	// maxWebhooksInSpace are those of all configurations. Upstream calls all that a write matches at once, keeps clients of 200, and
 	// makes one anew for each call of others.
 	maxWebhooksInSpace = 200
@@ -66,12 +70,14 @@ type PolicyCosts struct {
 	Expressions, Webhooks, Entries int
 	// Longest are the bytes of the longest expression.
 	Longest int
+	// Instructions are those of all patterns in expressions.
+	Instructions int
 }
 
 // Max returns the larger of both, in each respect.
 func (c PolicyCosts) Max(other PolicyCosts) PolicyCosts {
 	return PolicyCosts{Expressions: max(c.Expressions, other.Expressions), Webhooks: max(c.Webhooks, other.Webhooks), Entries: max(c.Entries, other.Entries),
-		Longest: max(c.Longest, other.Longest)}
+		Longest: max(c.Longest, other.Longest), Instructions: max(c.Instructions, other.Instructions)}
 }
 
 // PolicyKey is that of an object in what Expressions.Policies returns.
@@ -79,8 +85,8 @@ func PolicyKey(resource, name string) string { return resource + "/" + name }
 
 // DefinitionCosts are what definitions cost as long as they exist.
 type DefinitionCosts struct {
-	// Rules are the CEL rules in all versions.
-	Rules int
+	// Rules are the CEL rules in all versions, and Instructions those of the patterns in them.
+	Rules, Instructions int
 	// Schemas are those of all values in all versions.
 	Schemas int
 	// Versions are those of the definition.
@@ -121,6 +127,7 @@ func (c *Costs) Of(definitions []*apiextensionsv1.CustomResourceDefinition) map[
 
 func (c *DefinitionCosts) add(more DefinitionCosts) {
 	c.Rules += more.Rules
+	c.Instructions += more.Instructions
 	c.Schemas += more.Schemas
 	c.Versions += more.Versions
 	c.Bytes += more.Bytes
@@ -129,13 +136,14 @@ func (c *DefinitionCosts) add(more DefinitionCosts) {
 // Max returns the larger of both, in each respect.
 func (c DefinitionCosts) Max(other DefinitionCosts) DefinitionCosts {
 	return DefinitionCosts{
-		Rules: max(c.Rules, other.Rules), Schemas: max(c.Schemas, other.Schemas),
+		Rules: max(c.Rules, other.Rules), Instructions: max(c.Instructions, other.Instructions), Schemas: max(c.Schemas, other.Schemas),
 		Versions: max(c.Versions, other.Versions), Bytes: max(c.Bytes, other.Bytes),
 	}
 }
 
 func costsOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) DefinitionCosts {
-	return DefinitionCosts{Rules: rulesOf(spec), Schemas: schemasOf(spec), Versions: len(spec.Versions), Bytes: spec.Size()}
+	rules := rulesOf(spec)
+	return DefinitionCosts{Rules: rules.count, Instructions: rules.instructions, Schemas: schemasOf(spec), Versions: len(spec.Versions), Bytes: spec.Size()}
 }
 
 // checkPolicies refuses policies and webhooks with very many expressions, very many webhooks, and what compares requests with very much. One
@@ -145,7 +153,7 @@ func (e Expressions) checkPolicies(ctx context.Context, a admission.Attributes, 
 	if costs.Longest > before.Longest && costs.Longest > maxExpressionBytes {
 		return forbidden(a, fmt.Sprintf("one of its expressions has %d bytes, and in a space it may have at most %d; make several of it, or variables", costs.Longest, maxExpressionBytes))
 	}
-	if costs.Expressions <= before.Expressions && costs.Webhooks <= before.Webhooks && costs.Entries <= before.Entries {
+	if costs.Expressions <= before.Expressions && costs.Webhooks <= before.Webhooks && costs.Entries <= before.Entries && costs.Instructions <= before.Instructions {
 		return nil
 	}
 	if costs.Expressions > before.Expressions && costs.Expressions > maxExpressions {
@@ -165,6 +173,11 @@ func (e Expressions) checkPolicies(ctx context.Context, a admission.Attributes, 
 		with.Expressions += others.Expressions
 		with.Webhooks += others.Webhooks
 		with.Entries += others.Entries
+		with.Instructions += others.Instructions
+	}
+	if costs.Instructions > before.Instructions && with.Instructions > maxInstructionsInSpace {
+		return forbidden(a, fmt.Sprintf("with it the patterns in expressions of the space's policies and webhooks have %d instructions when they are compiled, and at most %d may be there; "+
+			"repeat less in them ({1,100} is compiled as a hundred parts, + is not)", with.Instructions, maxInstructionsInSpace))
 	}
 	if costs.Expressions > before.Expressions && with.Expressions > maxExpressionsInSpace {
 		return forbidden(a, fmt.Sprintf("with it the policies and webhooks of the space have %d expressions, and at most %d may be there; use fewer", with.Expressions, maxExpressionsInSpace))
@@ -198,30 +211,37 @@ func PolicyCostsOf(obj runtime.Object) PolicyCosts {
 	default:
 		return PolicyCosts{}
 	}
-	return PolicyCosts{Expressions: expressionsOf(rules), Webhooks: webhooks, Entries: matchEntries*(1+webhooks) + entriesOf(rules), Longest: longestExpression(rules)}
+	costs := PolicyCosts{Expressions: expressionsOf(rules), Webhooks: webhooks, Entries: matchEntries*(1+webhooks) + entriesOf(rules)}
+	eachExpression(rules, costs.addExpression)
+	return costs
 }
 
-// longestExpression returns the bytes of the longest expression in a value: of fields of that name, or ending in it.
-func longestExpression(v reflect.Value) (bytes int) {
+func (c *PolicyCosts) addExpression(text string) {
+	if c.Longest = max(c.Longest, len(text)); len(text) <= maxExpressionBytes {
+		c.Instructions += expression.Instructions(text)
+	}
+}
+
+// eachExpression calls do with the expressions in a value: the fields of that name, or whose names end in it.
+func eachExpression(v reflect.Value, do func(string)) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			bytes = longestExpression(v.Elem())
+			eachExpression(v.Elem(), do)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			bytes = max(bytes, longestExpression(v.Index(i)))
+			eachExpression(v.Index(i), do)
 		}
 	case reflect.Struct:
 		for of, field := range v.Fields() {
 			if field.Kind() == reflect.String && strings.HasSuffix(of.Name, "Expression") {
-				bytes = max(bytes, field.Len())
+				do(field.String())
 			} else {
-				bytes = max(bytes, longestExpression(field))
+				eachExpression(field, do)
 			}
 		}
 	}
-	return bytes
 }
 
 // entriesOf returns how many entries there are in the lists and maps of a value, but for bytes.
@@ -281,7 +301,7 @@ func (e Expressions) checkDefinitions(ctx context.Context, a admission.Attribute
 	if old != nil {
 		before = costsOfInternal(old)
 	}
-	if costs.Rules <= before.Rules && costs.Schemas <= before.Schemas && costs.Versions <= before.Versions && costs.Bytes <= before.Bytes {
+	if costs.Rules <= before.Rules && costs.Instructions <= before.Instructions && costs.Schemas <= before.Schemas && costs.Versions <= before.Versions && costs.Bytes <= before.Bytes {
 		return nil
 	}
 	if costs.Schemas > before.Schemas && costs.Schemas > maxSchemas {
@@ -305,6 +325,10 @@ func (e Expressions) checkDefinitions(ctx context.Context, a admission.Attribute
 	if costs.Rules > before.Rules && with.Rules > maxRulesInSpace {
 		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d rules (x-kubernetes-validations), and at most %d may be there; use fewer", with.Rules, maxRulesInSpace))
 	}
+	if costs.Instructions > before.Instructions && with.Instructions > maxInstructionsInSpace {
+		return forbidden(a, fmt.Sprintf("with it the patterns in rules of the space's definitions have %d instructions when they are compiled, and at most %d may be there; "+
+			"repeat less in them ({1,100} is compiled as a hundred parts, + is not)", with.Instructions, maxInstructionsInSpace))
+	}
 	if costs.Bytes > before.Bytes && with.Bytes > maxDefinitionBytes {
 		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d bytes, and at most %d may be there; leave out descriptions, or definitions that nobody uses", with.Bytes, maxDefinitionBytes))
 	}
@@ -322,16 +346,15 @@ func costsOfInternal(definition *apiextensions.CustomResourceDefinition) Definit
 	return costsOf(spec)
 }
 
-// rulesOf returns how many rules a definition has in all of its versions.
-func rulesOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) (count int) {
+// rulesOf returns the rules that a definition has in all of its versions.
+func rulesOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) rules {
+	all := rules{most: math.MaxInt, longest: math.MaxInt}
 	for _, version := range spec.Versions {
 		if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
-			all := rules{most: math.MaxInt, longest: math.MaxInt}
 			_ = all.check(nil, version.Schema.OpenAPIV3Schema)
-			count += all.count
 		}
 	}
-	return count
+	return all
 }
 
 // schemasOf returns how many schemas of values a definition has in all of its versions.
@@ -349,8 +372,8 @@ func schemasOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) (count int) {
 	return count
 }
 
-// rules counts the rules of a schema, of which there may be so many, of so many bytes.
-type rules struct{ count, most, longest int }
+// rules counts the rules of a schema, of which there may be so many, of so many bytes, and the instructions of the patterns in them.
+type rules struct{ count, instructions, most, longest int }
 
 func (r *rules) check(path *field.Path, props *apiextensionsv1.JSONSchemaProps) error {
 	r.count += len(props.XValidations)
@@ -361,6 +384,11 @@ func (r *rules) check(path *field.Path, props *apiextensionsv1.JSONSchemaProps) 
 		if bytes := max(len(rule.Rule), len(rule.MessageExpression)); bytes > r.longest {
 			return fmt.Errorf("%s: the expression has %d bytes, and in a space it may have at most %d; make several rules of it",
 				path.Child("x-kubernetes-validations").Index(i), bytes, r.longest)
+		}
+		for _, text := range []string{rule.Rule, rule.MessageExpression} {
+			if len(text) <= maxExpressionBytes {
+				r.instructions += expression.Instructions(text)
+			}
 		}
 	}
 	if r.count > r.most {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/kubernetes/pkg/apis/core"
 
+	"github.com/tenantry/tenantry/internal/server/expression"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -116,6 +118,52 @@ func TestLongExpressions(t *testing.T) {
 	}
 }
 
+// TestPatternsInExpressions checks that the patterns of all expressions in a space are bounded: upstream keeps them compiled.
+func TestPatternsInExpressions(t *testing.T) {
+	if err := expression.Bound(); err != nil {
+		t.Fatal(err)
+	}
+	const pattern = `"".matches("a{990}a{990}")`
+	searches := func(patterns int) string { return strings.Join(slices.Repeat([]string{pattern}, patterns), "||") }
+	each := expression.Instructions(pattern)
+	policy := func(validations int) *admissionregistration.ValidatingAdmissionPolicy {
+		return &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{
+			Validations: slices.Repeat([]admissionregistration.Validation{{Expression: searches(10)}}, validations)}}
+	}
+	ruled := func(rules int) *apiextensions.CustomResourceDefinition {
+		return definition(props{Type: "object", XValidations: slices.Repeat(apiextensions.ValidationRules{{Rule: searches(10)}}, rules)})
+	}
+	const most = maxInstructionsInSpace
+	theirs := most - 10*each
+	plugin, err := New(nil, Rules{Expressions: Expressions{
+		Policies: func(tenant.Name) map[string]PolicyCosts {
+			return map[string]PolicyCosts{"other": {Instructions: theirs}}
+		},
+		Definitions: func(tenant.Name) map[string]DefinitionCosts {
+			return map[string]DefinitionCosts{"other": {Instructions: theirs}}
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		a       admission.Attributes
+		refused bool
+	}{
+		"as many in policies as may be":    {writeOf(policy(1), nil), false},
+		"more in policies":                 {writeOf(policy(2), nil), true},
+		"as many in policies as before":    {writeOf(policy(2), policy(2)), false},
+		"as many in definitions as may be": {definitionAttributes(ruled(1), nil, ""), false},
+		"more in definitions":              {definitionAttributes(ruled(2), nil, ""), true},
+		"as many in definitions as before": {definitionAttributes(ruled(2), ruled(2), ""), false},
+	} {
+		err := plugin.Validate(tenant.WithSpace(t.Context(), "a"), tc.a, nil)
+		if refused := err != nil && strings.Contains(err.Error(), "at most 200000 may be there"); refused != tc.refused || err != nil && !refused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestExpressionsInSpace checks the number of expressions of all policies, and of rules of all
 // definitions, in a space. Those of the object itself are not counted twice.
 func TestExpressionsInSpace(t *testing.T) {
@@ -190,13 +238,13 @@ func TestExpressionsInSpace(t *testing.T) {
 					if n != "a" {
 						t.Errorf("asked for %q", n)
 					}
-					return map[string]PolicyCosts{PolicyKey("policies", "other"): {Expressions: tc.others, Webhooks: tc.webhooks, Entries: tc.entries}, PolicyKey("policies", "x"): {1 << 30, 1 << 30, 1 << 30, 1 << 30}}
+					return map[string]PolicyCosts{PolicyKey("policies", "other"): {Expressions: tc.others, Webhooks: tc.webhooks, Entries: tc.entries}, PolicyKey("policies", "x"): {1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30}}
 				},
 				Definitions: func(n tenant.Name) map[string]DefinitionCosts {
 					if n != "a" {
 						t.Errorf("asked for %q", n)
 					}
-					return map[string]DefinitionCosts{"other": {Rules: tc.rules, Schemas: tc.schemas, Versions: tc.versions, Bytes: tc.bytes}, "x": {1 << 30, 1 << 30, 1 << 30, 1 << 30}}
+					return map[string]DefinitionCosts{"other": {Rules: tc.rules, Schemas: tc.schemas, Versions: tc.versions, Bytes: tc.bytes}, "x": {1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30}}
 				},
 			}
 			plugin, err := New(nil, Rules{Expressions: others})
