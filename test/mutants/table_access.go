@@ -99,4 +99,8 @@ var accessTable = []mutant{
 		"internal/server/authentication/certificate/chain.go", `n > maxChain`, `n > 100*maxChain`},
 	{"keys of certificates of clients", by("internal/server/authentication/certificate", "TestCheckChain"),
 		"internal/server/authentication/certificate/chain.go", `bounds.PublicKey(certificate.PublicKey); err != nil`, `bounds.PublicKey(certificate.PublicKey); false && err != nil`},
+	{"definitions that are not served yet are not missing", by("internal/server/crd", "TestIsStarting"),
+		"internal/server/crd/servers.go", `s.starting.Set(spaceOf(definition), true)`, ``},
+	{"a space is starting until its server has read its definitions", by("internal/server/crd", "TestIsStarting"),
+		"internal/server/crd/servers.go", `(running == nil || !running.hasSynced())`, `running == nil`},
 }

@@ -35,7 +35,9 @@ type server struct {
 	definitions listers.CustomResourceDefinitionLister
 	handler     http.Handler
 	groups      http.Handler
-	stop        context.CancelFunc
+	// hasSynced reports whether it serves all definitions that there were when it was started.
+	hasSynced func() bool
+	stop      context.CancelFunc
 }
 
 // Definition returns the definition by which a custom resource in the space of n is served.

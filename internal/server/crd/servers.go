@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/follow"
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/server/discovery"
 	"github.com/tenantry/tenantry/internal/server/egress"
 	"github.com/tenantry/tenantry/internal/server/storage"
@@ -58,6 +59,8 @@ type Options struct {
 type Servers struct {
 	Options
 	synced atomic.Bool
+	// starting are the spaces that had definitions when the process started, until these are served.
+	starting keyed.Values[tenant.Name, bool]
 	// listeners wait for changes of what In returns.
 	listeners listeners
 
@@ -110,6 +113,23 @@ func (s *Servers) Changes(n tenant.Name) (<-chan struct{}, func()) { return s.li
 func (s *Servers) serves(n tenant.Name, resource schema.GroupResource, hidden bool) bool {
 	name := resource.String()
 	return !s.index.defines(n, name) && s.index.shares(name, hidden || s.Terminating(n))
+}
+
+// IsStarting reports whether the space of n had definitions when the process started, of its own or by publication, that are not served yet: that these
+// are not there would be a lie, by which clients delete what belongs to them.
+func (s *Servers) IsStarting(n tenant.Name) bool {
+	return s.isStarting(n) || s.isStarting(tenant.System)
+}
+
+func (s *Servers) isStarting(n tenant.Name) bool {
+	if !s.starting.Get(n) {
+		return false
+	}
+	if running := s.running(n); s.index.wants(n) && (running == nil || !running.hasSynced()) {
+		return true
+	}
+	s.starting.Delete(n)
+	return false
 }
 
 // Run follows the definitions of all spaces until ctx ends.
@@ -237,6 +257,9 @@ func (s *Servers) Replace(objs []any, version string) error {
 		s.queue.AddAfter(n, lingering)
 	}
 	for _, definition := range all {
+		if !s.synced.Load() {
+			s.starting.Set(spaceOf(definition), true)
+		}
 		s.queue.Add(spaceOf(definition))
 		if err := s.know(definition); err != nil {
 			return err

@@ -79,11 +79,13 @@ func (s *Servers) start(ctx context.Context, n tenant.Name) (*server, error) {
 	running, cancel := context.WithCancel(ctx)
 	extensions.GenericAPIServer.PrepareRun()
 	extensions.GenericAPIServer.RunPostStartHooks(running)
-	definitions := extensions.Informers.Apiextensions().V1().CustomResourceDefinitions().Lister()
+	informer := extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
+	definitions := informer.Lister()
 	return &server{
 		definitions: definitions,
 		handler:     withContent(extensions.GenericAPIServer.UnprotectedHandler(), definitions, s.Fits),
 		groups:      groups,
+		hasSynced:   informer.Informer().HasSynced,
 		stop: func() {
 			cancel()
 			extensions.GenericAPIServer.Destroy()

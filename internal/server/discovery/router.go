@@ -10,9 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
@@ -139,18 +142,13 @@ func (r *router) untilPublished(resource schema.GroupResource) http.Handler {
 
 // handler returns what serves a path in the space of n.
 func (r *router) handler(n tenant.Name, path string) http.Handler {
-	if path == "/apis" || path == "/apis/" {
-		return r.discovery(n)
-	}
+	group, ok := groupOf(path)
 	switch path {
 	case "/api", "/api/":
 		return r.core
-	case openAPIv2Path:
-		return r.openAPIv2(n)
-	case openAPIv3Path:
-		return r.openAPIv3(n)
+	case "/apis", "/apis/", openAPIv2Path, openAPIv3Path:
+		return r.ofDefinitions(n, path)
 	}
-	group, ok := groupOf(path)
 	switch {
 	case isHealth(path):
 		return r.system // the health of the whole server
@@ -158,11 +156,36 @@ func (r *router) handler(n tenant.Name, path string) http.Handler {
 		return r.system // whose storage shows each space what it serves
 	case !ok || r.IsBuiltin(group) || group == apiextensions.GroupName:
 		return r.handlerOfGroup(group)
+	default:
+		return r.ofDefinitions(n, path)
+	}
+}
+
+// ofDefinitions returns what serves a path in the space of n by the definitions that it has.
+func (r *router) ofDefinitions(n tenant.Name, path string) http.Handler {
+	switch {
+	case r.Custom.IsStarting(n):
+		return r.starting()
+	case path == openAPIv2Path:
+		return r.openAPIv2(n)
+	case path == openAPIv3Path:
+		return r.openAPIv3(n)
 	case strings.HasPrefix(path, openAPIv3Path):
 		return r.openAPIv3Of(n, path)
+	case path == "/apis" || path == "/apis/":
+		return r.discovery(n)
 	default:
 		return r.custom(n)
 	}
+}
+
+// starting answers that what a space serves is not known yet.
+func (r *router) starting() http.Handler {
+	err := apierrors.NewServiceUnavailable("the server is starting and does not serve the definitions of the space yet; try again")
+	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		responsewriters.ErrorNegotiated(err, r.Serializer, schema.GroupVersion{}, w, req)
+	})
 }
 
 // handlerOfGroup returns what serves a group that every space has.

@@ -17,6 +17,8 @@ type CustomResources interface {
 	// In returns what serves custom resources in the space of n: its own server, that
 	// of published definitions, both, or none.
 	In(n tenant.Name) []Server
+	// IsStarting reports whether definitions that the space of n has are not served yet, because the process has just been started.
+	IsStarting(n tenant.Name) bool
 	// Changes returns a channel that gets something after each change of what serves the
 	// space of n, and what to call when nobody reads it any more.
 	Changes(n tenant.Name) (<-chan struct{}, func())
