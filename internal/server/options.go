@@ -46,7 +46,7 @@ type Options struct {
 	// Authentication says where users and their tenants come from. Its upstream
 	// options are those of Kube.
 	Authentication authentication.Options
-	// TenantCacheTotalBytes is the same of all spaces together. Zero is no bound, and -1 half of what the process may use.
+	// TenantCacheTotalBytes is what all objects of all spaces may take together. Zero is no bound, and -1 half of what the process may use.
 	TenantCacheTotalBytes int64
 	// Publishable are the resources of which objects can be published, as the manager's
 	// configuration has them. Publishing others is answered with a warning.
@@ -84,7 +84,7 @@ type asGiven struct {
 	Signing signing.Config
 	// WatchCacheHistoryBytes is what all watch caches may keep of the past. Zero is no bound.
 	WatchCacheHistoryBytes int64
-	// TenantCacheBytes is what the custom resources of a space may take in watch caches, in bytes of memory. Zero is no bound.
+	// TenantCacheBytes is what the definitions, policies and custom resources of a space may take, in bytes of memory. Zero is no bound but that of all.
 	TenantCacheBytes int64
 	// QuotaSettle is how long a tenant must be quiet before its use is recounted.
 	// Zero is a little more than requests can take.
@@ -187,11 +187,11 @@ func (o *Options) AddCacheFlags(fs *pflag.FlagSet) {
 		"Bytes of memory that all watch caches may keep of what objects were, for clients that resume watches. "+
 			"Beyond it, the cache that keeps the most drops it: watches that are open go on, and those who resume one list again. 0 is no limit.")
 	fs.Int64Var(&o.TenantCacheBytes, "tenant-cache-bytes", o.TenantCacheBytes,
-		"Bytes of memory that the definitions of a tenant may take, and its custom resources in watch caches, in all versions of these, together with what other "+
+		"Bytes of memory that the definitions and policies of a tenant may take, and its custom resources in watch caches, in all versions of these, together with what other "+
 			"objects take beyond three times their bytes. Beyond it, none of these is created or becomes larger. 0 is no limit but --tenant-cache-total-bytes.")
 	fs.Int64Var(&o.TenantCacheTotalBytes, "tenant-cache-total-bytes", o.TenantCacheTotalBytes,
 		"The same of all tenants together, and three times the bytes that they have stored. A tenant may take as much as is left, and when nothing is, a 64th more than it has. 0 is no limit, "+
-			"-1 is half of the memory that the process may use: of GOMEMLIMIT, its container's limit, or the machine's memory, whichever is the least, and no limit where nothing says so.")
+			"-1 is half of the memory that the process may use: of GOMEMLIMIT, seven eighths of its container's limit, or the machine's memory, whichever is the least, and no limit where nothing says so.")
 }
 
 // CompletedOptions can be validated and run.
@@ -313,7 +313,7 @@ func (o CompletedOptions) Validate() []error {
 		errs = append(errs, fmt.Errorf("--watch-cache-history-bytes: %d is negative", o.WatchCacheHistoryBytes))
 	}
 	if o.TenantCacheBytes != 0 && o.TenantCacheBytes < leastCacheBytes {
-		errs = append(errs, fmt.Errorf("--tenant-cache-bytes: %d is less than %d, of which an object has an eighth; 0 is no limit", o.TenantCacheBytes, leastCacheBytes))
+		errs = append(errs, fmt.Errorf("--tenant-cache-bytes: %d is less than %d, of which an object has an eighth; 0 is no limit but --tenant-cache-total-bytes", o.TenantCacheBytes, leastCacheBytes))
 	}
 	if total := o.totalCacheBytes; total != 0 && total < leastCacheBytes {
 		errs = append(errs, fmt.Errorf("--tenant-cache-total-bytes: %d is less than %d; 0 is no limit, and -1 half of the process's memory", total, leastCacheBytes))

@@ -330,6 +330,8 @@ var storageTable = []mutant{
 	{"who stores little goes on when nothing is left, and not for ever", by("internal/server/storage/cachememory", "TestMemoryOfStored"),
 		"internal/server/storage/cachememory/stored.go", `		m.useHeadroomLocked(n, more)
 `, ``},
+	{"definitions do not keep caches empty", by("internal/server/storage/cachememory", "TestDefinitionsDoNotKeepCachesEmpty"),
+		"internal/server/storage/cachememory/definitions.go", `d.budget.bytes[n] - d.budget.shared[n] - d.total`, `d.budget.bytes[n] - d.total`},
 	{"caches of the system space have no bound", by("internal/server/storage/cachememory", "TestCachesOfTheSystemSpace"),
 		"internal/server/storage/cachememory/caches.go", `return one && n.IsSpace()`, `return one && n != ""`},
 	{"what is made of a definition takes memory", by("internal/server/storage/cachememory", "TestDefinitionsTakeMemory"),

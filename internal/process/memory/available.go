@@ -8,10 +8,10 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Available returns how much memory the process may use, in bytes: what GOMEMLIMIT says, the limit of its container, or what the machine has, whichever
+// Available returns how much memory the process may use, in bytes: what GOMEMLIMIT says, what Go keeps to in its container, or what the machine has, whichever
 // is the least. It returns 0 if nothing says so.
 func Available() int64 {
-	limits := []int64{containerLimit(os.ReadFile(containerFile)), machine()}
+	limits := []int64{containerLimit(os.ReadFile(containerFile)) / 8 * 7, machine()}
 	if os.Getenv("GOMEMLIMIT") != "" {
 		limits = append(limits, debug.SetMemoryLimit(-1)) // which changes nothing
 	}

@@ -77,7 +77,8 @@ func (c *documentCache[T]) last(key string) *cacheEntry[T] {
 
 // made returns what is made of something with a tag, by create, which says how many bytes it takes.
 func (c *documentCache[T]) made(key, tag string, create func() (T, int64, error)) (T, error) {
-	value, err, _ := c.merging.Do(key, func() (any, error) {
+	// Who asks for what is made of a later state does not get what is being made of an earlier one, and keep it by the later tag.
+	value, err, _ := c.merging.Do(key+" "+tag, func() (any, error) {
 		if last := c.last(key); last != nil && last.tags[0] == tag {
 			return last.value, nil
 		}

@@ -7,6 +7,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/klog/v2"
 	"k8s.io/kube-openapi/pkg/cached"
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
@@ -42,8 +43,7 @@ func (o *openAPI) v2(n tenant.Name, servers []Server) http.Handler {
 	return perRequest(func(*http.Request) (http.Handler, error) {
 		shown := shownOf(servers)
 		put, err := o.second.made(keyOf(n, servers), tagOf(shown), func() (http.Handler, int64, error) {
-			custom, err := buildV2(shown)
-			return serveLazily(o.builtin, custom), 2 * bytesOf(shown), err // once built, and once put together and encoded
+			return serveLazily(o.builtin, buildV2(shown)), 2 * bytesOf(shown), nil // once built, and once put together and encoded
 		})
 		if err != nil {
 			return nil, fmt.Errorf("putting together OpenAPI v2 of tenant %q: %w", n, err)
@@ -52,8 +52,8 @@ func (o *openAPI) v2(n tenant.Name, servers []Server) http.Handler {
 	})
 }
 
-// buildV2 returns the documents of definitions, as upstream's server of definitions has them.
-func buildV2(definitions []*apiextensionsv1.CustomResourceDefinition) (documents []*spec.Swagger, err error) {
+// buildV2 returns the documents of definitions, as upstream's server of definitions has them: without those of which none can be made.
+func buildV2(definitions []*apiextensionsv1.CustomResourceDefinition) (documents []*spec.Swagger) {
 	for _, d := range definitions {
 		for _, v := range d.Spec.Versions {
 			if !v.Served {
@@ -61,13 +61,14 @@ func buildV2(definitions []*apiextensionsv1.CustomResourceDefinition) (documents
 			}
 			document, err := builder.BuildOpenAPIV2(d, v.Name, buildOptions(true))
 			if err != nil {
-				return nil, err
+				klog.ErrorS(err, "No OpenAPI v2 can be made of a version of a definition", "definition", d.Name, "version", v.Name)
+				continue
 			}
 			document.Definitions = handler.PruneDefaults(document.Definitions)
 			documents = append(documents, document)
 		}
 	}
-	return documents, nil
+	return documents
 }
 
 // serveLazily serves the built-in documents and custom ones as one that is put

@@ -21,6 +21,8 @@ type Budget struct {
 	// bytes are what the objects of spaces take in all caches, and all the sum of these.
 	bytes map[tenant.Name]int64
 	all   int64
+	// shared is what of these is in caches that all spaces share: definitions, policies, and what is dense.
+	shared map[tenant.Name]int64
 	// stored are what the objects of spaces take in etcd, and allStored the sum.
 	stored    map[tenant.Name]int64
 	allStored int64
@@ -39,13 +41,13 @@ type ID struct {
 	Of       tenant.Scope
 }
 
-// New returns a budget of so many bytes for each space, and of all together, nil without both. Zero is none.
+// New returns a budget of so many bytes for each space, and of all together, nil without both. Zero is no bound but the other.
 func New(most, total int64) *Budget {
 	if most == 0 && total == 0 {
 		return nil
 	}
 	return &Budget{
-		most: cmp.Or(most, total), total: total, bytes: map[tenant.Name]int64{}, stored: map[tenant.Name]int64{},
+		most: cmp.Or(most, total), total: total, bytes: map[tenant.Name]int64{}, shared: map[tenant.Name]int64{}, stored: map[tenant.Name]int64{},
 		headroom: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[ID]*definitionCaches{},
 	}
 }
@@ -68,7 +70,7 @@ const (
 // what it deletes.
 func (m *Budget) checkMoreLocked(n tenant.Name, more int64) (headroom int64, err error) {
 	if now := m.bytes[n]; now+more > m.most {
-		return 0, fmt.Errorf("the definitions of the space, its custom resources in all versions of them, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
+		return 0, fmt.Errorf("the definitions and policies of the space, its custom resources in all versions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
 			"%d are allowed; delete some, or leave out versions that nobody uses", now, more, m.most)
 	}
 	switch {

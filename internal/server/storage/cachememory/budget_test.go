@@ -319,3 +319,29 @@ func TestCachesOfTheSystemSpace(t *testing.T) {
 		}
 	}
 }
+
+// TestDefinitionsDoNotKeepCachesEmpty checks that custom resources are in the watch cache whatever the definitions of the space take: these are in memory anyhow.
+func TestDefinitionsDoNotKeepCachesEmpty(t *testing.T) {
+	m := New(1000, 0)
+	definitions := m.NewCache(ID{Resource: "customresourcedefinitions.apiextensions.k8s.io", Of: tenant.Everything}, "", key, owner)
+	definition := dense("x", 1)
+	definition.SetAnnotations(map[string]string{tenant.Annotation: "a"})
+	definitions.Set(definition, 10_000)
+	c := m.NewCache(ID{Resource: "widgets.example.com", Of: "a"}, "", key, owner)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c.decoded = 1250
+	c.of.recountLocked()
+	if err := c.of.mayFillLocked(); m.bytes["a"] <= 10_000 || err != nil {
+		t.Errorf("with %d bytes: %v", m.bytes["a"], err)
+	}
+	c.decoded++
+	c.of.recountLocked()
+	if c.of.mayFillLocked() == nil {
+		t.Error("custom resources have no bound")
+	}
+	definitions.emptyLocked()
+	if len(m.shared) != 0 || m.bytes["a"] != 1251 {
+		t.Errorf("%v, %v", m.shared, m.bytes)
+	}
+}

@@ -207,8 +207,11 @@ func (c *Cache) Passed(version uint64) {
 // addLocked adds what a cache has of a space.
 func (c *Cache) addLocked(n tenant.Name, bytes int64) {
 	c.bytes += bytes
-	if !c.IsOfOne() {
-		c.of.budget.addLocked(n, bytes)
+	if m := c.of.budget; !c.IsOfOne() {
+		m.addLocked(n, bytes)
+		if m.shared[n] += bytes; m.shared[n] == 0 {
+			delete(m.shared, n)
+		}
 	}
 }
 

@@ -61,14 +61,14 @@ func (d *definitionCaches) recountLocked() {
 	d.total = total
 }
 
-// lastingLocked returns what the space of n takes in all caches, of this definition when it has one cache of each
-// version again.
+// lastingLocked returns what the custom resources of the space of n take in all caches of its own, of this definition when it has one cache of each
+// version again. Its definitions are in memory whether these are or not.
 func (d *definitionCaches) lastingLocked(n tenant.Name) int64 {
 	versions := map[string]bool{}
 	for c := range d.all {
 		versions[c.version] = true
 	}
-	return d.budget.bytes[n] - d.total + (d.fullest.bytes+d.pending.reserved)*int64(len(versions))
+	return d.budget.bytes[n] - d.budget.shared[n] - d.total + (d.fullest.bytes+d.pending.reserved)*int64(len(versions))
 }
 
 // mayFillLocked returns an error if a cache of one tenant is not to be filled further.

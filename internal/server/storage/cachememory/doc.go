@@ -4,7 +4,7 @@
 //
 //	what                                          counts as                              by
 //	custom resources                              all, in each version's cache           Cache, Write
-//	definitions                                   what the server makes of them          Cache, Write
+//	definitions, expressions of policies          what the server makes of them          Cache, Write
 //	other objects in caches                       what is beyond three times their bytes Cache, Write
 //	all that is stored                            three times its bytes, for all alone   SetStored
 //	lists that are decoded or copied for requests all, until the request ends            List
@@ -16,6 +16,6 @@
 // A write is counted from its admission on (Write), until the caches have it (Cache.Passed), as caches may be behind. A
 // definition counts as often as it has caches, each as the fullest of them.
 //
-// It knows nothing of etcd's keys, of requests but whose they are, and of spaces but their names: it says no, and
+// It knows nothing of etcd's keys, of requests but whose they are and whether they are of the status, and of spaces but their names: it says no, and
 // storage does what follows.
 package cachememory

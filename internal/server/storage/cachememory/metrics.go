@@ -11,7 +11,7 @@ import (
 
 var (
 	cacheBytesDesc = prometheus.NewDesc("tenantry_tenant_cache_bytes",
-		"Bytes of the server's memory that definitions and custom resources of tenants, and objects of empty entries, take, as --tenant-cache-bytes counts them. "+
+		"Bytes of the server's memory that definitions, policies and custom resources of tenants, and objects of empty entries, take, as --tenant-cache-bytes counts them. "+
 			"The tenants with the most have series of their own.", []string{"tenant"}, nil)
 	cacheLimitDesc = prometheus.NewDesc("tenantry_tenant_cache_limit_bytes", "What --tenant-cache-bytes allows each tenant.", nil, nil)
 	cacheAllDesc   = prometheus.NewDesc("tenantry_tenant_cache_all_bytes", "What all tenants together take of the server's memory: what tenantry_tenant_cache_bytes shows, and three times what they have stored.", nil, nil)

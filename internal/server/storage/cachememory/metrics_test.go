@@ -24,7 +24,7 @@ tenantry_tenant_cache_all_bytes 65
 # HELP tenantry_tenant_cache_all_limit_bytes What --tenant-cache-total-bytes allows all tenants together, 0 without a limit.
 # TYPE tenantry_tenant_cache_all_limit_bytes gauge
 tenantry_tenant_cache_all_limit_bytes 3000
-# HELP tenantry_tenant_cache_bytes Bytes of the server's memory that definitions and custom resources of tenants, and objects of empty entries, take, as --tenant-cache-bytes counts them. The tenants with the most have series of their own.
+# HELP tenantry_tenant_cache_bytes Bytes of the server's memory that definitions, policies and custom resources of tenants, and objects of empty entries, take, as --tenant-cache-bytes counts them. The tenants with the most have series of their own.
 # TYPE tenantry_tenant_cache_bytes gauge
 tenantry_tenant_cache_bytes{tenant="_other"} 15
 tenantry_tenant_cache_bytes{tenant="b"} 30
