@@ -17,6 +17,9 @@ const (
 	// maxUnscheduled is how many pods of a tenant wait for the host's scheduler at once. It takes pods in order of creation,
 	// so each waits for all older ones of all tenants. Chosen: the scheduler of a small host places more in a second.
 	maxUnscheduled = 10
+	// leastUnscheduled is how many pods of all tenants wait at least, with one of each tenant. Chosen: half of what a
+	// scheduler without flags places in a second, so that it has enough to do where answers take long.
+	leastUnscheduled = 25
 	// schedulerWait is for how long a pod is to wait for the host's scheduler: while one waits for longer, fewer of all
 	// tenants may, and else more. Chosen: a quarter of the two seconds in which a pod is to run beside others who create
 	// all they can.
@@ -57,7 +60,7 @@ type place struct{ since, seen time.Time }
 type released struct{ ready, retryLater []item }
 
 func newScheduling(c clock.PassiveClock) *scheduling {
-	return &scheduling{clock: c, byTenant: map[tenant.Name]*tenantQueue{}, most: maxUnscheduled}
+	return &scheduling{clock: c, byTenant: map[tenant.Name]*tenantQueue{}, most: leastUnscheduled}
 }
 
 // enter reports whether a pod may be made on the host. If not, it is released when it may.
@@ -113,7 +116,7 @@ func (s *scheduling) looked(q *tenantQueue, at place) {
 	case len(q.queued) > 0:
 		s.most += 0.25
 	}
-	s.most = max(maxUnscheduled, min(s.most, float64(maxUnscheduled*len(s.byTenant))))
+	s.most = max(leastUnscheduled, min(s.most, float64(maxUnscheduled*len(s.byTenant))))
 }
 
 // leave notes that a pod does not wait on the host, and will not be made there now.
