@@ -61,3 +61,23 @@ func TestMade(t *testing.T) {
 		time.Sleep(2 * unasked) // no timer is left
 	})
 }
+
+// TestMadeMeanwhile asks for the document of a later state while that of an earlier one is being made.
+func TestMadeMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, goOn := newDocumentCache[string](), make(chan struct{})
+		go func() {
+			_, _ = c.made("key", "one", func() (string, int64, error) {
+				<-goOn
+				return "of one", 1, nil
+			})
+		}()
+		synctest.Wait()
+		got, err := c.made("key", "two", func() (string, int64, error) { return "of two", 1, nil })
+		if got != "of two" || err != nil {
+			t.Errorf("got the document %q: %v", got, err)
+		}
+		close(goOn)
+		time.Sleep(2 * unasked) // no timer is left
+	})
+}

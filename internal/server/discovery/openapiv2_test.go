@@ -142,3 +142,31 @@ func kindsOf(schemas spec.Definitions) (kinds []string) {
 	slices.Sort(kinds)
 	return kinds
 }
+
+// TestOpenAPIOfVersions checks that each group version has a document and a hash of its own, by which clients keep it.
+func TestOpenAPIOfVersions(t *testing.T) {
+	documents := newOpenAPI(func() []*spec.Swagger { return []*spec.Swagger{documentOf("pods")} })
+	widgets, things := definitionOf("widgets", "Widget", 1, "colour"), definitionOf("things", "Thing", 1)
+	widgets.Spec.Versions[1].Served = true
+	things.Name, things.Spec.Group = "things.example.org", "example.org"
+	servers := []Server{serving("", widgets, things)}
+	bodies := map[string]string{}
+	for _, name := range []string{"apis/example.com/v1", "apis/example.com/v2", "apis/example.org/v1"} {
+		url := pathsOf(servers)[name].ServerRelativeURL
+		document, err := documents.v3("a", servers, openAPIv3Path+"/"+name)
+		if err != nil || document == nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		response := get(t, document, url)
+		if got := response.Header().Get(cacheControl); got != "private, immutable" {
+			t.Errorf("%s may be kept: %q", name, got)
+		}
+		if same, is := bodies[response.Body.String()]; is {
+			t.Errorf("%s has the document of %s", name, same)
+		}
+		bodies[response.Body.String()] = name
+	}
+	if one, two := bytesOf([]*apiextensionsv1.CustomResourceDefinition{widgets}), bytesOf([]*apiextensionsv1.CustomResourceDefinition{widgets, things}); one <= 0 || two <= one {
+		t.Errorf("documents take %d bytes, and with another definition %d", one, two)
+	}
+}
