@@ -137,6 +137,8 @@ func (a *assembly) newAggregator(kube *controlplaneapiserver.Server, extensions 
 			}()
 			return waitUntil(hook, a.crds.HasSynced)
 		})
+	} else {
+		a.crds.ServeNone()
 	}
 	if finder != nil {
 		aggregator.GenericAPIServer.AddPostStartHookOrDie("search", func(hook genericapiserver.PostStartHookContext) error {

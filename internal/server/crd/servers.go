@@ -115,10 +115,10 @@ func (s *Servers) serves(n tenant.Name, resource schema.GroupResource, hidden bo
 	return !s.index.defines(n, name) && s.index.shares(name, hidden || s.Terminating(n))
 }
 
-// IsStarting reports whether the space of n had definitions when the process started, of its own or by publication, that are not served yet: that these
-// are not there would be a lie, by which clients delete what belongs to them.
+// IsStarting reports whether definitions that there were when the process started, in the space of n or by publication, are not served yet, or not known:
+// that these are not there would be a lie, by which clients delete what belongs to them.
 func (s *Servers) IsStarting(n tenant.Name) bool {
-	return s.isStarting(n) || s.isStarting(tenant.System)
+	return !s.HasSynced() || s.isStarting(n) || s.isStarting(tenant.System)
 }
 
 func (s *Servers) isStarting(n tenant.Name) bool {
@@ -226,6 +226,9 @@ func (s *Servers) know(definition *metav1.PartialObjectMetadata) error {
 	}
 	return s.Ranges.Learn(schema.ParseGroupResource(definition.Name))
 }
+
+// ServeNone notes that there are no definitions, because their API is disabled.
+func (s *Servers) ServeNone() { s.synced.Store(true) }
 
 // HasSynced reports whether it is known which definitions there are.
 func (s *Servers) HasSynced() bool { return s.synced.Load() }

@@ -45,7 +45,7 @@ func TestIsStarting(t *testing.T) {
 					}
 				}
 			}
-			expect("before definitions are known", nil) // the server is not ready
+			expect("before definitions are known", map[tenant.Name]bool{"acme": true, "globex": true})
 			if err := s.Replace([]any{tc.of}, "7"); err != nil {
 				t.Fatal(err)
 			}
@@ -61,5 +61,17 @@ func TestIsStarting(t *testing.T) {
 			}
 			expect("when definitions are listed again", nil)
 		})
+	}
+}
+
+// TestServeNone checks that nothing is starting where the API of definitions is disabled.
+func TestServeNone(t *testing.T) {
+	s := New(Options{Definitions: NewDefinitions()})
+	t.Cleanup(func() {
+		s.queue.ShutDown()
+		s.purges.ShutDown()
+	})
+	if s.ServeNone(); s.IsStarting("acme") {
+		t.Error("a space is starting")
 	}
 }
