@@ -47,13 +47,28 @@ func parseInstructions(expression string) (sum int) {
 			return
 		}
 		for _, arg := range e.AsCall().Args() {
-			if arg.Kind() != ast.LiteralKind {
-				continue
-			}
-			if pattern, ok := arg.AsLiteral().(types.String); ok {
-				sum += instructionsOf(string(pattern))
+			if pattern, ok := constantText(arg); ok {
+				sum += instructionsOf(pattern)
 			}
 		}
 	}))
 	return sum
+}
+
+// constantText returns the text of a constant, also of one that is converted, such as string("a"): upstream does that when it plans.
+func constantText(e ast.Expr) (string, bool) {
+	for e.Kind() == ast.CallKind && len(e.AsCall().Args()) == 1 && !e.AsCall().IsMemberFunction() {
+		e = e.AsCall().Args()[0]
+	}
+	if e.Kind() != ast.LiteralKind {
+		return "", false
+	}
+	switch value := e.AsLiteral().(type) {
+	case types.String:
+		return string(value), true
+	case types.Bytes:
+		return string(value), true
+	default:
+		return "", false
+	}
 }
