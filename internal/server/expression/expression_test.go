@@ -207,11 +207,25 @@ func TestInstructions(t *testing.T) {
 		`s == "matches"`:                                            0,
 		`s.matches("a{990}"`:                                        0, // upstream says what is wrong
 	} {
-		if got := Instructions(text); got != want {
+		if got := SizeOf(text).Instructions; got != want {
 			t.Errorf("%s: %d instructions, want %d", text, got, want)
 		}
-		if got := Instructions(text); got != want {
+		if got := SizeOf(text).Instructions; got != want {
 			t.Errorf("%s: %d instructions when it is asked for again", text, got)
 		}
+	}
+}
+
+// TestNodes checks that macros count written out.
+func TestNodes(t *testing.T) {
+	environments(t)
+	for text, least := range map[string]int{`1`: 1, `[0, 1, 2]`: 4, `[1].all(x, x > 0)`: 8, strings.Repeat("(", 1) + `s`: 0} {
+		if got := SizeOf(text).Nodes; got < least || least == 0 && got != 0 {
+			t.Errorf("%s has %d nodes, want %d", text, got, least)
+		}
+	}
+	one, two := SizeOf(`optional.of(1).optMap(y, y)`).Nodes, SizeOf(`optional.of(1).optMap(y, y).optMap(y, y)`).Nodes
+	if two <= 2*one {
+		t.Errorf("what a macro copies counts once: %d, then %d", one, two)
 	}
 }

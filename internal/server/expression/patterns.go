@@ -3,7 +3,6 @@ package expression
 import (
 	"crypto/sha256"
 	"slices"
-	"strings"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/overloads"
@@ -15,44 +14,46 @@ import (
 // patternFunctions are those of which upstream compiles constant patterns with the expression, and keeps them as long as it.
 var patternFunctions = []string{overloads.Matches, "find", "findAll"}
 
-// parsed has the instructions of the expressions that were asked for last, by their hashes.
-var parsed = lru.New(20_000)
-
-// Instructions returns how many instructions the patterns in an expression have when they are compiled. One that does not parse has none: upstream refuses it.
-func Instructions(expression string) int {
-	var searches bool
-	for _, function := range patternFunctions {
-		searches = searches || strings.Contains(expression, function)
-	}
-	if !searches {
-		return 0
-	}
-	hash := sha256.Sum256([]byte(expression))
-	if known, ok := parsed.Get(hash); ok {
-		return known.(int)
-	}
-	n := parseInstructions(expression)
-	parsed.Add(hash, n)
-	return n
+// Size says what an expression takes when it is compiled. One that does not parse takes nothing: upstream refuses it.
+type Size struct {
+	// Nodes are those of its tree, when macros are written out: types are checked by the square of them.
+	Nodes int
+	// Instructions are those of the patterns in it, which are kept compiled.
+	Instructions int
 }
 
-func parseInstructions(expression string) (sum int) {
+// parsed has the sizes of the expressions that were asked for last, by their hashes.
+var parsed = lru.New(20_000)
+
+// SizeOf returns the size of an expression.
+func SizeOf(expression string) Size {
+	hash := sha256.Sum256([]byte(expression))
+	if known, ok := parsed.Get(hash); ok {
+		return known.(Size)
+	}
+	size := parse(expression)
+	parsed.Add(hash, size)
+	return size
+}
+
+func parse(expression string) (size Size) {
 	env := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
 	tree, issues := env.Parse(expression)
 	if issues.Err() != nil {
-		return 0
+		return Size{}
 	}
 	ast.PreOrderVisit(tree.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		size.Nodes++
 		if e.Kind() != ast.CallKind || !slices.Contains(patternFunctions, e.AsCall().FunctionName()) {
 			return
 		}
 		for _, arg := range e.AsCall().Args() {
 			if pattern, ok := constantText(arg); ok {
-				sum += instructionsOf(pattern)
+				size.Instructions += instructionsOf(pattern)
 			}
 		}
 	}))
-	return sum
+	return size
 }
 
 // constantText returns the text of a constant, also of one that is converted, such as string("a"): upstream does that when it plans.

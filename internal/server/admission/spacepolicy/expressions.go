@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
+	"k8s.io/kubernetes/pkg/apis/resource"
 	"k8s.io/utils/lru"
 
 	"github.com/tenantry/tenantry/internal/server/expression"
@@ -30,6 +31,10 @@ const (
 	// maxExpressionBytes are those of one expression, in a definition as well: upstream's bound for selectors of devices. To compile one takes 1.5 to 3.5 kB of memory
 	// for each, and its program keeps 110 bytes.
 	maxExpressionBytes = 10 << 10
+	// maxNodes are those of one expression when macros are written out, and maxNodesInObject those of all in an object. The longest public one has 1,270 bytes.
+	// Types are checked by the square of the nodes: 10 KiB of nested macros took 20 s and 5 GB of garbage.
+	maxNodes         = 2_000
+	maxNodesInObject = 50_000
 	// maxInstructionsInSpace are those of the patterns in all expressions of policies and webhooks, and as many in those of definitions. Upstream keeps them
 	// compiled: 50 to 70 bytes each.
 	maxInstructionsInSpace = 200_000
@@ -68,8 +73,8 @@ type Expressions struct {
 // PolicyCosts are what an admission policy, a binding of one, or a configuration of webhooks, costs as long as it exists.
 type PolicyCosts struct {
 	Expressions, Webhooks, Entries int
-	// Longest are the bytes of the longest expression.
-	Longest int
+	// Longest are the bytes of the longest expression, Most the nodes of the one that has the most, and Nodes those of all.
+	Longest, Most, Nodes int
 	// Instructions are those of all patterns in expressions.
 	Instructions int
 }
@@ -77,7 +82,7 @@ type PolicyCosts struct {
 // Max returns the larger of both, in each respect.
 func (c PolicyCosts) Max(other PolicyCosts) PolicyCosts {
 	return PolicyCosts{Expressions: max(c.Expressions, other.Expressions), Webhooks: max(c.Webhooks, other.Webhooks), Entries: max(c.Entries, other.Entries),
-		Longest: max(c.Longest, other.Longest), Instructions: max(c.Instructions, other.Instructions)}
+		Longest: max(c.Longest, other.Longest), Most: max(c.Most, other.Most), Nodes: max(c.Nodes, other.Nodes), Instructions: max(c.Instructions, other.Instructions)}
 }
 
 // PolicyKey is that of an object in what Expressions.Policies returns.
@@ -153,6 +158,12 @@ func (e Expressions) checkPolicies(ctx context.Context, a admission.Attributes, 
 	if costs.Longest > before.Longest && costs.Longest > maxExpressionBytes {
 		return forbidden(a, fmt.Sprintf("one of its expressions has %d bytes, and in a space it may have at most %d; make several of it, or variables", costs.Longest, maxExpressionBytes))
 	}
+	if costs.Most > before.Most && costs.Most > maxNodes {
+		return forbidden(a, fmt.Sprintf("one of its expressions has %d nodes when macros are written out, and in a space it may have at most %d; make several of it, or variables", costs.Most, maxNodes))
+	}
+	if costs.Nodes > before.Nodes && costs.Nodes > maxNodesInObject {
+		return forbidden(a, fmt.Sprintf("its expressions have %d nodes when macros are written out, and those of an object in a space at most %d; make several objects of it", costs.Nodes, maxNodesInObject))
+	}
 	if costs.Expressions <= before.Expressions && costs.Webhooks <= before.Webhooks && costs.Entries <= before.Entries && costs.Instructions <= before.Instructions {
 		return nil
 	}
@@ -208,6 +219,10 @@ func PolicyCostsOf(obj runtime.Object) PolicyCosts {
 		*admissionregistration.ValidatingAdmissionPolicyBinding, *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
 		*admissionregistration.MutatingAdmissionPolicyBinding, *admissionregistrationv1.MutatingAdmissionPolicyBinding:
 		rules = reflect.ValueOf(obj).Elem().FieldByName("Spec")
+	case *resource.ResourceClaim, *resource.ResourceClaimTemplate, *resource.DeviceClass: // their selectors are compiled when they are written, and not kept
+		selectors := PolicyCosts{}
+		eachExpression(reflect.ValueOf(obj).Elem().FieldByName("Spec"), selectors.addExpression)
+		return selectors
 	default:
 		return PolicyCosts{}
 	}
@@ -217,9 +232,13 @@ func PolicyCostsOf(obj runtime.Object) PolicyCosts {
 }
 
 func (c *PolicyCosts) addExpression(text string) {
-	if c.Longest = max(c.Longest, len(text)); len(text) <= maxExpressionBytes {
-		c.Instructions += expression.Instructions(text)
+	if c.Longest = max(c.Longest, len(text)); len(text) > maxExpressionBytes {
+		return // it is refused, or was there
 	}
+	size := expression.SizeOf(text)
+	c.Most = max(c.Most, size.Nodes)
+	c.Nodes += size.Nodes
+	c.Instructions += size.Instructions
 }
 
 // eachExpression calls do with the expressions in a value: the fields of that name, or whose names end in it.
@@ -348,7 +367,7 @@ func costsOfInternal(definition *apiextensions.CustomResourceDefinition) Definit
 
 // rulesOf returns the rules that a definition has in all of its versions.
 func rulesOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) rules {
-	all := rules{most: math.MaxInt, longest: math.MaxInt}
+	all := rules{most: math.MaxInt, anySize: true}
 	for _, version := range spec.Versions {
 		if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
 			_ = all.check(nil, version.Schema.OpenAPIV3Schema)
@@ -372,8 +391,34 @@ func schemasOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) (count int) {
 	return count
 }
 
-// rules counts the rules of a schema, of which there may be so many, of so many bytes, and the instructions of the patterns in them.
-type rules struct{ count, instructions, most, longest int }
+// rules counts the rules of a schema, of which there may be so many, and of what size unless any is allowed, and the instructions of the patterns in them.
+type rules struct {
+	count, nodes, instructions, most int
+	anySize                          bool
+}
+
+// add adds an expression of a rule.
+func (r *rules) add(text string) error {
+	if len(text) > maxExpressionBytes {
+		if r.anySize {
+			return nil
+		}
+		return fmt.Errorf("the expression has %d bytes, and in a space it may have at most %d; make several rules of it", len(text), maxExpressionBytes)
+	}
+	size := expression.SizeOf(text)
+	r.nodes += size.Nodes
+	r.instructions += size.Instructions
+	switch {
+	case r.anySize:
+		return nil
+	case size.Nodes > maxNodes:
+		return fmt.Errorf("the expression has %d nodes when macros are written out, and in a space it may have at most %d; make several rules of it", size.Nodes, maxNodes)
+	case r.nodes > maxNodesInObject:
+		return fmt.Errorf("with those before it, the expressions have %d nodes when macros are written out, and those of a version in a space at most %d; use fewer rules", r.nodes, maxNodesInObject)
+	default:
+		return nil
+	}
+}
 
 func (r *rules) check(path *field.Path, props *apiextensionsv1.JSONSchemaProps) error {
 	r.count += len(props.XValidations)
@@ -381,13 +426,9 @@ func (r *rules) check(path *field.Path, props *apiextensionsv1.JSONSchemaProps) 
 		if rule.MessageExpression != "" {
 			r.count++
 		}
-		if bytes := max(len(rule.Rule), len(rule.MessageExpression)); bytes > r.longest {
-			return fmt.Errorf("%s: the expression has %d bytes, and in a space it may have at most %d; make several rules of it",
-				path.Child("x-kubernetes-validations").Index(i), bytes, r.longest)
-		}
 		for _, text := range []string{rule.Rule, rule.MessageExpression} {
-			if len(text) <= maxExpressionBytes {
-				r.instructions += expression.Instructions(text)
+			if err := r.add(text); err != nil {
+				return fmt.Errorf("%s: %w", path.Child("x-kubernetes-validations").Index(i), err)
 			}
 		}
 	}

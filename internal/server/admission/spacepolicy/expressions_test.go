@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/resource"
 
 	"github.com/tenantry/tenantry/internal/server/expression"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -118,6 +119,55 @@ func TestLongExpressions(t *testing.T) {
 	}
 }
 
+// TestNodesOfExpressions checks that no expression is compiled of very many nodes, nor an object with very many in all, but those that were there before.
+func TestNodesOfExpressions(t *testing.T) {
+	if err := expression.Bound(); err != nil {
+		t.Fatal(err)
+	}
+	const text = "[[],[],[],[]]"
+	each := expression.SizeOf(text).Nodes
+	of := func(times, expressions int) map[string]runtime.Object {
+		nodes := "[" + strings.Join(slices.Repeat([]string{text}, times), ",") + "] == []"
+		return map[string]runtime.Object{
+			"a policy": &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{
+				Validations: slices.Repeat([]admissionregistration.Validation{{Expression: nodes}}, expressions)}},
+			"a definition": definition(props{Type: "object", XValidations: slices.Repeat(apiextensions.ValidationRules{{Rule: nodes}}, expressions)}),
+			"a claim": &resource.ResourceClaim{Spec: resource.ResourceClaimSpec{Devices: resource.DeviceClaim{Requests: []resource.DeviceRequest{{
+				Exactly: &resource.ExactDeviceRequest{Selectors: slices.Repeat([]resource.DeviceSelector{{CEL: &resource.CELDeviceSelector{Expression: nodes}}}, expressions)}}}}}},
+		}
+	}
+	plugin, err := New(nil, Rules{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	validate := func(object, old runtime.Object) error {
+		a := writeOf(object, old)
+		if d, ok := object.(*apiextensions.CustomResourceDefinition); ok {
+			before, _ := old.(*apiextensions.CustomResourceDefinition)
+			a = definitionAttributes(d, before, "")
+		}
+		return plugin.Validate(tenant.WithSpace(t.Context(), "a"), a, nil)
+	}
+	most := maxNodes/each - 1
+	for what, objects := range map[string]map[string]runtime.Object{
+		"2000": of(maxNodes/each+1, 1), "50000": of(most, maxNodesInObject/(most*each)+1),
+	} {
+		for name, object := range objects {
+			if err := validate(object, nil); err == nil || !strings.Contains(err.Error(), "at most "+what) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := validate(object, object); err != nil {
+				t.Errorf("%s, as it was: %v", name, err)
+			}
+		}
+	}
+	for name, object := range of(most, 20) {
+		if err := validate(object, nil); err != nil {
+			t.Errorf("%s of as many as may be: %v", name, err)
+		}
+	}
+}
+
 // TestPatternsInExpressions checks that the patterns of all expressions in a space are bounded: upstream keeps them compiled.
 func TestPatternsInExpressions(t *testing.T) {
 	if err := expression.Bound(); err != nil {
@@ -125,7 +175,7 @@ func TestPatternsInExpressions(t *testing.T) {
 	}
 	const pattern = `"".matches("a{990}a{990}")`
 	searches := func(patterns int) string { return strings.Join(slices.Repeat([]string{pattern}, patterns), "||") }
-	each := expression.Instructions(pattern)
+	each := expression.SizeOf(pattern).Instructions
 	policy := func(validations int) *admissionregistration.ValidatingAdmissionPolicy {
 		return &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{
 			Validations: slices.Repeat([]admissionregistration.Validation{{Expression: searches(10)}}, validations)}}
@@ -238,7 +288,7 @@ func TestExpressionsInSpace(t *testing.T) {
 					if n != "a" {
 						t.Errorf("asked for %q", n)
 					}
-					return map[string]PolicyCosts{PolicyKey("policies", "other"): {Expressions: tc.others, Webhooks: tc.webhooks, Entries: tc.entries}, PolicyKey("policies", "x"): {1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30}}
+					return map[string]PolicyCosts{PolicyKey("policies", "other"): {Expressions: tc.others, Webhooks: tc.webhooks, Entries: tc.entries}, PolicyKey("policies", "x"): {1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30}}
 				},
 				Definitions: func(n tenant.Name) map[string]DefinitionCosts {
 					if n != "a" {
