@@ -342,6 +342,8 @@ var storageTable = []mutant{
 		"internal/server/storage/cachememory/programs.go", `return expressionBytes + eachByte*len(expression)`, `return expressionBytes`},
 	{"large classes of characters take memory", by("internal/bounds", "TestInstructionsOfClasses"),
 		"internal/bounds/pattern.go", `1 + len(re.Rune)/classRunes`, `1`},
+	{"to compile patterns costs", by("internal/server/expression", "TestPatternsThatAreMade"),
+		"internal/server/expression/costs.go", `max(length(args[0]), compiling)`, `length(args[0])`},
 	{"patterns that are converted are constant", by("internal/server/expression", "TestInstructions"),
 		"internal/server/expression/patterns.go", `len(e.AsCall().Args()) == 1 &&`, `false &&`},
 	{"patterns in expressions of policies are bounded", by("internal/server/admission/spacepolicy", "TestPatternsInExpressions"),

@@ -67,6 +67,9 @@ func searches(env *cel.Env) []string {
 // Kubernetes allows an expression.
 const perSearch = 100
 
+// compiling is how many bytes are searched in about the time in which a pattern is compiled, as one that is no constant is for each search.
+const compiling = 25
+
 // searchCosts is the cost of a search with a pattern that repeats its parts, which upstream
 // takes for as many as are written; nil for others.
 func searchCosts(args []ref.Val, _ ref.Val) *uint64 {
@@ -74,7 +77,7 @@ func searchCosts(args []ref.Val, _ ref.Val) *uint64 {
 	if !strings.Contains(pattern, "{") {
 		return nil
 	}
-	cost := uint64(length(args[0])*instructionsOf(pattern)/perSearch + 1)
+	cost := uint64(max(length(args[0]), compiling)*instructionsOf(pattern)/perSearch + 1)
 	return &cost
 }
 

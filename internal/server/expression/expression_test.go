@@ -229,3 +229,16 @@ func TestNodes(t *testing.T) {
 		t.Errorf("what a macro copies counts once: %d, then %d", one, two)
 	}
 }
+
+// TestPatternsThatAreMade checks that to compile patterns costs something, whatever text is searched.
+func TestPatternsThatAreMade(t *testing.T) {
+	for _, env := range environments(t) {
+		_, err := evaluate(t, env, `lists.range(10000).all(i, !s.matches("^[ab]{4" + (i < 0 ? "" : "80}$")))`, map[string]any{"s": ""})
+		if err == nil || !strings.Contains(err.Error(), "cost limit") {
+			t.Errorf("ten thousand: %v", err)
+		}
+		if _, err := evaluate(t, env, `lists.range(100).all(i, !s.matches("^[ab]{4" + (i < 0 ? "" : "80}$")))`, map[string]any{"s": ""}); err != nil {
+			t.Errorf("a hundred: %v", err)
+		}
+	}
+}
