@@ -131,13 +131,13 @@ func (r *record) await(ctx context.Context) error {
 	}
 }
 
-// between returns the times from one moment to another, of those pods that have both.
+// between returns the times from one moment to another, of those pods that were asked for and have both.
 func (r *record) between(from, to func(*moments) time.Time) []time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []time.Duration
 	for _, m := range r.of {
-		if a, b := from(m), to(m); !a.IsZero() && !b.IsZero() {
+		if a, b := from(m), to(m); !m.asked.IsZero() && !a.IsZero() && !b.IsZero() {
 			all = append(all, b.Sub(a))
 		}
 	}
