@@ -73,6 +73,11 @@ func (m *Budget) checkMoreLocked(n tenant.Name, more int64) (headroom int64, err
 		return 0, fmt.Errorf("the definitions and policies of the space, its custom resources in all versions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
 			"%d are allowed; delete some, or leave out versions that nobody uses", now, more, m.most)
 	}
+	return m.checkSharedLocked(n, more)
+}
+
+// checkSharedLocked is checkMoreLocked for what all may have.
+func (m *Budget) checkSharedLocked(n tenant.Name, more int64) (headroom int64, err error) {
 	switch {
 	case m.total == 0 || !m.isBeyondShareLocked(n, more):
 		return 0, nil

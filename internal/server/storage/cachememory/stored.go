@@ -24,14 +24,11 @@ func (m *Budget) SetStored(n tenant.Name, bytes int64) {
 // MayStore returns an error that names the rule and the way out if a space, whose objects take so many bytes in etcd,
 // may not store so many more because of what all have in memory.
 func (m *Budget) MayStore(n tenant.Name, stored, more int64) error {
-	if m == nil || m.total == 0 {
+	if m == nil {
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	more = ordinary * (max(0, stored-m.stored[n]) + more)
-	if m.isBeyondShareLocked(n, more) && m.headroom[n]+more > m.total/headroomShare {
-		return m.errSharedLocked(n, more)
-	}
-	return nil
+	_, err := m.checkSharedLocked(n, ordinary*(max(0, stored-m.stored[n])+more)) // the headroom is noted when it is stored
+	return err
 }
