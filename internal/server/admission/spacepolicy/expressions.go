@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"strings"
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -221,13 +220,13 @@ func PolicyCostsOf(obj runtime.Object) PolicyCosts {
 		rules = reflect.ValueOf(obj).Elem().FieldByName("Spec")
 	case *resource.ResourceClaim, *resource.ResourceClaimTemplate, *resource.DeviceClass: // their selectors are compiled when they are written, and not kept
 		selectors := PolicyCosts{}
-		eachExpression(reflect.ValueOf(obj).Elem().FieldByName("Spec"), selectors.addExpression)
+		expression.Each(obj, selectors.addExpression)
 		return selectors
 	default:
 		return PolicyCosts{}
 	}
 	costs := PolicyCosts{Expressions: expressionsOf(rules), Webhooks: webhooks, Entries: matchEntries*(1+webhooks) + entriesOf(rules)}
-	eachExpression(rules, costs.addExpression)
+	expression.Each(obj, costs.addExpression)
 	return costs
 }
 
@@ -239,28 +238,6 @@ func (c *PolicyCosts) addExpression(text string) {
 	c.Most = max(c.Most, size.Nodes)
 	c.Nodes += size.Nodes
 	c.Instructions += size.Instructions
-}
-
-// eachExpression calls do with the expressions in a value: the fields of that name, or whose names end in it.
-func eachExpression(v reflect.Value, do func(string)) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			eachExpression(v.Elem(), do)
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			eachExpression(v.Index(i), do)
-		}
-	case reflect.Struct:
-		for of, field := range v.Fields() {
-			if field.Kind() == reflect.String && strings.HasSuffix(of.Name, "Expression") {
-				do(field.String())
-			} else {
-				eachExpression(field, do)
-			}
-		}
-	}
 }
 
 // entriesOf returns how many entries there are in the lists and maps of a value, but for bytes.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/server/expression"
 )
 
 // What upstream makes of a definition, in bytes of memory, as long as there is a server for it: validators, structural
@@ -28,51 +29,9 @@ func madeOf(obj runtime.Object) (bytes int) {
 	switch o := obj.(type) {
 	case *apiextensions.CustomResourceDefinition:
 		return madeOfDefinition(o)
-	case *admissionregistration.ValidatingAdmissionPolicy:
-		bytes = madeOfConditions(o.Spec.MatchConditions) + madeOfVariables(o.Spec.Variables)
-		for _, validation := range o.Spec.Validations {
-			bytes += madeOfExpression(validation.Expression)
-			if validation.MessageExpression != "" {
-				bytes += madeOfExpression(validation.MessageExpression)
-			}
-		}
-		for _, annotation := range o.Spec.AuditAnnotations {
-			bytes += madeOfExpression(annotation.ValueExpression)
-		}
-	case *admissionregistration.MutatingAdmissionPolicy:
-		bytes = madeOfConditions(o.Spec.MatchConditions) + madeOfVariables(o.Spec.Variables)
-		for _, mutation := range o.Spec.Mutations {
-			if mutation.ApplyConfiguration != nil {
-				bytes += madeOfExpression(mutation.ApplyConfiguration.Expression)
-			}
-			if mutation.JSONPatch != nil {
-				bytes += madeOfExpression(mutation.JSONPatch.Expression)
-			}
-		}
-	case *admissionregistration.ValidatingWebhookConfiguration:
-		for _, webhook := range o.Webhooks {
-			bytes += madeOfConditions(webhook.MatchConditions)
-		}
-	case *admissionregistration.MutatingWebhookConfiguration:
-		for _, webhook := range o.Webhooks {
-			bytes += madeOfConditions(webhook.MatchConditions)
-		}
-	}
-	return bytes
-}
-
-func madeOfExpression(expression string) int { return expressionBytes + eachByte*len(expression) }
-
-func madeOfConditions(conditions []admissionregistration.MatchCondition) (bytes int) {
-	for _, condition := range conditions {
-		bytes += madeOfExpression(condition.Expression)
-	}
-	return bytes
-}
-
-func madeOfVariables(variables []admissionregistration.Variable) (bytes int) {
-	for _, variable := range variables {
-		bytes += madeOfExpression(variable.Expression)
+	case *admissionregistration.ValidatingAdmissionPolicy, *admissionregistration.MutatingAdmissionPolicy,
+		*admissionregistration.ValidatingWebhookConfiguration, *admissionregistration.MutatingWebhookConfiguration:
+		expression.Each(obj, func(text string) { bytes += expressionBytes + eachByte*len(text) })
 	}
 	return bytes
 }
