@@ -188,7 +188,7 @@ func TestCacheMemory(t *testing.T) {
 	taken("one instead", create(widgets, "a", "z", 1))
 
 	for _, s := range []*store{widgets, other, third} {
-		s.contents().Forget()
+		s.counted().Forget()
 	}
 	if left := held("a"); left != 0 {
 		t.Errorf("of caches that are stopped, %d bytes are held", left)
@@ -231,8 +231,8 @@ func TestListsBeyondTheBound(t *testing.T) {
 	full("all", err)
 	h.failedLists.Store(0)
 	page, err := list(objects/4, "")
-	if err != nil || h.contents.Filled() {
-		t.Fatalf("a page: %v; complete is %t", err, h.contents.Filled())
+	if err != nil || h.counted.Filled() {
+		t.Fatalf("a page: %v; complete is %t", err, h.counted.Filled())
 	}
 	_, err = list(objects, page.(metav1.ListInterface).GetContinue())
 	if h.failedLists.Store(0); err == nil {
@@ -244,7 +244,7 @@ func TestListsBeyondTheBound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := list(0, ""); err != nil || !h.contents.Filled() || held(m, "a") < 5*300*maps || held(m, "a") > most {
+	if _, err := list(0, ""); err != nil || !h.counted.Filled() || held(m, "a") < 5*300*maps || held(m, "a") > most {
 		t.Errorf("few: %v; %d bytes count", err, held(m, "a"))
 	}
 }

@@ -41,11 +41,11 @@ func TestHeadroom(t *testing.T) {
 	}
 	w := s.newWrite("a")
 	before := dense("one", 15)
-	fits := w.Check(t.Context(), before)
+	fits := w.Begin(t.Context(), before).Admit
 	if err := fits(dense("one", 16)); err != nil || headroom() == used {
 		t.Errorf("an attempt takes none of %d: %v", headroom(), err)
 	}
-	if err := w.Check(t.Context(), before)(before); err != nil || headroom() != used {
+	if err := w.Begin(t.Context(), before).Admit(before); err != nil || headroom() != used {
 		t.Errorf("the next attempt, which takes none, leaves %d of %d: %v", headroom(), used, err)
 	}
 	if err := create("three", 40); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "all spaces together") {
@@ -118,7 +118,7 @@ func TestNamespacesEndWithoutCaches(t *testing.T) {
 	platform := &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}
 	dev := &user.DefaultInfo{Name: "dev", Extra: map[string][]string{tenant.UserExtraKey: {"a"}}}
 	h := s.Interface.(*withHistory).history
-	filled := h.contents
+	filled := h.counted
 	for what, tc := range map[string]struct {
 		empty           bool
 		failed          int32
@@ -135,8 +135,8 @@ func TestNamespacesEndWithoutCaches(t *testing.T) {
 		"there is a cache":                    {false, 0, platform, "deletecollection", "ns", false, page},
 	} {
 		h.failedLists.Store(tc.failed)
-		if h.contents = filled; tc.empty {
-			h.contents = b.cacheMemory.NewCache(s.cacheID, "", nil, nil)
+		if h.counted = filled; tc.empty {
+			h.counted = b.cacheMemory.NewCache(s.cacheID, "", nil, nil)
 		}
 		ctx := request.WithRequestInfo(request.WithUser(s.in(t, "a", "ns"), tc.user), &request.RequestInfo{IsResourceRequest: true, Verb: tc.verb, Namespace: tc.namespace})
 		if by, limit := s.listedBy(ctx, page); (by == s.uncached) != tc.uncached || limit != tc.limit {

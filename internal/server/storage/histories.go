@@ -65,8 +65,8 @@ func NewHistories(most int64) *Histories {
 }
 
 // newHistory makes the history of a watch cache.
-func (a *Histories) newHistory(etcd *etcdKeys, contents *cachememory.Cache, filler runtime.Object, window time.Duration) *history {
-	h := &history{etcdKeys: etcd, all: a, contents: contents, filler: filler, past: newPast(window), dropSignal: signal.NewFlag()}
+func (a *Histories) newHistory(etcd *etcdKeys, counted *cachememory.Cache, filler runtime.Object, window time.Duration) *history {
+	h := &history{etcdKeys: etcd, all: a, counted: counted, filler: filler, past: newPast(window), dropSignal: signal.NewFlag()}
 	h.closing, h.close = context.WithCancel(context.Background())
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,7 +16,7 @@ type Budget struct {
 	// most is the bound of a space, and total that of all together, zero for none.
 	most, total int64
 
-	// mu guards what follows, the caches of all definitions and the contents of all caches.
+	// mu guards what follows, and all of the caches of definitions.
 	mu sync.Mutex
 	// bytes are what the objects of spaces take in all caches, and all the sum of these.
 	bytes map[tenant.Name]int64
@@ -104,7 +104,8 @@ func (m *Budget) errSharedLocked(n tenant.Name, more int64) error {
 		"of which all spaces together have used most; delete some, or ask the platform for more (--tenant-cache-total-bytes)", m.takesLocked(n), more)
 }
 
-// useHeadroomLocked notes that a space has got so much headroom, or gives it back.
+// useHeadroomLocked notes that a space has got so much headroom, or gives it back. Whatever of the space shrinks gives
+// back headroom, also what has got none: who frees memory may have as much again.
 func (m *Budget) useHeadroomLocked(n tenant.Name, bytes int64) {
 	if m.headroom[n] = max(0, m.headroom[n]+bytes); m.headroom[n] == 0 {
 		delete(m.headroom, n)

@@ -210,7 +210,7 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 
 	fits := func() error {
 		w := newWrite(definition)
-		err := w.Check(t.Context(), nil)(dense("x", 3))
+		err := w.Begin(t.Context(), nil).Admit(dense("x", 3))
 		if err == nil {
 			w.Settle(nil, at("3000"))
 		}
