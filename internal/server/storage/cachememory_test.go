@@ -376,7 +376,7 @@ func held(m *cachememory.Budget, n tenant.Name) int64 { return m.Usage().Bytes[n
 // occupier returns what has a space take so many bytes more, or fewer, in another cache.
 func occupier(m *cachememory.Budget) func(n tenant.Name, bytes int64) {
 	name := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
-	other := m.NewCache(cachememory.ID{Resource: "others", Of: tenant.Everything}, "", name, tenantOf)
+	other := m.NewCache(tenant.CacheID{Resource: "others", Of: tenant.Everything}, "", name, tenantOf)
 	of := map[tenant.Name]int64{}
 	return func(n tenant.Name, bytes int64) {
 		object := dense(string(n), 1)

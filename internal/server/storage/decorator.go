@@ -271,7 +271,7 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 		attributes:     attributes,
 		cacheKey:       func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) },
 		counts:         g.Counts,
-		cacheID:        cachememory.ID{Resource: resource.String(), Of: g.Of},
+		cacheID:        tenant.CacheID{Resource: resource.String(), Of: g.Of},
 		cached:         &atomic.Pointer[cacher.Cacher]{},
 		newFunc:        newFunc,
 	}, destroy, nil

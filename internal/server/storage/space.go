@@ -30,7 +30,7 @@ type Space struct {
 	resourcePrefix string // with a trailing slash
 	cached         bool
 	resumes        *resumes
-	cacheID        cachememory.ID
+	cacheID        tenant.CacheID
 	attributes     storage.AttrFunc
 	newFunc        func() runtime.Object
 	newListFunc    func() runtime.Object

@@ -32,13 +32,7 @@ type Budget struct {
 	lists    map[tenant.Name]int64
 	allLists int64
 	// definitions have the caches of each.
-	definitions map[ID]*definitionCaches
-}
-
-// ID identifies the watch caches of a resource: of Everything or, if a space has defined the resource, of that space.
-type ID struct {
-	Resource string // as schema.GroupResource prints it
-	Of       tenant.Scope
+	definitions map[tenant.CacheID]*definitionCaches
 }
 
 // New returns a budget of so many bytes for each space, and of all together, nil without both. Zero is no bound but the other.
@@ -48,7 +42,7 @@ func New(most, total int64) *Budget {
 	}
 	return &Budget{
 		most: cmp.Or(most, total), total: total, bytes: map[tenant.Name]int64{}, shared: map[tenant.Name]int64{}, stored: map[tenant.Name]int64{},
-		headroom: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[ID]*definitionCaches{},
+		headroom: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[tenant.CacheID]*definitionCaches{},
 	}
 }
 

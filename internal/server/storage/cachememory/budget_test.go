@@ -60,7 +60,7 @@ func TestMemoryOfAll(t *testing.T) {
 	expect("b", 340)
 	m.addLocked("b", 340)
 	expect("c", 170)
-	if !m.isNearLimit("d", ID{}, 0) {
+	if !m.isNearLimit("d", tenant.CacheID{}, 0) {
 		t.Error("where half is used, it is not near the limit")
 	}
 	if !m.mayUpdateStatus("d") {
@@ -73,7 +73,7 @@ func TestMemoryOfAll(t *testing.T) {
 	m.addLocked("f", 45)
 	expect("g", least)
 	expect("f", 45+least)
-	if err := m.checkChangeLocked(ID{"widgets.example.com", "f"}, DefinitionChange{Versions: 1}, 1, 1, 0); err == nil {
+	if err := m.checkChangeLocked(tenant.CacheID{Resource: "widgets.example.com", Of: "f"}, DefinitionChange{Versions: 1}, 1, 1, 0); err == nil {
 		t.Error("a definition gets a version where nothing is left")
 	}
 	if m.mayUpdateStatus("f") {
@@ -103,7 +103,7 @@ func TestMemoryOfAll(t *testing.T) {
 // webhook does not convert to fill later.
 func TestCachesThatAreEmpty(t *testing.T) {
 	m := New(1<<20, 0)
-	definition := ID{"widgets.example.com", "a"}
+	definition := tenant.CacheID{Resource: "widgets.example.com", Of: "a"}
 	full, empty := m.NewCache(definition, "", key, owner), m.NewCache(definition, "", key, owner)
 	object := dense("x", 1)
 	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
@@ -137,9 +137,11 @@ func TestCachesThatAreEmpty(t *testing.T) {
 // TestWritesThatNoCacheHas checks that what is written counts from then on, and once, whatever caches have or wait for.
 func TestWritesThatNoCacheHas(t *testing.T) {
 	m := New(80_000, 0)
-	definition := ID{"widgets.example.com", "a"}
+	definition := tenant.CacheID{Resource: "widgets.example.com", Of: "a"}
 	first, second := m.NewCache(definition, "", nil, nil), m.NewCache(definition, "", nil, nil)
-	newWrite := func(of ID) *Write { return m.NewWrite(of, schema.GroupResource{Resource: "widgets"}, "a", nil) }
+	newWrite := func(of tenant.CacheID) *Write {
+		return m.NewWrite(of, schema.GroupResource{Resource: "widgets"}, "a", nil)
+	}
 	expect := func(what string, bytes int64) {
 		t.Helper()
 		if m.bytes["a"] != bytes {
@@ -196,7 +198,7 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 	expect("one that is not written when other caches are there", 0)
 	m.NewCache(definition, "", nil, nil)
 
-	first, second = m.NewCache(ID{"gadgets.example.com", "a"}, "", nil, nil), nil
+	first, second = m.NewCache(tenant.CacheID{Resource: "gadgets.example.com", Of: "a"}, "", nil, nil), nil
 	gadgets := first.of.id
 	first.Forget()
 	late = newWrite(gadgets)
@@ -231,7 +233,7 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 // definition is not changed again while earlier ones are there.
 func TestCachesMadeAnew(t *testing.T) {
 	m := New(10_000, 0)
-	definition := ID{"widgets.example.com", "a"}
+	definition := tenant.CacheID{Resource: "widgets.example.com", Of: "a"}
 	object := dense("x", 1)
 	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
 	old := m.NewCache(definition, "", key, owner)
@@ -313,7 +315,7 @@ func TestListsThatHaveEnded(t *testing.T) {
 func TestCachesOfTheSystemSpace(t *testing.T) {
 	m := New(10, 10)
 	for n, bounded := range map[tenant.Name]bool{"a": true, tenant.System: false} {
-		c := m.NewCache(ID{Resource: "widgets.example.com", Of: n.Scope()}, "v1", nil, nil)
+		c := m.NewCache(tenant.CacheID{Resource: "widgets.example.com", Of: n.Scope()}, "v1", nil, nil)
 		if got := c.Filling(t.Context(), true) != t.Context(); got != bounded {
 			t.Errorf("the list that fills a cache of %q is bounded: %t", n, got)
 		}
@@ -323,11 +325,11 @@ func TestCachesOfTheSystemSpace(t *testing.T) {
 // TestDefinitionsDoNotKeepCachesEmpty checks that custom resources are in the watch cache whatever the definitions of the space take: these are in memory anyhow.
 func TestDefinitionsDoNotKeepCachesEmpty(t *testing.T) {
 	m := New(1000, 0)
-	definitions := m.NewCache(ID{Resource: "customresourcedefinitions.apiextensions.k8s.io", Of: tenant.Everything}, "", key, owner)
+	definitions := m.NewCache(tenant.CacheID{Resource: "customresourcedefinitions.apiextensions.k8s.io", Of: tenant.Everything}, "", key, owner)
 	definition := dense("x", 1)
 	definition.SetAnnotations(map[string]string{tenant.Annotation: "a"})
 	definitions.Set(definition, 10_000)
-	c := m.NewCache(ID{Resource: "widgets.example.com", Of: "a"}, "", key, owner)
+	c := m.NewCache(tenant.CacheID{Resource: "widgets.example.com", Of: "a"}, "", key, owner)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c.decoded = 1250

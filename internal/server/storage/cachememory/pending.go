@@ -1,6 +1,10 @@
 package cachememory
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tenantry/tenantry/internal/tenant"
+)
 
 // pendingWrites are those that no cache of a definition is known to have. Caches are behind, or
 // stand, as long as a conversion webhook takes its time or fails.
@@ -19,7 +23,7 @@ type pendingWrite struct {
 
 // reserve notes that a write takes so much more, or less, in each of some caches, and returns these. Nil stands
 // for those that the definition has now, and is returned if it has none.
-func (m *Budget) reserve(id ID, in *definitionCaches, bytes int64) *definitionCaches {
+func (m *Budget) reserve(id tenant.CacheID, in *definitionCaches, bytes int64) *definitionCaches {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if in == nil {

@@ -22,7 +22,7 @@ const objectShare = 8
 // Write is what one write of an object takes more in caches, until one has it.
 type Write struct {
 	budget   *Budget
-	id       ID
+	id       tenant.CacheID
 	resource schema.GroupResource
 	n        tenant.Name
 	releases releases
@@ -35,7 +35,7 @@ type Write struct {
 type releases func(before runtime.Object) (func(after runtime.Object) (bool, error), error)
 
 // NewWrite returns a write of an object in a space. Without a budget everything may be written.
-func (m *Budget) NewWrite(of ID, resource schema.GroupResource, n tenant.Name, releases releases) *Write {
+func (m *Budget) NewWrite(of tenant.CacheID, resource schema.GroupResource, n tenant.Name, releases releases) *Write {
 	return &Write{budget: m, id: of, resource: resource, n: n, releases: releases}
 }
 
@@ -137,7 +137,7 @@ func (w *Write) takeHeadroom(bytes int64) {
 
 // checkWrite returns an error if an object of a space may not become so large in each cache of a definition, and
 // otherwise how much headroom it takes.
-func (m *Budget) checkWrite(n tenant.Name, definition ID, before, after int) (headroom int64, err error) {
+func (m *Budget) checkWrite(n tenant.Name, definition tenant.CacheID, before, after int) (headroom int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	caches := m.definitions[definition].countLocked()
@@ -188,7 +188,7 @@ func (w *Write) onlyReleases(ctx context.Context, before runtime.Object) func(af
 
 // isNearLimit reports whether what a space has, or all, or one object of it that takes so much in a cache, may be
 // refused soon.
-func (m *Budget) isNearLimit(n tenant.Name, definition ID, object int) bool {
+func (m *Budget) isNearLimit(n tenant.Name, definition tenant.CacheID, object int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.bytes[n] > m.most/2 || m.total > 0 && m.takeAllLocked() > m.total/2 || int64(object)*m.definitions[definition].countLocked() > m.most/objectShare/2
