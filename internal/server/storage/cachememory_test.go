@@ -103,7 +103,7 @@ func TestCacheMemory(t *testing.T) {
 	fits := func(of tenant.Name, change cachememory.DefinitionChange) error {
 		getter := &RESTOptionsGetter{CacheMemory: b.cacheMemory, Ranges: b.ranges}
 		change.Before = 2
-		return getter.DefinitionFits(t.Context(), of, widgets.resource, change)
+		return getter.CheckDefinitionChange(t.Context(), of, widgets.resource, change)
 	}
 	for what, tc := range map[string]struct {
 		of     tenant.Name
@@ -121,7 +121,7 @@ func TestCacheMemory(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := (&RESTOptionsGetter{Ranges: b.ranges}).DefinitionFits(t.Context(), "a", widgets.resource, cachememory.DefinitionChange{Versions: 100}); err != nil {
+	if err := (&RESTOptionsGetter{Ranges: b.ranges}).CheckDefinitionChange(t.Context(), "a", widgets.resource, cachememory.DefinitionChange{Versions: 100}); err != nil {
 		t.Errorf("without a bound: %v", err)
 	}
 	started := b.cacheMemory

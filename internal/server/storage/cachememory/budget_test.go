@@ -240,7 +240,7 @@ func TestCachesMadeAnew(t *testing.T) {
 	old.Listed(&unstructured.UnstructuredList{}, true)
 	old.Set(object, 4000)
 	fits := func(versions int) error {
-		return m.CheckChange(definition, DefinitionChange{Before: 1, Versions: versions}, nil)
+		return m.CheckDefinitionChange(definition, DefinitionChange{Before: 1, Versions: versions}, nil)
 	}
 	expect := func(what string, versions int, is func(error) bool) {
 		t.Helper()

@@ -109,14 +109,14 @@ type DefinitionChange struct {
 // grows reports whether objects may take more memory by a change.
 func (c DefinitionChange) grows() bool { return c.Versions > c.Before || c.Object+c.Element > 0 }
 
-// CheckChange returns an error if a space may not change a definition of its own because of the objects that there are,
-// of which stored says how many are in etcd, and what they take, if caches do not know. It need read no more than most.
-// The error is one to try again after if caches from before an earlier change are still there.
-func (m *Budget) CheckChange(definition tenant.CacheID, change DefinitionChange, stored func(most int64) (objects int, bytes int64, err error)) error {
+// CheckDefinitionChange returns an error if a space may not change a definition of its own because of the objects that
+// there are, of which stored says how many are in etcd, and what they take, if caches do not know. It need read no more
+// than most. The error is one to try again after if caches from before an earlier change are still there.
+func (m *Budget) CheckDefinitionChange(definition tenant.CacheID, change DefinitionChange, stored func(most int64) (objects int, bytes int64, err error)) error {
 	if m == nil {
 		return nil
 	}
-	known, err := m.checkCached(definition, change)
+	known, err := m.checkCachedChange(definition, change)
 	if known || !change.grows() {
 		return err
 	}
@@ -130,8 +130,8 @@ func (m *Budget) CheckChange(definition tenant.CacheID, change DefinitionChange,
 	return m.checkChangeLocked(definition, change, objects, bytes, 0)
 }
 
-// checkCached is CheckChange for what is in caches, and reports whether that is all.
-func (m *Budget) checkCached(definition tenant.CacheID, change DefinitionChange) (known bool, err error) {
+// checkCachedChange is CheckDefinitionChange for what is in caches, and reports whether that is all.
+func (m *Budget) checkCachedChange(definition tenant.CacheID, change DefinitionChange) (known bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.definitions[definition]
@@ -144,8 +144,8 @@ func (m *Budget) checkCached(definition tenant.CacheID, change DefinitionChange)
 	return true, m.checkChangeLocked(definition, change, d.fullest.objects, d.fullest.bytes+d.pending.reserved, d.total)
 }
 
-// checkChangeLocked is CheckChange for so many objects that take so much in a cache, and take so much in all caches
-// now.
+// checkChangeLocked is CheckDefinitionChange for so many objects that take so much in a cache, and take so much in all
+// caches now.
 func (m *Budget) checkChangeLocked(definition tenant.CacheID, change DefinitionChange, objects int, bytes, now int64) error {
 	n, _ := definition.Of.Space()
 	each := bytes + int64(objects)*change.Object + bytes/leastMap*change.Element
