@@ -15,22 +15,8 @@ import (
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/dense"
 )
-
-// dense is an object of few bytes that takes much memory: some 350 bytes for each map.
-func dense(name string, maps int) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetAPIVersion("example.com/v1")
-	object.SetKind("Widget")
-	object.SetNamespace("ns")
-	object.SetName(name)
-	list := make([]any, maps)
-	for i := range list {
-		list[i] = map[string]any{"": int64(0)}
-	}
-	object.Object["list"] = list
-	return object
-}
 
 // key and owner are those of objects of one namespace, which have an annotation for their space.
 func key(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
@@ -105,7 +91,7 @@ func TestCachesThatAreEmpty(t *testing.T) {
 	m := New(1<<20, 0)
 	definition := tenant.CacheID{Resource: "widgets.example.com", Of: "a"}
 	full, empty := m.NewCache(definition, "", key, owner), m.NewCache(definition, "", key, owner)
-	object := dense("x", 1)
+	object := dense.Widget("x", 1)
 	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
 	full.Listed(&unstructured.UnstructuredList{}, true)
 	full.Set(object, 1000)
@@ -149,7 +135,7 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 		}
 	}
 	at := func(version string) *unstructured.Unstructured {
-		object := dense("x", 1)
+		object := dense.Widget("x", 1)
 		object.SetResourceVersion(version)
 		return object
 	}
@@ -212,7 +198,7 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 
 	fits := func() error {
 		w := newWrite(definition)
-		err := w.Begin(t.Context(), nil).Admit(dense("x", 3))
+		err := w.Begin(t.Context(), nil).Admit(dense.Widget("x", 3))
 		if err == nil {
 			w.Settle(nil, at("3000"))
 		}
@@ -229,12 +215,31 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 	}
 }
 
+// TestLargeObjectsAreReleased checks that finalizers are taken out of an object that is as large as one may be, in a
+// space with little.
+func TestLargeObjectsAreReleased(t *testing.T) {
+	before := dense.Widget("x", 10)
+	m := New(int64(memory.Of(before))*objectShare, 0)
+	definition := tenant.CacheID{Resource: "widgets.example.com", Of: "a"}
+	m.NewCache(definition, "", nil, nil)
+	after := before.DeepCopy()
+	after.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "example"}})
+	for _, only := range []bool{true, false} {
+		w := m.NewWrite(definition, schema.GroupResource{Resource: "widgets"}, "a", func(runtime.Object) (func(runtime.Object) (bool, error), error) {
+			return func(runtime.Object) (bool, error) { return only, nil }, nil
+		})
+		if err := w.Begin(t.Context(), before).Admit(after); (err == nil) != only {
+			t.Errorf("a change that does nothing but let it go (%t): %v", only, err)
+		}
+	}
+}
+
 // TestCachesMadeAnew checks that what objects take is known while the caches of a definition are made anew, and that a
 // definition is not changed again while earlier ones are there.
 func TestCachesMadeAnew(t *testing.T) {
 	m := New(10_000, 0)
 	definition := tenant.CacheID{Resource: "widgets.example.com", Of: "a"}
-	object := dense("x", 1)
+	object := dense.Widget("x", 1)
 	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
 	old := m.NewCache(definition, "", key, owner)
 	old.Listed(&unstructured.UnstructuredList{}, true)
@@ -256,6 +261,9 @@ func TestCachesMadeAnew(t *testing.T) {
 	expect("beside an earlier cache", 1, apierrors.IsTooManyRequests)
 	old.Forget()
 	expect("three versions before another cache is filled", 3, tooMuch)
+	if err := m.CheckDefinitionChange(definition, DefinitionChange{Before: 1, Versions: 1, Object: 7000}, nil); !tooMuch(err) {
+		t.Errorf("a default of each object before another cache is filled: %v", err)
+	}
 	anew.Forget()
 	expect("three versions without a cache", 3, tooMuch)
 	anew = m.NewCache(definition, "", key, owner)
@@ -266,7 +274,7 @@ func TestCachesMadeAnew(t *testing.T) {
 
 // TestDecodedListsOfAll checks that lists of all spaces share what they may decode at once.
 func TestDecodedListsOfAll(t *testing.T) {
-	object := dense("x", 10)
+	object := dense.Widget("x", 10)
 	one := int64(memory.Of(object))
 	m := New(1<<30, 20*one)
 	large, small := &List{budget: m, of: "a"}, &List{budget: m, of: "b"}
@@ -326,7 +334,7 @@ func TestCachesOfTheSystemSpace(t *testing.T) {
 func TestDefinitionsDoNotKeepCachesEmpty(t *testing.T) {
 	m := New(1000, 0)
 	definitions := m.NewCache(tenant.CacheID{Resource: "customresourcedefinitions.apiextensions.k8s.io", Of: tenant.Everything}, "", key, owner)
-	definition := dense("x", 1)
+	definition := dense.Widget("x", 1)
 	definition.SetAnnotations(map[string]string{tenant.Annotation: "a"})
 	definitions.Set(definition, 10_000)
 	c := m.NewCache(tenant.CacheID{Resource: "widgets.example.com", Of: "a"}, "", key, owner)
