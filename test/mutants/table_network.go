@@ -11,12 +11,12 @@ var networkTable = []mutant{
 	{"addresses of others' pods keep no pod from beginning", by("internal/workloads/sync", "TestPlantedNetworks"),
 		"internal/workloads/sync/ranges.go", `ours(host); !ok || len(`, `ours(host); false && !ok || len(`},
 	{"a pod of nobody's takes no names away", by("internal/workloads/dns", "TestAddressTaken"),
-		"internal/workloads/dns/host.go", `		if in, ok := h.placeOfHost(pod.Namespace); ok {`, `		if in, ok := h.placeOfHost(pod.Namespace); ok || !ok {`},
+		"internal/workloads/dns/host.go", `		if in, ok := h.spaceNamespaceOf(pod.Namespace); ok {`, `		if in, ok := h.spaceNamespaceOf(pod.Namespace); ok || !ok {`},
 	{"a pod of nobody's is on no node of spaces", by("internal/workloads/dns", "TestAddressTaken"),
 		"internal/workloads/dns/host.go", `byNode, address.Unmap().String()), func(pod *corev1.Pod) bool {
-		_, ok := h.placeOfHost(pod.Namespace)
+		_, ok := h.spaceNamespaceOf(pod.Namespace)
 		return ok`, `byNode, address.Unmap().String()), func(pod *corev1.Pod) bool {
-		_, ok := h.placeOfHost(pod.Namespace)
+		_, ok := h.spaceNamespaceOf(pod.Namespace)
 		return ok || !ok`},
 	{"policies of many bytes wait", by("internal/workloads/sync", "TestPacedPolicies"),
 		"internal/workloads/sync/policies.go", `	if waits {

@@ -47,14 +47,14 @@ type scheduling struct {
 // tenantQueue is what waits of a tenant.
 type tenantQueue struct {
 	// onHost are pods that the scheduler has not looked at, or that are about to be made.
-	onHost map[item]place
+	onHost map[item]waitTimes
 	// queued are the others, in their order, and isQueued says who they are.
 	queued   []item
 	isQueued map[item]bool
 }
 
-// place says since when a pod counts, and when it was first seen to wait on the host, if it was.
-type place struct{ since, seen time.Time }
+// waitTimes say since when a pod counts, and when it was first seen to wait on the host, if it was.
+type waitTimes struct{ since, seen time.Time }
 
 // released are pods to retry now, and one to retry after schedulerPatience in case no event comes.
 type released struct{ ready, retryLater []item }
@@ -69,7 +69,7 @@ func (s *scheduling) enter(i item) (bool, released) {
 	defer s.mu.Unlock()
 	q := s.queueOf(i.tenant)
 	if _, entered := q.onHost[i]; entered || s.room(q) > 0 {
-		q.onHost[i] = place{since: s.clock.Now()}
+		q.onHost[i] = waitTimes{since: s.clock.Now()}
 		return true, released{}
 	}
 	if !q.isQueued[i] {
@@ -82,7 +82,7 @@ func (s *scheduling) enter(i item) (bool, released) {
 	return false, released{retryLater: q.queued[:1:1]} // the first one always comes again: there may be room by time alone
 }
 
-// note notes which pods of the host there are for one of a space. While there is none, it keeps the place that it has.
+// note notes which pods of the host there are for one of a space. While there is none, it keeps the times that it has.
 func (s *scheduling) note(i item, all []*corev1.Pod) released {
 	if len(all) == 0 {
 		return released{}
@@ -92,7 +92,7 @@ func (s *scheduling) note(i item, all []*corev1.Pod) released {
 	for _, host := range all {
 		if host.DeletionTimestamp == nil && !isLookedAt(host) && s.counts(host.CreationTimestamp.Time) {
 			of := s.queueOf(i.tenant).onHost
-			of[i] = place{host.CreationTimestamp.Time, cmp.Or(of[i].seen, s.clock.Now())}
+			of[i] = waitTimes{host.CreationTimestamp.Time, cmp.Or(of[i].seen, s.clock.Now())}
 			return released{}
 		}
 	}
@@ -108,7 +108,7 @@ func (s *scheduling) note(i item, all []*corev1.Pod) released {
 
 // looked notes that the scheduler has looked at a pod of a tenant. It falls behind if that took long; if not, the
 // tenants may have more pods there, if they have more.
-func (s *scheduling) looked(q *tenantQueue, at place) {
+func (s *scheduling) looked(q *tenantQueue, at waitTimes) {
 	s.lastLook = s.clock.Now()
 	switch {
 	case !at.seen.IsZero() && s.clock.Since(at.seen) > schedulerWait:
@@ -135,7 +135,7 @@ func (s *scheduling) remove(i item, q *tenantQueue) released {
 	r := released{ready: q.queued[:n:n]}
 	for _, next := range r.ready {
 		delete(q.isQueued, next)
-		q.onHost[next] = place{since: s.clock.Now()} // it is about to be made
+		q.onHost[next] = waitTimes{since: s.clock.Now()} // it is about to be made
 	}
 	if q.queued = q.queued[n:]; n > 0 && len(q.queued) > 0 {
 		r.retryLater = q.queued[:1:1]
@@ -148,7 +148,7 @@ func (s *scheduling) remove(i item, q *tenantQueue) released {
 
 func (s *scheduling) queueOf(n tenant.Name) *tenantQueue {
 	if s.byTenant[n] == nil {
-		s.byTenant[n] = &tenantQueue{onHost: map[item]place{}, isQueued: map[item]bool{}}
+		s.byTenant[n] = &tenantQueue{onHost: map[item]waitTimes{}, isQueued: map[item]bool{}}
 	}
 	return s.byTenant[n]
 }
@@ -157,7 +157,7 @@ func (s *scheduling) queueOf(n tenant.Name) *tenantQueue {
 func (s *scheduling) room(q *tenantQueue) int {
 	most := min(maxUnscheduled, max(1, int(s.most)/len(s.byTenant)))
 	if len(q.onHost) >= most {
-		maps.DeleteFunc(q.onHost, func(_ item, at place) bool { return !s.counts(at.since) })
+		maps.DeleteFunc(q.onHost, func(_ item, at waitTimes) bool { return !s.counts(at.since) })
 	}
 	return max(0, most-len(q.onHost))
 }
