@@ -251,7 +251,7 @@ func (r *remote) confirmed(ctx context.Context, a *asker, ask func() ([]shownRef
 // no other one is: the request may be why.
 func (r *remote) ask(ctx context.Context, method, path string, body []byte, a *asker, answer any) error {
 	err := unavailable("the search service cannot be reached; try again")
-	for _, i := range rand.Perm(len(r.config.Remote.Servers)) { //nolint:gosec // any order does
+	for _, i := range rand.Perm(len(r.config.Remote.Servers)) { // any order does
 		brokenOff, asked := r.askOne(ctx, method, r.config.Remote.Servers[i]+path, body, a, answer)
 		if asked == nil || brokenOff || !apierrors.IsServiceUnavailable(asked) {
 			return asked

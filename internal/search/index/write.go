@@ -434,9 +434,9 @@ func (b *batch) add(values ...any) {
 	for i, value := range values {
 		switch column := b.columns[i].values.(type) {
 		case []string:
-			b.columns[i].values = append(column, value.(string)) //nolint:forcetypeassert // as the columns say
+			b.columns[i].values = append(column, value.(string)) // as the columns say
 		case []int64:
-			b.columns[i].values = append(column, value.(int64)) //nolint:forcetypeassert // as the columns say
+			b.columns[i].values = append(column, value.(int64)) // as the columns say
 		}
 	}
 }

@@ -45,7 +45,7 @@ type Histories struct {
 func (a *Histories) wrote(version uint64, bytes int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.written.add(int64(version), bytes) //nolint:gosec // a revision of etcd
+	a.written.add(int64(version), bytes) // a revision of etcd
 }
 
 // wroteLittle reports whether it is known that little was written since a resource version.

@@ -109,7 +109,7 @@ func (c *copies) forget(host string) {
 func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	home, _, err := s.homeOf(i.namespace)
 	if err != nil {
-		return nil //nolint:nilerr // what was there goes with the host's namespace
+		return nil // what was there goes with the host's namespace
 	}
 	if found, err := s.hostCaches.namespace(home.Host()); err != nil || found == nil {
 		return err // there is no copy, and no pod yet

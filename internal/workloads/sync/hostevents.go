@@ -74,7 +74,7 @@ func (s *syncer) syncEvent(ctx context.Context, i item) error {
 	host, indexErr := cached[corev1.Pod](s.hostCaches.pods, event.InvolvedObject.Namespace+"/"+event.InvolvedObject.Name)
 	if err != nil || indexErr != nil || host == nil || uidOf(host) != pod.UID {
 		done()
-		return nil //nolint:nilerr // the pod is gone
+		return nil // the pod is gone
 	}
 	of, _, ok := s.hostCaches.ours(host)
 	if !ok {
