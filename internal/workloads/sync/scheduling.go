@@ -24,6 +24,11 @@ const (
 	// tenants may, and else more. Chosen: a quarter of the two seconds in which a pod is to run beside others who create
 	// all they can.
 	schedulerWait = 500 * time.Millisecond
+	// How many pods of all tenants may wait grows by a sum and shrinks by a factor, as TCP's window does (AIMD). Chosen: one
+	// more for four pods that the scheduler has looked at in time, and a 16th less for one that it has not: of a queue, all
+	// come late.
+	additiveIncrease       = 0.25
+	multiplicativeDecrease = 1.0 / 16
 	// schedulerPatience is after which time pods do not count if the scheduler looks at none: there may be no scheduler. Chosen: a
 	// scheduler that works looks at some in each second.
 	schedulerPatience = 3 * time.Second
@@ -112,9 +117,9 @@ func (s *scheduling) looked(q *tenantQueue, at waitTimes) {
 	s.lastLook = s.clock.Now()
 	switch {
 	case !at.seen.IsZero() && s.clock.Since(at.seen) > schedulerWait:
-		s.most -= s.most / 16
+		s.most -= s.most * multiplicativeDecrease
 	case len(q.queued) > 0:
-		s.most += 0.25
+		s.most += additiveIncrease
 	}
 	s.most = max(leastUnscheduled, min(s.most, float64(maxUnscheduled*len(s.byTenant))))
 }
