@@ -215,7 +215,11 @@ var storageTable = []mutant{
 	{"what is written counts before a cache has it", by("internal/server/storage/cachememory", "TestWritesThatNoCacheHas"),
 		"internal/server/storage/cachememory/writes.go", `a.take(has - a.had)`, ``},
 	{"what is given back was reserved", by("internal/server/storage/cachememory", "TestWritesThatNoCacheHas"),
-		"internal/server/storage/cachememory/writes.go", `int64(bytes)-w.bytes); w.in != nil {`, `int64(bytes)-w.bytes); true {`},
+		"internal/server/storage/cachememory/writes.go", `		w.bytes += more
+	}
+`, `	}
+	w.bytes += more
+`},
 	{"objects of empty entries have a bound of memory", by("internal/server/storage", "TestDenseObjects"),
 		"internal/server/storage/cachememory/weight.go", `return builtInCopies * max(0, bytes-smallObject-ordinary*memory.Encoded(obj))`, `return 0*memory.Encoded(obj)`},
 	{"objects of text have no bound of memory", by("internal/server/storage", "TestDenseObjects"),

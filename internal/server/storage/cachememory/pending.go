@@ -1,10 +1,6 @@
 package cachememory
 
-import (
-	"slices"
-
-	"github.com/tenantry/tenantry/internal/tenant"
-)
+import "slices"
 
 // pendingWrites are those that no cache of a definition is known to have. Caches are behind, or
 // stand, as long as a conversion webhook takes its time or fails.
@@ -19,21 +15,6 @@ type pendingWrites struct {
 type pendingWrite struct {
 	version uint64
 	bytes   int64
-}
-
-// reserve notes that a write takes so much more, or less, in each of some caches, and returns these. Nil stands
-// for those that the definition has now, and is returned if it has none.
-func (m *Budget) reserve(id tenant.CacheID, in *definitionCaches, bytes int64) *definitionCaches {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if in == nil {
-		in = m.definitions[id]
-	}
-	if in != nil {
-		in.pending.reserved += bytes
-		in.recountLocked()
-	}
-	return in
 }
 
 // maxPending is how many writes of a definition are told apart that no cache has: later ones are one.

@@ -41,6 +41,7 @@ func (m *Budget) NewWrite(of tenant.CacheID, resource schema.GroupResource, n te
 
 // Attempt is one attempt of a write: another one follows if the object has been changed meanwhile.
 type Attempt struct {
+	// Write is nil if everything may be written.
 	*Write
 	// had is what the object took, and isNew whether it was not there.
 	had   int
@@ -53,12 +54,12 @@ type Attempt struct {
 // Begin gives back what an attempt before has reserved, and begins another one. What is there, nil if there is nothing
 // yet, is read at once, because updates may change it.
 func (w *Write) Begin(ctx context.Context, before runtime.Object) Attempt {
-	a := Attempt{Write: w, isNew: before == nil, onlyReleases: func(runtime.Object) bool { return false }}
-	if w.isUnbounded() {
-		return a
+	if w.budget == nil || !w.n.IsSpace() {
+		return Attempt{}
 	}
 	w.take(0)
 	w.takeHeadroom(0)
+	a := Attempt{Write: w, isNew: before == nil, onlyReleases: func(runtime.Object) bool { return false }}
 	if before == nil {
 		return a
 	}
@@ -72,7 +73,7 @@ func (w *Write) Begin(ctx context.Context, before runtime.Object) Attempt {
 
 // Admit reserves what an object takes more as it becomes, or returns an error if the space may not have so much.
 func (a Attempt) Admit(after runtime.Object) error {
-	if a.isUnbounded() {
+	if a.Write == nil {
 		return nil
 	}
 	has := weightOf(after, memory.Of(after))
@@ -91,9 +92,6 @@ func (a Attempt) Admit(after runtime.Object) error {
 	}
 	return apierrors.NewForbidden(a.resource, name, err)
 }
-
-// isUnbounded reports whether everything may be written.
-func (w *Write) isUnbounded() bool { return w.budget == nil || !w.n.IsSpace() }
 
 // Settle ends a write with its result.
 func (w *Write) Settle(err error, result runtime.Object) {
@@ -114,14 +112,22 @@ func (w *Write) Settle(err error, result runtime.Object) {
 	w.in.recountLocked()
 }
 
-// take notes what an attempt takes, in place of one before. Nothing keeps the caches of resources that are no tenant's
-// own.
+// take notes what an attempt takes, in place of one before, in each of the caches that the definition has at the first.
+// Nothing keeps the caches of resources that are no tenant's own.
 func (w *Write) take(bytes int) {
-	if _, one := w.id.Of.Space(); !one || int64(bytes) == w.bytes {
+	more := int64(bytes) - w.bytes
+	if _, one := w.id.Of.Space(); !one || more == 0 {
 		return
 	}
-	if w.in = w.budget.reserve(w.id, w.in, int64(bytes)-w.bytes); w.in != nil {
-		w.bytes = int64(bytes)
+	w.budget.mu.Lock()
+	defer w.budget.mu.Unlock()
+	if w.in == nil {
+		w.in = w.budget.definitions[w.id]
+	}
+	if w.in != nil {
+		w.in.pending.reserved += more
+		w.in.recountLocked()
+		w.bytes += more
 	}
 }
 
