@@ -135,7 +135,7 @@ var networkTable = []mutant{
 	{"canaries of IPv6 send in others' names", by("internal/workloads/sync", "TestCanaries"),
 		"internal/workloads/network/canary.go", `	if ipv6.IsValid() {`, `	if false {`},
 	{"a packet in another's name is noticed", by("internal/workloads/canary", "TestSources"),
-		"internal/workloads/canary/sources.go", `		r.forged.Store(true)`, `		h.own.Store(true)`},
+		"internal/workloads/canary/sources.go", `		r.forged.Store(true)`, `		r.own.Store(true)`},
 	{"that no packet has come at all says nothing", by("internal/workloads/canary", "TestSources"),
 		"internal/workloads/canary/sources.go", `		case err == nil && report&receivedOwn != 0:`, `		case err == nil:`},
 	{"a canary has an address that somebody has told", by("internal/workloads/sync", "TestCanaryOutside"),

@@ -55,7 +55,7 @@ var storageTable = []mutant{
 	{"nor for one object", by("internal/server/storage", "TestCacheIsOfThisLife"),
 		"internal/server/storage/oldest.go", `if err == nil && version < oldest {`, `if false && err == nil && version < oldest {`},
 	{"a namespace itself is asked for, too", bySpec("test/integration/users", "earlier namespace of the name"),
-		"internal/server/storage/oldest.go", `return info.Name`, `return ""`},
+		"internal/server/storage/oldest.go", `return info.Name`, `return info.Name[:0]`},
 	{"an update creates nothing in a space that takes no new objects", by("internal/server/storage", "TestClosedSpace"),
 		"internal/server/storage/space.go", `if before != nil {`, `if true {`},
 	{"an object whose name is longer than a URL is not created", by("internal/server/storage", "TestLongNames"),
@@ -182,7 +182,8 @@ var storageTable = []mutant{
 `, ``},
 	{"whether a definition is established is the server's to say", by("internal/server/crd", "TestKeepServed"),
 		"internal/server/crd/prepare.go", `			keepServed(definition, served)
-`, ``},
+`, `			_ = served
+`},
 	{"what a tenant has written of events is not the next one's", by("internal/server/storage", "TestExpiringWrites"),
 		"internal/server/storage/expiring.go", `return s.options.Events.take(writer{n, uid}, size)`, `return s.options.Events.take(writer{n, uid[:0]}, size)`},
 	{"lists of a namespace by its name are of the one that was authorized", by("internal/server/storage", "TestReadOfOneNamespace"),
@@ -404,11 +405,11 @@ var storageTable = []mutant{
 	{"definitions that change while a request waits are noticed", by("internal/server/crd", "TestWithContent"),
 		"internal/server/crd/values.go", `is.Generation != was.Generation`, `false`},
 	{"versions of what nobody has asked for", by("internal/server/storage", "TestCacheMemory"),
-		"internal/server/storage/definitionchange.go", `objects, bytes = objects+1, bytes+int64(memory.Of(object))`, `objects, bytes = objects+0, bytes+0`},
+		"internal/server/storage/definitionchange.go", `objects, bytes = objects+1, bytes+int64(memory.Of(object))`, `objects, bytes = objects+0, bytes+0*int64(memory.Of(object))`},
 	{"caches that are empty count", by("internal/server/storage/cachememory", "TestCachesThatAreEmpty"),
 		"internal/server/storage/cachememory/definitions.go", `total := (d.fullest.bytes + d.pending.reserved) * int64(len(d.all))`, `total := d.fullest.bytes + d.pending.reserved`},
 	{"a list gives its objects to all who want them", by("internal/etcdstore", "TestWithDecoded"),
-		"internal/etcdstore/decoded.go", `if obj, err = before(data, obj, err); err != nil {`, `if err != nil {`},
+		"internal/etcdstore/decoded.go", `if obj, err = before(data, obj, err); err != nil {`, `if _ = before; err != nil {`},
 	{"attempts of a write give headroom back", by("internal/server/storage", "TestHeadroom"),
 		"internal/server/storage/cachememory/writes.go", `	w.take(0)
 	w.takeHeadroom(0)

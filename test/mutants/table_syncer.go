@@ -14,7 +14,7 @@ var syncerTable = []mutant{
 	{"the same event is posted once", by("internal/workloads/sync", "TestToldOnce"),
 		"internal/workloads/sync/events.go", `Get(key); is ||`, `Get(key); is && false ||`},
 	{"no tenant has very many events posted", by("internal/workloads/sync", "TestToldOnce"),
-		"internal/workloads/sync/events.go", `|| s.recent.limits.Take(`, `|| false && 0 < s.recent.limits.Take(`},
+		"internal/workloads/sync/events.go", `|| s.recent.limits.Take(`, `|| false && s.recent.limits.Take(`},
 	{"a certificate that does not fit is read once", by("internal/workloads/sync", "TestUnfitCertificate"),
 		"internal/workloads/sync/copies.go", `copied{version: source.version, unfit: unfit}`, `copied{unfit: unfit}`},
 	{"copies are those of one life of a namespace", by("internal/workloads/sync", "TestCopiesOfTheNextNamespace"),
@@ -77,9 +77,9 @@ var syncerTable = []mutant{
 		if n, _, ok`, `		s.enqueueIngresses("acme|shop")
 		if n, _, ok`},
 	{"who goes leaves room for the others of its tenant", by("internal/workloads/sync", "TestManyIngresses"),
-		"internal/workloads/sync/many.go", `		if !s.room.freed(kindIn{k, i.tenant.String()}) {`, `		if true {`},
+		"internal/workloads/sync/many.go", `		if !s.room.freed(kindIn{k, i.tenant.String()}) {`, `		if !s.room.freed(kindIn{k, i.tenant.String()}) || true {`},
 	{"others are looked at when there was no room for them", by("internal/workloads/sync", "TestManyIngresses"),
-		"internal/workloads/sync/many.go", `		if !s.room.freed(kindIn{k, i.tenant.String()}) {`, `		if false {`},
+		"internal/workloads/sync/many.go", `		if !s.room.freed(kindIn{k, i.tenant.String()}) {`, `		if !s.room.freed(kindIn{k, i.tenant.String()}) && false {`},
 	{"an Ingress that changes is read again", by("internal/workloads/sync", "TestCheckedOnce"),
 		"internal/workloads/sync/checked.go", ` && known.version == of.GetResourceVersion()`, ``},
 	{"an Ingress is read again by other rules", by("internal/workloads/sync", "TestCheckedOnce"),
@@ -137,7 +137,7 @@ var syncerTable = []mutant{
 	{"a host puts no token of its own into a copy", by("internal/workloads/sync", "TestCopies"),
 		"internal/workloads/sync/copies.go", `	return corev1.SecretTypeOpaque`, `	return of`},
 	{"a tenant does not fill the host with namespaces", by("internal/workloads/sync", "TestManyNamespaces"),
-		"internal/workloads/sync/namespaces.go", `len(all) >= s.maxNamespaces {`, `false {`},
+		"internal/workloads/sync/namespaces.go", `len(all) >= s.maxNamespaces {`, `len(all) < 0 {`},
 	{"a tenant does not fill the queue of the host's scheduler", by("internal/workloads/sync", "TestPodsWaitForTheScheduler"),
 		"internal/workloads/sync/pods.go", `if s.release(r); !may {`, `if s.release(r); !may && false {`},
 	{"many tenants do not fill the queue of the host's scheduler", by("internal/workloads/sync", "TestSchedulerOfMany"),
@@ -185,7 +185,7 @@ var syncerTable = []mutant{
 	{"a namespace of the host says whose it is", by("internal/workloads/sync", "TestOwnNamespace"),
 		"internal/workloads/sync/namespaces.go", `	maps.Copy(n.Labels, s.owner.Labels())`, ``},
 	{"the servers of a ControlPlane connect, and nobody else's", by("internal/workloads/sync", "TestOwnNamespace"),
-		"internal/workloads/sync/namespaces.go", `Namespace: s.owner.Namespace, Name: s.owner.Connect()}}`, `Namespace: hostNamespaceOfOurs, Name: "connect"}}`},
+		"internal/workloads/sync/namespaces.go", `Namespace: s.owner.Namespace, Name: s.owner.Connect()}}`, `Namespace: "tenantry-system", Name: "connect"}}`},
 	{"a budget of the host is about pods of its own space", by("internal/workloads/sync", "TestHostBudget"),
 		"internal/workloads/sync/budgets.go", `network.PodSelector(budget.Spec.Selector)`, `budget.Spec.Selector; _ = network.PodSelector`},
 	{"a budget that nobody has counted is not on the host", by("internal/workloads/sync", "TestBudgets"),
@@ -223,7 +223,7 @@ var syncerTable = []mutant{
 	{"what is gone ends at once, also if it ends already", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/pods.go", `	if host.DeletionTimestamp != nil && (!seen.forced || graceOf(host) <= 1) {`, `	if host.DeletionTimestamp != nil {`},
 	{"a pod ends before its status is written", by("internal/workloads/sync", "TestEndsFirst"),
-		"internal/workloads/sync/pods.go", `	err := s.endIn(ctx, pod, host)`, `	err := s.putStatus(ctx, pod, host)
+		"internal/workloads/sync/pods.go", `	err := s.endIn(ctx, pod, host)`, `	err := s.putStatus(ctx, pod, host, nil)
 	if err != nil {
 		return err
 	}
@@ -337,7 +337,7 @@ var syncerTable = []mutant{
 	{"a change does not say that a resize was written", by("internal/workloads/sync", "TestResizeRefusedByHost"),
 		"internal/workloads/sync/update.go", `	delete(annotations, resourcesAnnotation)`, `	_ = resourcesAnnotation`},
 	{"nodes resize pods no more often than they can", by("internal/workloads/sync", "TestResizesArePaced"),
-		"internal/workloads/sync/resize.go", `s.postponeResize(i, writesOfResize*s.storedSize(pod, wanted)) {`, `false {`},
+		"internal/workloads/sync/resize.go", `s.postponeResize(i, writesOfResize*s.storedSize(pod, wanted)) {`, `false && s.postponeResize(i, 1) {`},
 	{"a resize counts by its bytes, too", by("internal/workloads/sync", "TestLargeResizes"),
 		"internal/workloads/sync/resize.go", `writesOfResize*s.storedSize(pod, wanted)`, `0`},
 }
