@@ -108,6 +108,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		Workloads:      opts.workloads(s),
 		Definition:     p.definitions.Definition,
 		DefinitionFits: s.spaces.DefinitionFits,
+		CacheMemory:    s.spaces.CacheMemory,
 		DefinitionCosts: func(n tenant.Name) map[string]spacepolicy.DefinitionCosts {
 			return p.costs.Of(p.definitions.Own(n))
 		},

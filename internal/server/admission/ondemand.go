@@ -80,6 +80,7 @@ func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admis
 	if err != nil {
 		return nil, err
 	}
+	params := newParameters(clients.dynamic, n, p.shared.CacheMemory)
 	var schemas *knownSchemas
 	if p.name == mutatingpolicy.PluginName {
 		if schemas, err = withKnownSchemas(clients.discovery); err != nil {
@@ -88,14 +89,17 @@ func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admis
 		clients.discovery = schemas
 	}
 	built, err := p.build(nil, p.initializer(instanceConfig{
-		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: clients.dynamic, informers: p.shared.views.Of(n),
+		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: params, informers: p.shared.views.Of(n),
 		authorizer: spaceAuthorizer{p.authorizer, n}, stop: stop, restMapper: clients.restMapper,
 		services: view.ServicesIn{Flat: p.shared.services, Tenant: n}, webhookAuth: p.shared.Egress.ForTenant(n, p.webhookAuth),
 	}))
-	if err == nil && schemas != nil {
+	if err != nil {
+		return nil, err
+	}
+	if schemas != nil {
 		schemas.waitUntilRead(stop)
 	}
-	return built, err
+	return explained{built, params}, nil
 }
 
 // instanceFor returns the instance of the request's space, or nil if the space
