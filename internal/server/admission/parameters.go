@@ -90,11 +90,12 @@ func (p *parameters) refuse(resource schema.GroupVersionResource, err error) *ap
 	return apierrors.NewForbidden(resource.GroupResource(), "", err)
 }
 
-// filled notes that an informer has all that there is.
-func (p *parameters) filled(resource schema.GroupVersionResource) {
+// filled notes that an informer has all that there is, in place of what it had.
+func (p *parameters) filled(resource schema.GroupVersionResource, c *cachememory.Copy) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.refused, resource)
+	c.Filled()
 }
 
 // pace waits until so much may have been read for the space.
@@ -142,7 +143,7 @@ type countedParameters struct {
 func (r countedParameters) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	c := r.parameters.copyOf(ctx, r.resource)
 	if options.Continue == "" {
-		c.Empty()
+		c.Begin()
 	}
 	list, err := r.ResourceInterface.List(ctx, options)
 	if err != nil {
@@ -154,7 +155,7 @@ func (r countedParameters) List(ctx context.Context, options metav1.ListOptions)
 		}
 	}
 	if list.GetContinue() == "" {
-		r.parameters.filled(r.resource)
+		r.parameters.filled(r.resource, c)
 	}
 	return list, nil
 }
@@ -163,7 +164,7 @@ func (r countedParameters) List(ctx context.Context, options metav1.ListOptions)
 func (r countedParameters) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	c, filling := r.parameters.copyOf(ctx, r.resource), ptr.Deref(options.SendInitialEvents, false)
 	if filling {
-		c.Empty()
+		c.Begin()
 	}
 	events, err := r.ResourceInterface.Watch(ctx, options)
 	if err != nil {
@@ -175,7 +176,7 @@ func (r countedParameters) Watch(ctx context.Context, options metav1.ListOptions
 		case !is: // an error
 		case event.Type == watch.Bookmark:
 			if filling && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-				r.parameters.filled(r.resource)
+				r.parameters.filled(r.resource, c)
 				filling = false
 			}
 		case event.Type == watch.Deleted:

@@ -35,8 +35,9 @@ func limit(name string, bytes int) *unstructured.Unstructured {
 type limitServer struct {
 	dynamic.NamespaceableResourceInterface
 	objects []*unstructured.Unstructured
-	lists   bool
-	watches chan *watch.FakeWatcher
+	// lists says that watches do not begin with objects, and fails that there is no such resource.
+	lists, fails bool
+	watches      chan *watch.FakeWatcher
 }
 
 func (s *limitServer) Resource(schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
@@ -46,6 +47,9 @@ func (s *limitServer) Resource(schema.GroupVersionResource) dynamic.Namespaceabl
 func (s *limitServer) Namespace(string) dynamic.ResourceInterface { return s }
 
 func (s *limitServer) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	if s.fails {
+		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
+	}
 	list := &unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "7"}}}
 	for _, object := range s.objects {
 		list.Items = append(list.Items, *object)
@@ -54,6 +58,9 @@ func (s *limitServer) List(context.Context, metav1.ListOptions) (*unstructured.U
 }
 
 func (s *limitServer) Watch(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if s.fails {
+		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
+	}
 	w := watch.NewFakeWithChanSize(len(s.objects)+1, false)
 	if options.SendInitialEvents != nil {
 		if s.lists {
@@ -98,6 +105,14 @@ func parametersCount(t *testing.T, lists bool) {
 	if before < int64(memory.Of(small)) || !informer.HasSynced() {
 		t.Fatalf("one object counts %d bytes, and all are there: %v", before, informer.HasSynced())
 	}
+	s.fails = true
+	(<-s.watches).Stop()
+	time.Sleep(time.Hour)
+	if after := counted(); after != before {
+		t.Errorf("when it cannot be read any more, what an informer still has counts %d bytes, not %d", after, before)
+	}
+	s.fails = false
+	time.Sleep(time.Minute)
 	(<-s.watches).Stop() // and the next one begins where it has ended
 	time.Sleep(time.Minute)
 	w := <-s.watches
