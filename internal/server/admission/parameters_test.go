@@ -92,7 +92,8 @@ func parametersCount(t *testing.T, lists bool) {
 	budget := cachememory.New(2<<20, 0)
 	counted := func() int64 { synctest.Wait(); return budget.Usage().Bytes["acme"] }
 	s := &limitServer{objects: []*unstructured.Unstructured{small}, lists: lists, watches: make(chan *watch.FakeWatcher, 100)}
-	p := newParameters(s, "acme", budget)
+	ended := 0
+	p := newParameters(s, "acme", budget, func() { ended++ })
 	ctx, stop := context.WithCancel(t.Context())
 	informer := dynamicinformer.NewFilteredDynamicInformer(p, limitsResource, "", 0, cache.Indexers{}, nil).Informer()
 	// Upstream's own one waits until a second after the last error of the process, by a clock that is not this one.
@@ -111,6 +112,10 @@ func parametersCount(t *testing.T, lists bool) {
 	if after := counted(); after != before {
 		t.Errorf("when it cannot be read any more, what an informer still has counts %d bytes, not %d", after, before)
 	}
+	if ended == 0 {
+		t.Error("policies go on with what cannot be read any more")
+	}
+	ended = 0
 	s.fails = false
 	time.Sleep(time.Minute)
 	(<-s.watches).Stop() // and the next one begins where it has ended
@@ -130,6 +135,9 @@ func parametersCount(t *testing.T, lists bool) {
 	w.Add(large)
 	if counted(); !strings.Contains(refusal().Error(), `limits.example.com, which are parameters of policies, are not read: the definitions and policies of the space`) {
 		t.Errorf("the error of a policy does not say what has not been read: %v", refusal())
+	}
+	if ended == 0 {
+		t.Error("policies go on with what was before there was no room")
 	}
 	s.objects = s.objects[:1]
 	large.Object["spec"] = ""
