@@ -103,6 +103,7 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 		Workloads:             opts.workloads(s),
 		Definition:            p.definitions.Definition,
 		CheckDefinitionChange: s.spaces.CheckDefinitionChange,
+		CacheMemory:           s.spaces.CacheMemory,
 		DefinitionCosts: func(n tenant.Name) map[string]spacepolicy.DefinitionCosts {
 			return p.costs.Of(p.definitions.Own(n))
 		},

@@ -74,12 +74,14 @@ func (p *onDemandPlugin) ValidateInitialization() error {
 }
 
 // newInstance builds the plugin of a tenant's space. It does not get the system's
-// configuration, which has credentials for the webhooks of the system space.
-func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admission.Interface, error) {
+// configuration, which has credentials for the webhooks of the system space. forget has
+// the next request build another one.
+func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}, forget func()) (admission.Interface, error) {
 	clients, err := p.shared.spaces.of(n)
 	if err != nil {
 		return nil, err
 	}
+	params := newParameters(clients.dynamic, n, p.shared.CacheMemory, forget)
 	var schemas *knownSchemas
 	if p.name == mutatingpolicy.PluginName {
 		if schemas, err = withKnownSchemas(clients.discovery); err != nil {
@@ -88,14 +90,17 @@ func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admis
 		clients.discovery = schemas
 	}
 	built, err := p.build(nil, p.initializer(instanceConfig{
-		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: clients.dynamic, informers: p.shared.views.Of(n),
+		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: params, informers: p.shared.views.Of(n),
 		authorizer: spaceAuthorizer{p.authorizer, n}, stop: stop, restMapper: clients.restMapper,
 		services: view.ServicesIn{Flat: p.shared.services, Tenant: n}, webhookAuth: p.shared.Egress.ForTenant(n, p.webhookAuth),
 	}))
-	if err == nil && schemas != nil {
+	if err != nil {
+		return nil, err
+	}
+	if schemas != nil {
 		schemas.waitUntilRead(stop)
 	}
-	return built, err
+	return explained{built, params}, nil
 }
 
 // instanceFor returns the instance of the request's space, or nil if the space
@@ -146,7 +151,8 @@ func (p *onDemandPlugin) get(n tenant.Name) *instance {
 	i, ok := p.instances[n]
 	if !ok {
 		stop := make(chan struct{})
-		i = &instance{stop: stop, plugin: sync.OnceValues(func() (admission.Interface, error) { return p.newInstance(n, stop) })}
+		i = &instance{stop: stop}
+		i.plugin = sync.OnceValues(func() (admission.Interface, error) { return p.newInstance(n, stop, func() { p.forget(n, i) }) })
 		p.instances[n] = i
 	}
 	return i
@@ -171,8 +177,7 @@ func (p *onDemandPlugin) removeAll() {
 	}
 }
 
-// forget removes an instance that could not be built, so that the next request tries
-// again.
+// forget removes an instance that could not be built, or cannot go on, so that the next request tries again.
 func (p *onDemandPlugin) forget(n tenant.Name, failed *instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

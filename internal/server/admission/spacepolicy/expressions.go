@@ -53,9 +53,10 @@ const (
 	// upstream makes of it.
 	maxSchemas        = 25_000
 	maxSchemasInSpace = 100_000
-	// maxVersionsInSpace are those of all definitions. Each has storage with a watch cache, which takes some 150 kB of memory however
-	// small it is.
-	maxVersionsInSpace = 1_500
+	// maxVersionsInSpace are those of all definitions. Each has storage with a watch cache, which takes some 180 kB of
+	// memory however small it is, and paths in OpenAPI documents, which take 800 kB for two minutes after these were read.
+	// The 237 definitions of 25 charts have some 300.
+	maxVersionsInSpace = 600
 )
 
 // Expressions are the CEL expressions that there are in a space.

@@ -267,7 +267,7 @@ func TestExpressionsInSpace(t *testing.T) {
 		"fields of many":              {object: fields(10), schemas: maxSchemasInSpace - 10, message: "with it the definitions of the space have 100001 schemas of values"},
 		"as many fields of many":      {object: fields(10), old: fields(10), schemas: maxSchemasInSpace},
 		"as many versions as may be":  {object: described(1000), versions: maxVersionsInSpace - 1},
-		"more versions":               {object: described(1000), versions: maxVersionsInSpace, message: "with it the definitions of the space have 1501 versions, and at most 1500 may be there"},
+		"more versions":               {object: described(1000), versions: maxVersionsInSpace, message: "with it the definitions of the space have 601 versions, and at most 600 may be there"},
 		"as many versions as before":  {object: described(1000), old: described(999), versions: maxVersionsInSpace},
 		"few bytes":                   {object: described(1000), bytes: maxDefinitionBytes / 2},
 		"something without any there": {object: &core.ConfigMap{}, others: maxExpressionsInSpace + 1, rules: maxRulesInSpace + 1, entries: maxEntriesInSpace + 1},

@@ -21,7 +21,7 @@ type Budget struct {
 	// bytes are what the objects of spaces take in all caches, and all the sum of these.
 	bytes map[tenant.Name]int64
 	all   int64
-	// shared is what of these is in caches that all spaces share: definitions, policies, and what is dense.
+	// shared is what of these is in caches that all spaces share, definitions, policies and what is dense, and copies.
 	shared map[tenant.Name]int64
 	// stored are what the objects of spaces take in etcd, and allStored the sum.
 	stored    map[tenant.Name]int64
@@ -64,10 +64,23 @@ const (
 // what it deletes.
 func (m *Budget) checkMoreLocked(n tenant.Name, more int64) (headroom int64, err error) {
 	if now := m.bytes[n]; now+more > m.most {
-		return 0, fmt.Errorf("the definitions and policies of the space, its custom resources in all versions, and its objects of empty entries take %d bytes of the server's memory, and would take %d more: "+
-			"%d are allowed; delete some, or leave out versions that nobody uses", now, more, m.most)
+		return 0, fmt.Errorf("the definitions and policies of the space, its custom resources in all versions, its parameters of policies, and its objects of empty entries take %d bytes of the server's memory, "+
+			"and would take %d more: %d are allowed; delete some, or leave out versions that nobody uses", now, more, m.most)
 	}
 	return m.checkSharedLocked(n, more)
+}
+
+// checkWithoutHeadroomLocked is checkMoreLocked for what is no object: headroom is for these, and taken when they are
+// written.
+func (m *Budget) checkWithoutHeadroomLocked(n tenant.Name, more int64) error {
+	if more <= 0 {
+		return nil
+	}
+	headroom, err := m.checkMoreLocked(n, more)
+	if headroom > 0 {
+		return m.errSharedLocked(n, more)
+	}
+	return err
 }
 
 // checkSharedLocked is checkMoreLocked for what all may have.
@@ -98,11 +111,19 @@ func (m *Budget) errSharedLocked(n tenant.Name, more int64) error {
 		"of which all spaces together have used most; delete some, or ask the platform for more (--tenant-cache-total-bytes)", m.takesLocked(n), more)
 }
 
-// useHeadroomLocked notes that a space has got so much headroom, or gives it back. Whatever of the space shrinks gives
-// back headroom, also what has got none: who frees memory may have as much again.
+// useHeadroomLocked notes that a space has got so much headroom, or gives it back. An object that shrinks gives
+// back headroom, also one that has got none: who frees memory may have as much again.
 func (m *Budget) useHeadroomLocked(n tenant.Name, bytes int64) {
 	if m.headroom[n] = max(0, m.headroom[n]+bytes); m.headroom[n] == 0 {
 		delete(m.headroom, n)
+	}
+}
+
+// addSharedLocked adds what is in caches that all spaces share, or beside them.
+func (m *Budget) addSharedLocked(n tenant.Name, bytes int64) {
+	m.addLocked(n, bytes)
+	if m.shared[n] += bytes; m.shared[n] == 0 {
+		delete(m.shared, n)
 	}
 }
 

@@ -207,11 +207,8 @@ func (c *Cache) Passed(version uint64) {
 // addLocked adds what a cache has of a space.
 func (c *Cache) addLocked(n tenant.Name, bytes int64) {
 	c.bytes += bytes
-	if m := c.of.budget; !c.IsOfOne() {
-		m.addLocked(n, bytes)
-		if m.shared[n] += bytes; m.shared[n] == 0 {
-			delete(m.shared, n)
-		}
+	if !c.IsOfOne() {
+		c.of.budget.addSharedLocked(n, bytes)
 	}
 }
 

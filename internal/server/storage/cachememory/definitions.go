@@ -149,13 +149,5 @@ func (m *Budget) checkCachedChange(definition tenant.CacheID, change DefinitionC
 func (m *Budget) checkChangeLocked(definition tenant.CacheID, change DefinitionChange, objects int, bytes, now int64) error {
 	n, _ := definition.Of.Space()
 	each := bytes + int64(objects)*change.Object + bytes/leastMap*change.Element
-	more := each*int64(change.Versions) - now
-	if more <= 0 {
-		return nil
-	}
-	headroom, err := m.checkMoreLocked(n, more)
-	if headroom > 0 { // which is for objects, and taken when they are written
-		return m.errSharedLocked(n, more)
-	}
-	return err
+	return m.checkWithoutHeadroomLocked(n, each*int64(change.Versions)-now)
 }

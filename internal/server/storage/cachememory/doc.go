@@ -5,11 +5,12 @@
 //	what                                          counts as                              by
 //	custom resources                              all, in each version's cache           Cache, Write
 //	definitions, expressions of policies          what the server makes of them          Cache, Write
+//	parameters of policies                        all, for each plugin that reads them   Copy
 //	other objects in caches                       what is beyond three times their bytes Cache, Write
 //	all that is stored                            three times its bytes, for all alone   SetStored
 //	lists that are decoded or copied for requests all, until the request ends            List
 //
-// A tenant may have so much of the first three, and all tenants together so much of everything but lists. What all may
+// A tenant may have so much of the first four, and all tenants together so much of everything but lists. What all may
 // have is shared by a dynamic threshold: a tenant may have as much as is left with it. When nothing is left, each has
 // some headroom beyond what it has, for its controllers to go on. Lists may take half of either at once.
 //

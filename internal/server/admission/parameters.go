@@ -1,0 +1,251 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
+
+	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
+	"github.com/tenantry/tenantry/internal/process/signal"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
+	"github.com/tenantry/tenantry/internal/tenant"
+)
+
+// parameterBytes bounds how many bytes of memory of parameters are read for the policies of a space by informers that
+// begin: the server does that by itself, whenever a policy comes that has been away, and again and again where there is
+// no room for them. Both numbers are chosen: 8 MiB take about a twentieth of a core.
+var parameterBytes = ratelimit.Limits[tenant.Name]{PerSecond: 8 << 20, AtOnce: 128 << 20}
+
+// parameters is the dynamic client of the policies of a space. Upstream keeps all objects of a kind of parameters in an
+// informer of each plugin, decoded from JSON: they count for the space, and what it may not have is not read.
+type parameters struct {
+	dynamic.Interface
+	of     tenant.Name
+	memory *cachememory.Budget
+	// end ends the instance of the plugin: upstream's informers keep what they have read when they cannot read it anew,
+	// and policies would go on with that.
+	end func()
+
+	mu   sync.Mutex
+	read map[schema.GroupVersionResource]*readParameters
+	// refused are the errors of those for which there is no room.
+	refused map[schema.GroupVersionResource]error
+}
+
+func newParameters(client dynamic.Interface, of tenant.Name, budget *cachememory.Budget, end func()) *parameters {
+	return &parameters{
+		Interface: client, of: of, memory: budget, end: end,
+		read: map[schema.GroupVersionResource]*readParameters{}, refused: map[schema.GroupVersionResource]error{},
+	}
+}
+
+// Resource implements dynamic.Interface.
+func (p *parameters) Resource(resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	namespaces := p.Interface.Resource(resource)
+	return parametersEverywhere{countedParameters{namespaces, p, resource}, namespaces}
+}
+
+// informer returns what an informer has read, which lives as long as ctx.
+func (p *parameters) informer(ctx context.Context, resource schema.GroupVersionResource) *readParameters {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.read[resource]; ok && r.ctx == ctx {
+		return r
+	}
+	r := &readParameters{Copy: p.memory.NewCopy(p.of), parameters: p, resource: resource, ctx: ctx}
+	p.read[resource] = r
+	context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.read[resource] == r { // and no other informer has begun
+			delete(p.read, resource)
+			delete(p.refused, resource)
+		}
+		r.Forget()
+	})
+	return r
+}
+
+// readParameters is what one informer has read.
+type readParameters struct {
+	*cachememory.Copy
+	parameters *parameters
+	resource   schema.GroupVersionResource
+	ctx        context.Context
+	// filled is whether the informer has had all that there was. The lock of the parameters guards it.
+	filled bool
+}
+
+// refuse returns the error of parameters for which there is no room, and has the errors of policies say so.
+func (r *readParameters) refuse(err error) *apierrors.StatusError {
+	r.parameters.mu.Lock()
+	r.parameters.refused[r.resource] = err
+	r.parameters.mu.Unlock()
+	r.outdated()
+	return apierrors.NewForbidden(r.resource.GroupResource(), "", err)
+}
+
+// failed notes that they could not be read.
+func (r *readParameters) failed(err error) {
+	if apierrors.IsNotFound(err) { // their version is not served any more
+		r.outdated()
+	}
+}
+
+// outdated notes that what the informer has will not be replaced.
+func (r *readParameters) outdated() {
+	r.parameters.mu.Lock()
+	filled := r.filled
+	r.parameters.mu.Unlock()
+	if filled {
+		r.parameters.end()
+	}
+}
+
+// fill notes that the informer has all that there is, in place of what it had.
+func (r *readParameters) fill() {
+	r.parameters.mu.Lock()
+	defer r.parameters.mu.Unlock()
+	delete(r.parameters.refused, r.resource)
+	r.filled = true
+	r.Filled()
+}
+
+// pace waits until so much may have been read for the space.
+func (p *parameters) pace(ctx context.Context, bytes int) {
+	for {
+		wait := parameterBytes.Take(time.Now(), p.of, bytes)
+		if wait == 0 || signal.Pause(ctx, wait) != nil {
+			return
+		}
+	}
+}
+
+// explain adds to the refusal of a policy which parameters have not been read.
+func (p *parameters) explain(err error) error {
+	status, is := errors.AsType[*apierrors.StatusError](err)
+	if !is {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for resource, refused := range p.refused {
+		status.ErrStatus.Message += fmt.Sprintf("; %s, which are parameters of policies, are not read: %s", resource.GroupResource(), refused)
+	}
+	return err
+}
+
+type parametersEverywhere struct {
+	countedParameters
+	namespaces dynamic.NamespaceableResourceInterface
+}
+
+// Namespace implements dynamic.NamespaceableResourceInterface. Upstream's informers have it with no namespace.
+func (r parametersEverywhere) Namespace(namespace string) dynamic.ResourceInterface {
+	return countedParameters{r.namespaces.Namespace(namespace), r.parameters, r.resource}
+}
+
+// countedParameters counts what informers read. Nothing else lists or watches parameters.
+type countedParameters struct {
+	dynamic.ResourceInterface
+	parameters *parameters
+	resource   schema.GroupVersionResource
+}
+
+// List implements dynamic.ResourceInterface.
+func (r countedParameters) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	read := r.parameters.informer(ctx, r.resource)
+	if options.Continue == "" {
+		read.Begin()
+	}
+	list, err := r.ResourceInterface.List(ctx, options)
+	if err != nil {
+		read.failed(err)
+		return nil, err
+	}
+	for i := range list.Items {
+		if err := read.count(&list.Items[i], true); err != nil {
+			return nil, err
+		}
+	}
+	if list.GetContinue() == "" {
+		read.fill()
+	}
+	return list, nil
+}
+
+// Watch implements dynamic.ResourceInterface.
+func (r countedParameters) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	read, filling := r.parameters.informer(ctx, r.resource), ptr.Deref(options.SendInitialEvents, false)
+	if filling {
+		read.Begin()
+	}
+	events, err := r.ResourceInterface.Watch(ctx, options)
+	if err != nil {
+		read.failed(err)
+		return nil, err
+	}
+	return watch.Filter(events, func(event watch.Event) (watch.Event, bool) {
+		object, is := event.Object.(*unstructured.Unstructured)
+		switch {
+		case !is: // an error
+		case event.Type == watch.Bookmark:
+			if filling && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+				read.fill()
+				filling = false
+			}
+		case event.Type == watch.Deleted:
+			_ = read.Set(nameOf(object), 0) // which needs no room
+		default:
+			if err := read.count(object, filling); err != nil {
+				return watch.Event{Type: watch.Error, Object: &err.ErrStatus}, true // which ends the watch
+			}
+		}
+		return event, true
+	}), nil
+}
+
+// count counts an object that is there. While an informer is filled, it takes as long as it may.
+func (r *readParameters) count(object *unstructured.Unstructured, filling bool) *apierrors.StatusError {
+	bytes := memory.Of(object)
+	if err := r.Set(nameOf(object), bytes); err != nil {
+		return r.refuse(err)
+	}
+	if filling {
+		r.parameters.pace(r.ctx, bytes)
+	}
+	return nil
+}
+
+func nameOf(object *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// explained is a plugin of a space whose errors say which parameters have not been read.
+type explained struct {
+	admission.Interface
+	parameters *parameters
+}
+
+// Admit implements admission.MutationInterface.
+func (p explained) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	return p.parameters.explain(mutate(ctx, p.Interface, a, o))
+}
+
+// Validate implements admission.ValidationInterface.
+func (p explained) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	return p.parameters.explain(validate(ctx, p.Interface, a, o))
+}

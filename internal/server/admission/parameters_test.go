@@ -1,0 +1,151 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
+)
+
+var limitsResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "limits"}
+
+// limit is a parameter of so many bytes and more.
+func limit(name string, bytes int) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Limit", "metadata": map[string]any{"name": name, "namespace": "default", "resourceVersion": "7"},
+		"spec": strings.Repeat("x", bytes),
+	}}
+}
+
+// limitServer serves objects to one informer: as a list, or by a watch that begins with them.
+type limitServer struct {
+	dynamic.NamespaceableResourceInterface
+	objects []*unstructured.Unstructured
+	// lists says that watches do not begin with objects, and fails that there is no such resource.
+	lists, fails bool
+	watches      chan *watch.FakeWatcher
+}
+
+func (s *limitServer) Resource(schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	return s
+}
+
+func (s *limitServer) Namespace(string) dynamic.ResourceInterface { return s }
+
+func (s *limitServer) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	if s.fails {
+		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
+	}
+	list := &unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "7"}}}
+	for _, object := range s.objects {
+		list.Items = append(list.Items, *object)
+	}
+	return list, nil
+}
+
+func (s *limitServer) Watch(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if s.fails {
+		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
+	}
+	w := watch.NewFakeWithChanSize(len(s.objects)+1, false)
+	if options.SendInitialEvents != nil {
+		if s.lists {
+			return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil) // as a server that has no such watches
+		}
+		for _, object := range s.objects {
+			w.Add(object)
+		}
+		end := limit("", 0)
+		end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		w.Action(watch.Bookmark, end)
+	}
+	s.watches <- w
+	return w, nil
+}
+
+// TestParameters checks that what the informers of policies have counts as long as they are there, also after their
+// watch was opened anew, and that objects for which there is no room are not read, as the errors of policies say.
+func TestParameters(t *testing.T) {
+	for name, lists := range map[string]bool{"by lists": true, "by watches": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { parametersCount(t, lists) })
+		})
+	}
+}
+
+func parametersCount(t *testing.T, lists bool) {
+	small, large := limit("a", 1000), limit("b", 2<<20)
+	budget := cachememory.New(2<<20, 0)
+	counted := func() int64 { synctest.Wait(); return budget.Usage().Bytes["acme"] }
+	s := &limitServer{objects: []*unstructured.Unstructured{small}, lists: lists, watches: make(chan *watch.FakeWatcher, 100)}
+	ended := 0
+	p := newParameters(s, "acme", budget, func() { ended++ })
+	ctx, stop := context.WithCancel(t.Context())
+	informer := dynamicinformer.NewFilteredDynamicInformer(p, limitsResource, "", 0, cache.Indexers{}, nil).Informer()
+	// Upstream's own one waits until a second after the last error of the process, by a clock that is not this one.
+	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
+		t.Fatal(err)
+	}
+	go informer.RunWithContext(ctx)
+
+	before := counted()
+	if before < int64(memory.Of(small)) || !informer.HasSynced() {
+		t.Fatalf("one object counts %d bytes, and all are there: %v", before, informer.HasSynced())
+	}
+	s.fails = true
+	(<-s.watches).Stop()
+	time.Sleep(time.Hour)
+	if after := counted(); after != before {
+		t.Errorf("when it cannot be read any more, what an informer still has counts %d bytes, not %d", after, before)
+	}
+	if ended == 0 {
+		t.Error("policies go on with what cannot be read any more")
+	}
+	ended = 0
+	s.fails = false
+	time.Sleep(time.Minute)
+	(<-s.watches).Stop() // and the next one begins where it has ended
+	time.Sleep(time.Minute)
+	w := <-s.watches
+	w.Add(limit("c", 1000))
+	if after := counted(); after <= before {
+		t.Errorf("what comes by the second watch counts %d bytes in all, after %d", after, before)
+	}
+	refusal := func() error {
+		return p.explain(apierrors.NewForbidden(limitsResource.GroupResource(), "x", errors.New("not synced")))
+	}
+	if strings.Contains(refusal().Error(), "parameters") {
+		t.Errorf("all have been read, and a policy says: %v", refusal())
+	}
+	s.objects = append(s.objects, large)
+	w.Add(large)
+	if counted(); !strings.Contains(refusal().Error(), `limits.example.com, which are parameters of policies, are not read: the definitions and policies of the space`) {
+		t.Errorf("the error of a policy does not say what has not been read: %v", refusal())
+	}
+	if ended == 0 {
+		t.Error("policies go on with what was before there was no room")
+	}
+	s.objects = s.objects[:1]
+	large.Object["spec"] = ""
+	time.Sleep(time.Hour) // in which it is read again
+	if after := counted(); after != before || strings.Contains(refusal().Error(), "parameters") {
+		t.Errorf("with room for all, they count %d bytes, not %d, and a policy says: %v", after, before, refusal())
+	}
+	if stop(); counted() != 0 {
+		t.Errorf("without an informer, its objects count %d bytes", counted())
+	}
+}
