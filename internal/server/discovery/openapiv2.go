@@ -37,7 +37,7 @@ func (o *openAPI) documentV2(n tenant.Name, servers []Server) http.Handler {
 	return perRequest(func(*http.Request) (http.Handler, error) {
 		shown := shownOf(servers)
 		return o.v2.getOrCreate(keyOf(n, servers), tagOf(shown), func() (http.Handler, int64, error) {
-			return serveLazily(o.builtin, buildV2(shown)), 2 * bytesOf(shown), nil // once built, and once put together and encoded
+			return serveLazily(o.builtin, buildV2(shown)), 2*bytesOf(shown) + servedBytesV2*servedBy(shown), nil // once built, and once put together and encoded
 		})
 	})
 }

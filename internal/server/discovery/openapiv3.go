@@ -65,7 +65,7 @@ func (o *openAPI) documentV3(n tenant.Name, servers []Server, path string) (http
 		}
 		service := handler3.NewOpenAPIService()
 		service.UpdateGroupVersion(name, merged)
-		return http.HandlerFunc(service.HandleGroupVersion), bytesOf(definitions), nil
+		return http.HandlerFunc(service.HandleGroupVersion), bytesOf(definitions) + servedBytesV3*int64(len(definitions)), nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("putting together OpenAPI v3 of tenant %q: %w", n, err)
