@@ -33,10 +33,10 @@ var admissionTable = []mutant{
 	{"parameters count after their watch was opened anew", by("internal/server/admission", "TestParameters"),
 		"internal/server/admission/parameters.go", `if r, ok := p.read[resource]; ok && r.ctx == ctx {`, `if r, ok := p.read[resource]; ok && false {`},
 	{"policies do not go on with parameters that are not there any more", by("internal/server/admission", "TestParameters"),
-		"internal/server/admission/parameters.go", `if apierrors.IsNotFound(err) {`, `if false {`},
+		"internal/server/admission/parameters.go", `case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err), apierrors.IsForbidden(err):`, `case false:`},
 	{"policies do not go on with parameters for whose successors there is no room", by("internal/server/admission", "TestParameters"),
-		"internal/server/admission/parameters.go", `r.parameters.mu.Unlock()
-	r.outdated()`, `r.parameters.mu.Unlock()`},
+		"internal/server/admission/parameters.go", `	r.outdated(err)
+	return apierrors.NewForbidden(`, `	return apierrors.NewForbidden(`},
 	{"a copy counts until another has taken its place", by("internal/server/admission", "TestParameters"),
 		"internal/server/storage/cachememory/copies.go", `c.read = newCopied()`, `c.addLocked(c.held, -c.held.bytes); c.read, c.held = newCopied(), newCopied()`},
 	{"what is read anew needs room beside what it replaces", by("internal/server/storage/cachememory", "TestCopies"),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +30,9 @@ import (
 // no room for them. Both numbers are chosen: 8 MiB take about a twentieth of a core.
 var parameterBytes = ratelimit.Limits[tenant.Name]{PerSecond: 8 << 20, AtOnce: 128 << 20}
 
+// notSynced is what upstream says of parameters that its informer has not read.
+const notSynced = "not yet synced to use for admission"
+
 // parameters is the dynamic client of the policies of a space. Upstream keeps all objects of a kind of parameters in an
 // informer of each plugin, decoded from JSON: they count for the space, and what it may not have is not read.
 type parameters struct {
@@ -41,7 +45,7 @@ type parameters struct {
 
 	mu   sync.Mutex
 	read map[schema.GroupVersionResource]*readParameters
-	// refused are the errors of those for which there is no room.
+	// refused are the errors of those that are not read.
 	refused map[schema.GroupVersionResource]error
 }
 
@@ -89,26 +93,25 @@ type readParameters struct {
 	filled bool
 }
 
-// refuse returns the error of parameters for which there is no room, and has the errors of policies say so.
+// refuse returns the error of parameters for which there is no room.
 func (r *readParameters) refuse(err error) *apierrors.StatusError {
-	r.parameters.mu.Lock()
-	r.parameters.refused[r.resource] = err
-	r.parameters.mu.Unlock()
-	r.outdated()
+	r.outdated(err)
 	return apierrors.NewForbidden(r.resource.GroupResource(), "", err)
 }
 
 // failed notes that they could not be read.
 func (r *readParameters) failed(err error) {
-	if apierrors.IsNotFound(err) { // their version is not served any more
-		r.outdated()
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err), apierrors.IsForbidden(err):
+		r.outdated(err) // such as when their version is not served any more
 	}
 }
 
-// outdated notes that what the informer has will not be replaced.
-func (r *readParameters) outdated() {
+// outdated notes that what the informer has will not be replaced, and has the errors of policies say why.
+func (r *readParameters) outdated(err error) {
 	r.parameters.mu.Lock()
 	filled := r.filled
+	r.parameters.refused[r.resource] = err
 	r.parameters.mu.Unlock()
 	if filled {
 		r.parameters.end()
@@ -134,10 +137,10 @@ func (p *parameters) pace(ctx context.Context, bytes int) {
 	}
 }
 
-// explain adds to the refusal of a policy which parameters have not been read.
+// explain adds to the refusal of a policy which parameters have not been read, if that is the reason.
 func (p *parameters) explain(err error) error {
 	status, is := errors.AsType[*apierrors.StatusError](err)
-	if !is {
+	if !is || !strings.Contains(status.ErrStatus.Message, notSynced) {
 		return err
 	}
 	p.mu.Lock()

@@ -128,11 +128,12 @@ func parametersCount(t *testing.T, lists bool) {
 		t.Errorf("what comes by the second watch counts %d bytes in all, after %d", after, before)
 	}
 	refusal := func() error {
-		return p.explain(apierrors.NewForbidden(limitsResource.GroupResource(), "x", errors.New("not synced")))
+		return p.explain(apierrors.NewForbidden(limitsResource.GroupResource(), "x", errors.New("paramKind is "+notSynced)))
 	}
 	if strings.Contains(refusal().Error(), "parameters") {
 		t.Errorf("all have been read, and a policy says: %v", refusal())
 	}
+	other := apierrors.NewForbidden(limitsResource.GroupResource(), "x", errors.New("no"))
 	s.objects = append(s.objects, large)
 	w.Add(large)
 	if counted(); !strings.Contains(refusal().Error(), `limits.example.com, which are parameters of policies, are not read: the definitions and policies of the space`) {
@@ -140,6 +141,9 @@ func parametersCount(t *testing.T, lists bool) {
 	}
 	if ended == 0 {
 		t.Error("policies go on with what was before there was no room")
+	}
+	if before := other.Error(); p.explain(other).Error() != before {
+		t.Errorf("a refusal for another reason says: %v", other)
 	}
 	s.objects = s.objects[:1]
 	large.Object["spec"] = ""
