@@ -85,13 +85,22 @@ func addressesOf(obj any) ([]string, error) {
 
 // at implements egress.Options.ServiceAt.
 func (h *hostServices) at(ctx context.Context, n tenant.Name, at netip.AddrPort) egress.Whose {
+	return h.whose(n, at, func(service *corev1.Service) bool { return h.confirmed(ctx, service, at) })
+}
+
+// stillAt implements egress.Options.StillAt, by what the Services of spaces say alone.
+func (h *hostServices) stillAt(_ context.Context, n tenant.Name, at netip.AddrPort) egress.Whose {
+	return h.whose(n, at, func(*corev1.Service) bool { return true })
+}
+
+func (h *hostServices) whose(n tenant.Name, at netip.AddrPort, confirmed func(*corev1.Service) bool) egress.Whose {
 	found, err := h.views.ByIndex(byAddress, at.Addr().String())
 	if err != nil || len(found) == 0 {
 		return egress.Nobodys
 	}
 	for _, obj := range found {
 		service := obj.(*corev1.Service)
-		if tenant.Flat(service.Namespace).Space() == n && hasPort(service.Spec.Ports, at.Port()) && h.confirmed(ctx, service, at) {
+		if tenant.Flat(service.Namespace).Space() == n && hasPort(service.Spec.Ports, at.Port()) && confirmed(service) {
 			return egress.Own
 		}
 	}

@@ -96,6 +96,13 @@ func TestHostServices(t *testing.T) {
 	if got := at("10.43.0.1", 8443); got != egress.Own {
 		t.Errorf("a port that the host's has by now: %v", got)
 	}
+	for at, want := range map[string]egress.Whose{
+		"10.43.0.1:443": egress.Own, "10.43.0.1:10250": egress.Others, "10.43.0.9:443": egress.Nobodys, "10.43.0.3:443": egress.Own,
+	} {
+		if got := h.stillAt(t.Context(), "acme", netip.MustParseAddrPort(at)); got != want {
+			t.Errorf("of a connection to %s it is said %v, want %v", at, got, want)
+		}
+	}
 	host.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("away") })
 	if got := at("10.43.0.1", 443); got != egress.Own {
 		t.Errorf("what the host has just said does not count: %v", got)

@@ -102,6 +102,16 @@ var networkTable = []mutant{
 		"internal/server/hostservices.go", `hasPort(service.Spec.Ports, at.Port()) && `, ``},
 	{"the ports of a Service are those that the host's has", by("internal/server", "TestHostServices"),
 		"internal/server/hostservices.go", `return there.Spec.Ports, nil`, `return service.Spec.Ports, nil`},
+	{"connections to what is another's are not used", by("internal/server/egress", "TestDeniedConnectionsAreClosed"),
+		"internal/server/egress/connections.go", `			_ = c.Close()
+`, `			_ = c
+`},
+	{"connections are looked at when they are used again", by("internal/server/egress", "TestDeniedConnectionsAreClosed"),
+		"internal/server/egress/handshakes.go", `			if got.Reused {`, `			if false {`},
+	{"connections by TLS are looked at", by("internal/server/egress", "TestDeniedConnectionsAreClosed"),
+		"internal/server/egress/connections.go", `		conn = secured.NetConn()
+`, `		_ = secured
+`},
 	{"the host is asked once of all ports of a Service", by("internal/server", "TestHostServices"),
 		"internal/server/hostservices.go", `	if _, lately := h.answers.Get(asked); lately {`, `	if false {`},
 	{"webhooks are dialled by TCP", by("internal/server", "TestHostServices"),
