@@ -21,7 +21,7 @@ func (o CompletedOptions) reach(b *base, s *stores) (egress.Options, error) {
 		if err != nil {
 			return egress.Options{}, err
 		}
-		reach.ServiceAt = services.at
+		reach.ServiceAt, reach.StillAt = services.at, services.stillAt
 	}
 	var etcd []string
 	if o.RawStorage == nil { // otherwise etcd is in this process

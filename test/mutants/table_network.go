@@ -97,11 +97,23 @@ var networkTable = []mutant{
 	{"a Service of a name on the host is that of the space", by("internal/server", "TestHostServices"),
 		"internal/server/hostservices.go", `there.Annotations[names.UIDAnnotation] == string(service.UID) &&`, `true &&`},
 	{"an address is the one that the host has given", by("internal/server", "TestHostServices"),
-		"internal/server/hostservices.go", `slices.Contains(there.Spec.ClusterIPs, at.Addr().String())`, `slices.Contains(there.Spec.ClusterIPs, there.Spec.ClusterIPs[0])`},
+		"internal/server/hostservices.go", `slices.Contains(there.Spec.ClusterIPs, at.String())`, `slices.Contains(there.Spec.ClusterIPs, there.Spec.ClusterIPs[0])`},
 	{"an address is a Service's at its ports alone", by("internal/server", "TestHostServices"),
-		"internal/server/hostservices.go", `hasPort(service, at.Port()) && `, ``},
+		"internal/server/hostservices.go", `hasPort(service.Spec.Ports, at.Port()) && `, ``},
 	{"the ports of a Service are those that the host's has", by("internal/server", "TestHostServices"),
-		"internal/server/hostservices.go", ` && hasPort(there, at.Port()), nil`, `, nil`},
+		"internal/server/hostservices.go", `return there.Spec.Ports, nil`, `return service.Spec.Ports, nil`},
+	{"connections to what is another's are not used", by("internal/server/egress", "TestDeniedConnectionsAreClosed"),
+		"internal/server/egress/connections.go", `			_ = c.Close()
+`, `			_ = c
+`},
+	{"connections are looked at when they are used again", by("internal/server/egress", "TestDeniedConnectionsAreClosed"),
+		"internal/server/egress/handshakes.go", `			if got.Reused {`, `			if false {`},
+	{"connections by TLS are looked at", by("internal/server/egress", "TestDeniedConnectionsAreClosed"),
+		"internal/server/egress/connections.go", `		conn = secured.NetConn()
+`, `		_ = secured
+`},
+	{"the host is asked once of all ports of a Service", by("internal/server", "TestHostServices"),
+		"internal/server/hostservices.go", `	if _, lately := h.answers.Get(asked); lately {`, `	if false {`},
 	{"webhooks are dialled by TCP", by("internal/server", "TestHostServices"),
 		"internal/server/hostservices.go", `p.Protocol == corev1.ProtocolTCP && `, ``},
 	{"whose an address is depends on the port", by("internal/server/egress", "TestServiceAt"),

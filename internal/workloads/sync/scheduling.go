@@ -24,9 +24,9 @@ const (
 	// tenants may, and else more. Chosen: a quarter of the two seconds in which a pod is to run beside others who create
 	// all they can.
 	schedulerWait = 500 * time.Millisecond
-	// How many pods of all tenants may wait grows by a sum and shrinks by a factor, as TCP's window does (AIMD). Chosen: one
-	// more for four pods that the scheduler has looked at in time, and a 16th less for one that it has not: of a queue, all
-	// come late.
+	// How many pods of all tenants may wait grows by a sum and shrinks by a factor, as TCP's window does (AIMD).
+	// Chosen: one more for four pods that the scheduler has looked at in time, and a 16th less for one that it has not:
+	// of a queue, all come late.
 	additiveIncrease       = 0.25
 	multiplicativeDecrease = 1.0 / 16
 	// schedulerPatience is after which time pods do not count if the scheduler looks at none: there may be no scheduler. Chosen: a
@@ -56,6 +56,9 @@ type tenantQueue struct {
 	// queued are the others, in their order, and isQueued says who they are.
 	queued   []item
 	isQueued map[item]bool
+	// aside are pods that wait for copies, and have no place meanwhile: maxUnscheduled at most, because each asks again
+	// for its copies. In the end they come after all others.
+	aside map[item]bool
 }
 
 // waitTimes say since when a pod counts, and when it was first seen to wait on the host, if it was.
@@ -73,6 +76,7 @@ func (s *scheduling) enter(i item) (bool, released) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queueOf(i.tenant)
+	delete(q.aside, i)
 	if _, entered := q.onHost[i]; entered || s.room(q) > 0 {
 		q.onHost[i] = waitTimes{since: s.clock.Now()}
 		return true, released{}
@@ -85,6 +89,27 @@ func (s *scheduling) enter(i item) (bool, released) {
 		return false, released{}
 	}
 	return false, released{retryLater: q.queued[:1:1]} // the first one always comes again: there may be room by time alone
+}
+
+// isAside reports whether a pod waits for copies without a place.
+func (s *scheduling) isAside(i item) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.byTenant[i.tenant]
+	return q != nil && q.aside[i]
+}
+
+// stepAside takes the place of a pod that waits for copies, if not too many have stepped aside. It enters again when it
+// has them.
+func (s *scheduling) stepAside(i item) released {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queueOf(i.tenant)
+	if q.aside[i] || len(q.aside) >= maxUnscheduled {
+		return released{}
+	}
+	q.aside[i] = true
+	return s.giveUp(i, q)
 }
 
 // note notes which pods of the host there are for one of a space. While there is none, it keeps the times that it has.
@@ -135,6 +160,12 @@ func (s *scheduling) leave(i item) released {
 }
 
 func (s *scheduling) remove(i item, q *tenantQueue) released {
+	delete(q.aside, i)
+	return s.giveUp(i, q)
+}
+
+// giveUp gives the place of a pod to others.
+func (s *scheduling) giveUp(i item, q *tenantQueue) released {
 	delete(q.onHost, i)
 	n := min(s.room(q), len(q.queued))
 	r := released{ready: q.queued[:n:n]}
@@ -145,7 +176,7 @@ func (s *scheduling) remove(i item, q *tenantQueue) released {
 	if q.queued = q.queued[n:]; n > 0 && len(q.queued) > 0 {
 		r.retryLater = q.queued[:1:1]
 	}
-	if len(q.onHost)+len(q.queued) == 0 {
+	if len(q.onHost)+len(q.queued)+len(q.aside) == 0 {
 		delete(s.byTenant, i.tenant)
 	}
 	return r
@@ -153,7 +184,7 @@ func (s *scheduling) remove(i item, q *tenantQueue) released {
 
 func (s *scheduling) queueOf(n tenant.Name) *tenantQueue {
 	if s.byTenant[n] == nil {
-		s.byTenant[n] = &tenantQueue{onHost: map[item]waitTimes{}, isQueued: map[item]bool{}}
+		s.byTenant[n] = &tenantQueue{onHost: map[item]waitTimes{}, isQueued: map[item]bool{}, aside: map[item]bool{}}
 	}
 	return s.byTenant[n]
 }
