@@ -41,6 +41,11 @@ var admissionTable = []mutant{
 		"internal/server/storage/cachememory/copies.go", `c.read = newCopied()`, `c.addLocked(c.held, -c.held.bytes); c.read, c.held = newCopied(), newCopied()`},
 	{"what is read anew needs room beside what it replaces", by("internal/server/storage/cachememory", "TestCopies"),
 		"internal/server/storage/cachememory/copies.go", `m.bytes[n]+more > m.most+m.most/4 ||`, `false ||`},
+	{"parameters for which there is no room are not read again and again", by("internal/server/admission", "TestParameters"),
+		"internal/server/admission/parameters.go", `time.Since(refused.at) < readAgain {`, `false {`},
+	{"parameters are listed in pages", by("internal/server/admission", "TestParameters"),
+		"internal/server/admission/parameters.go", `	options.Limit, options.ResourceVersion, options.ResourceVersionMatch = parameterPage, "", ""
+`, ``},
 	{"converters of types of mutating policies count", by("internal/server/admission", "TestConverters"),
 		"internal/server/admission/converters.go", `converterShare*len(data)); err != nil {`, `0*converterShare*len(data)); err != nil {`},
 	{"documents of small versions count", by("internal/server/discovery", "TestOpenAPIOfVersions"),

@@ -27,6 +27,13 @@ import (
 // no room for them. Both numbers are chosen: 8 MiB take about a twentieth of a core.
 var parameterBytes = ratelimit.Limits[tenant.Name]{PerSecond: 8 << 20, AtOnce: 128 << 20}
 
+const (
+	// parameterPage is how many parameters are read at once where they are listed, and readAgain after how long those
+	// are read again for which there was no room. Both are chosen.
+	parameterPage = 10
+	readAgain     = 30 * time.Second
+)
+
 // parameters is the dynamic client of the policies of a space. Upstream keeps all objects of a kind of parameters in an
 // informer of each plugin, decoded from JSON: they count for the space, and what it may not have is not read.
 type parameters struct {
@@ -89,14 +96,31 @@ type readParameters struct {
 	informerKey
 	parameters *parameters
 	what       string
-	// filled is whether the informer has had all that there was.
-	filled atomic.Bool
+	// filled is whether the informer has had all that there was, and refused when it was refused, and why.
+	filled  atomic.Bool
+	refused atomic.Pointer[refusal]
+}
+
+type refusal struct {
+	err *apierrors.StatusError
+	at  time.Time
+}
+
+// begin notes that all are read anew. It returns an error if there was no room for them a moment ago.
+func (r *readParameters) begin() error {
+	if refused := r.refused.Load(); refused != nil && time.Since(refused.at) < readAgain {
+		return refused.err
+	}
+	r.Begin()
+	return nil
 }
 
 // refuse returns the error of parameters for which there is no room.
 func (r *readParameters) refuse(err error) *apierrors.StatusError {
 	r.outdated(err)
-	return apierrors.NewForbidden(r.resource.GroupResource(), "", err)
+	refused := &refusal{apierrors.NewForbidden(r.resource.GroupResource(), "", err), time.Now()}
+	r.refused.Store(refused)
+	return refused.err
 }
 
 // failed notes that they could not be read.
@@ -149,12 +173,16 @@ type countedParameters struct {
 	resource   schema.GroupVersionResource
 }
 
-// List implements dynamic.ResourceInterface.
+// List implements dynamic.ResourceInterface. Whatever is asked for, it returns a page: upstream goes on with the next one,
+// and would have all at once from a watch cache.
 func (r countedParameters) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	read := r.parameters.informer(ctx, r.resource)
 	if options.Continue == "" {
-		read.Begin()
+		if err := read.begin(); err != nil {
+			return nil, err
+		}
 	}
+	options.Limit, options.ResourceVersion, options.ResourceVersionMatch = parameterPage, "", ""
 	list, err := r.ResourceInterface.List(ctx, options)
 	if err != nil {
 		read.failed(err)
@@ -175,7 +203,9 @@ func (r countedParameters) List(ctx context.Context, options metav1.ListOptions)
 func (r countedParameters) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	read, filling := r.parameters.informer(ctx, r.resource), ptr.Deref(options.SendInitialEvents, false)
 	if filling {
-		read.Begin()
+		if err := read.begin(); err != nil {
+			return nil, err
+		}
 	}
 	events, err := r.ResourceInterface.Watch(ctx, options)
 	if err != nil {

@@ -37,7 +37,9 @@ type limitServer struct {
 	objects []*unstructured.Unstructured
 	// lists says that watches do not begin with objects, and fails that there is no such resource.
 	lists, fails bool
-	watches      chan *watch.FakeWatcher
+	// asked is how often it was asked.
+	asked   int
+	watches chan *watch.FakeWatcher
 }
 
 func (s *limitServer) Resource(schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
@@ -46,7 +48,11 @@ func (s *limitServer) Resource(schema.GroupVersionResource) dynamic.Namespaceabl
 
 func (s *limitServer) Namespace(string) dynamic.ResourceInterface { return s }
 
-func (s *limitServer) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+func (s *limitServer) List(_ context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	s.asked++
+	if options.Limit != parameterPage || options.ResourceVersion != "" {
+		return nil, apierrors.NewBadRequest("not in pages")
+	}
 	if s.fails {
 		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
 	}
@@ -58,6 +64,7 @@ func (s *limitServer) List(context.Context, metav1.ListOptions) (*unstructured.U
 }
 
 func (s *limitServer) Watch(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	s.asked++
 	if s.fails {
 		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
 	}
@@ -140,6 +147,10 @@ func parametersCount(t *testing.T, lists bool) {
 	}
 	if ended == 0 {
 		t.Error("policies go on with what was before there was no room")
+	}
+	asked := s.asked
+	if time.Sleep(readAgain / 2); s.asked != asked {
+		t.Errorf("what was refused is asked for %d times more at once", s.asked-asked)
 	}
 	if before := other.Error(); why.explain(other).Error() != before {
 		t.Errorf("a refusal for another reason says: %v", other)
