@@ -65,11 +65,24 @@ func (s *standalone) start() {
 	}).Should(Succeed())
 }
 
-// end ends it, and deletes what it has made on the host: other specs look at what there is.
-func (s *standalone) end() {
+// stop ends it as an administrator does.
+func (s *standalone) stop() {
 	GinkgoHelper()
 	Expect(s.process.Process.Signal(syscall.SIGTERM)).To(Succeed())
 	_ = s.process.Wait()
+}
+
+// kill ends it at once.
+func (s *standalone) kill() {
+	GinkgoHelper()
+	Expect(s.process.Process.Kill()).To(Succeed())
+	_ = s.process.Wait()
+}
+
+// end ends it, and deletes what it has made on the host: other specs look at what there is.
+func (s *standalone) end() {
+	GinkgoHelper()
+	s.stop()
 	must("delete", "namespaces", "--selector=workloads.tenantry.io/installation", "--timeout=3m")
 }
 
@@ -90,6 +103,30 @@ func (s *standalone) as(tenant string) []string {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
 	return []string{"--kubeconfig", file}
+}
+
+// apply applies a manifest in a space.
+func (s *standalone) apply(tenant, manifest string) {
+	GinkgoHelper()
+	file := filepath.Join(s.dir, "manifest.yaml")
+	Expect(os.WriteFile(file, []byte(manifest), 0o600)).To(Succeed())
+	must(append(s.as(tenant), "apply", "-f", file)...)
+}
+
+// get returns a field of an object of a space, empty if there is none.
+func (s *standalone) get(tenant, object, path string) string {
+	out, err := kubectl(append(s.as(tenant), "get", object, "-o", "jsonpath={"+path+"}")...)
+	if err != nil {
+		return ""
+	}
+	return out
+}
+
+// onHost returns the UIDs and counted starts of all pods of its spaces on the host.
+func (s *standalone) onHost() []string {
+	GinkgoHelper()
+	installation := must("--kubeconfig", s.admin(), "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
+	return strings.Split(must("get", "pods", "-A", "-l", "workloads.tenantry.io/installation="+installation, "-o", podStates), "\n")
 }
 
 // syncerKubeconfig writes a kubeconfig of the host's ServiceAccount syncer.
@@ -203,7 +240,8 @@ spec:
     args: [-install, /bin/tar]
     env: [{name: PATH, value: /bin}]
     volumeMounts: [{name: bin, mountPath: /bin}]
-  - {name: ear, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, args: [-hear], stdin: true}
+  - {name: ear-true, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, args: [-hear], stdin: true}
+  - {name: ear-false, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, args: [-hear], stdin: true}
   restartPolicy: Never
   volumes: [{name: bin, emptyDir: {}}]
 `
@@ -288,6 +326,20 @@ func hears(args ...string) {
 	Expect(command.Wait()).To(Succeed())
 }
 
+// attachesAndCopies attaches to the container of a pod that is for one protocol, and copies into and out of another.
+func (s *standalone) attachesAndCopies(tenant, webSockets string) {
+	GinkgoHelper()
+	as, ear := s.as(tenant), "ear-"+webSockets
+	Eventually(s.get).WithArguments(tenant, "pod/copying", `.status.containerStatuses[?(@.name=="`+ear+`")].state.running.startedAt`).ShouldNot(BeEmpty())
+	hears(append(as, "attach", "copying", "-c", ear, "--stdin")...)
+	there, back, said := filepath.Join(s.dir, "there"), filepath.Join(s.dir, "back"), "of "+tenant+" by "+webSockets
+	Expect(os.WriteFile(there, []byte(said), 0o600)).To(Succeed())
+	must(append(as, "cp", "-c", "c", there, "copying:/bin/copied")...)
+	Expect(must(append(as, "exec", "copying", "-c", "c", "--", "/tenantry", "-read", "/bin/copied")...)).To(Equal(said))
+	must(append(as, "cp", "-c", "c", "copying:/bin/copied", back)...)
+	Expect(os.ReadFile(back)).To(Equal([]byte(said)))
+}
+
 var _ = Describe("workloads on a real node", Ordered, func() {
 	var tenantry *standalone
 
@@ -362,13 +414,15 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 	It("answer by the address of a Service, which it has as soon as it is made", func() {
 		for _, tenant := range []string{"acme", "globex"} {
 			as := tenantry.as(tenant)
-			file := filepath.Join(tenantry.dir, "said.yaml")
-			Expect(os.WriteFile(file, []byte(strings.ReplaceAll(saidDeployment, "TENANT", tenant)), 0o600)).To(Succeed())
-			must(append(as, "apply", "--server-side", "-f", file)...)
+			deployment, service, _ := strings.Cut(strings.ReplaceAll(saidDeployment, "TENANT", tenant), "---")
+			tenantry.apply(tenant, deployment)
 			must(append(as, "rollout", "status", "deployment/said", "--timeout=3m")...)
+			file := filepath.Join(tenantry.dir, "said.yaml")
+			Expect(os.WriteFile(file, []byte(service), 0o600)).To(Succeed())
+			must(append(as, "apply", "--server-side", "-f", file)...)
 			address := must(append(as, "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)
+			Expect(must(append(as, "exec", "deployment/web", "-c", "c", "--", "/tenantry", "-ask", address+":80", "2s")...)).To(Equal("said by " + tenant))
 			Expect(must("get", "services", "-A", "-l", "workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].spec.clusterIP}")).To(ContainSubstring(address))
-			Eventually(output(tenant, "exec", "deployment/web", "-c", "c", "--", "/tenantry", "-ask", address+":80")).Should(Equal("said by " + tenant))
 			Eventually(output(tenant, "get", "endpointslices", "-l", "kubernetes.io/service-name=said", "-o", "jsonpath={.items[*].endpoints[*].addresses[0]}")).
 				Should(Equal(must(append(as, "get", "pods", "-l", "app=said", "-o", "jsonpath={.items[0].status.podIP}")...)))
 			Eventually(output(tenant, "get", "endpointslices", "-l", "kubernetes.io/service-name=said", "-o", "jsonpath={.items[*].endpoints[*].zone}")).Should(Equal("here"))
@@ -380,6 +434,8 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 	})
 
 	It("are connected to by WebSocket and by SPDY", func() {
+		tenantry.apply("acme", copyingPod)
+		DeferCleanup(func() { must(append(tenantry.as("acme"), "delete", "pod", "copying", "--now")...) })
 		for _, webSockets := range []string{"true", "false"} {
 			GinkgoT().Setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", webSockets)
 			GinkgoT().Setenv("KUBECTL_PORT_FORWARD_WEBSOCKETS", webSockets)
@@ -396,6 +452,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			}).Should(Equal("said by acme\n"))
 			Expect(forward.Process.Kill()).To(Succeed())
 			_ = forward.Wait()
+			tenantry.attachesAndCopies("acme", webSockets)
 		}
 	})
 
@@ -423,22 +480,6 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		}).ShouldNot(BeEmpty())
 		Expect(output("acme", "exec", pod, "-c", "admins", "--", "/tenantry", "-say", "hi")()).To(ContainSubstring("container admins is not valid for pod"))
 		Expect(output("acme", "get", "pod", pod, "-o", "yaml")()).NotTo(ContainSubstring("admins"))
-	})
-
-	It("are attached to, and files are copied into and out of them", func() {
-		as := tenantry.as("acme")
-		file := filepath.Join(tenantry.dir, "copying.yaml")
-		Expect(os.WriteFile(file, []byte(copyingPod), 0o600)).To(Succeed())
-		must(append(as, "create", "-f", file)...)
-		DeferCleanup(func() { must(append(as, "delete", "-f", file, "--now")...) })
-		Eventually(output("acme", "get", "pod", "copying", "-o", `jsonpath={.status.containerStatuses[?(@.name=="ear")].state.running.startedAt}`)).ShouldNot(BeEmpty())
-		hears(append(as, "attach", "copying", "-c", "ear", "--stdin")...)
-		there, back := filepath.Join(tenantry.dir, "there"), filepath.Join(tenantry.dir, "back")
-		Expect(os.WriteFile(there, []byte("of acme"), 0o600)).To(Succeed())
-		must(append(as, "cp", "-c", "c", there, "copying:/bin/copied")...)
-		Expect(must(append(as, "exec", "copying", "-c", "c", "--", "/tenantry", "-read", "/bin/copied")...)).To(Equal("of acme"))
-		must(append(as, "cp", "-c", "c", "copying:/bin/copied", back)...)
-		Expect(os.ReadFile(back)).To(Equal([]byte("of acme")))
 	})
 
 	It("are resized in place, and say how far that is", func() {
@@ -565,20 +606,16 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 	})
 
 	It("go on while Tenantry is killed, and are the same afterwards", func() {
-		uids := func() string {
-			return must("get", "pods", "-A", "-l", "workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].metadata.uid}")
-		}
-		before := uids()
+		before := tenantry.onHost()
 		address := must(append(tenantry.as("acme"), "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)
 		asker := strings.Fields(must("get", "pods", "-A", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.namespace} {.items[0].metadata.name}"))
-		Expect(tenantry.process.Process.Kill()).To(Succeed())
-		_ = tenantry.process.Wait()
+		tenantry.kill()
 		Expect(must("exec", "-n", asker[0], asker[1], "-c", "c", "--", "/tenantry", "-ask", address+":80")).To(Equal("said by acme"))
 		tenantry.start()
 		Eventually(output("acme", "logs", "deployment/web", "-c", "c")).Should(Equal("hello from acme in default"))
 		must(append(tenantry.as("acme"), "scale", "deployment/web", "--replicas=2")...)
 		must(append(tenantry.as("acme"), "rollout", "status", "deployment/web", "--timeout=3m")...)
-		Expect(strings.Fields(uids())).To(And(HaveLen(6), ContainElements(strings.Fields(before))))
+		Expect(tenantry.onHost()).To(And(HaveLen(6), ContainElements(before)))
 	})
 
 	It("have another token in time, without a restart", func() {
@@ -586,8 +623,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			return must(append(tenantry.as("acme"), "get", "pods", "-l", "app=client", "-o", "jsonpath={.items[*].metadata.uid} {.items[*].status.containerStatuses[*].containerID}")...)
 		}
 		before, token := started(), tenantry.tokenIn("acme")
-		Expect(tenantry.process.Process.Signal(syscall.SIGTERM)).To(Succeed())
-		_ = tenantry.process.Wait()
+		tenantry.stop()
 		// As if so much time had gone.
 		for line := range strings.FieldsSeq(must("get", "secrets", "-A", "-l", "workloads.tenantry.io/installation", "-o",
 			`jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}/{.metadata.annotations.workloads\.tenantry\.io/name}{"\n"}{end}`)) {

@@ -1,8 +1,9 @@
 // Command pause is the first process of a pod: it keeps the pod's namespaces open, and reaps
 // the orphans that land in them. Tests run it as a container, too: it prints its arguments first and, if the first
 // one is -say, ends then. With -serve ADDRESS it tells the rest of them to who connects, and with -ask ADDRESS it
-// prints what it is told there. With -lookup KIND NAME it prints what DNS says: host, srv, addr, or txt. With -write FILE it
-// writes the rest of them into a file, and with -read FILE it prints one. With -work it uses what it gets of a processor. With -hear it prints what it is told, and with
+// prints what it is told there, which it tries again and again within a time if that comes next. With -lookup KIND NAME
+// it prints what DNS says: host, srv, addr, or txt. With -write FILE it writes the rest of them into a file, and with
+// -read FILE it prints one. With -work it uses what it gets of a processor. With -hear it prints what it is told, and with
 // -install FILE it copies itself there: as tar it does what kubectl cp asks for.
 package main
 
@@ -33,7 +34,7 @@ func main() {
 	} else if len(args) > 1 && args[0] == "-install" {
 		install(args[1])
 	} else if len(args) > 1 && args[0] == "-ask" {
-		ask(args[1])
+		ask(args[1], args[2:]...)
 		return
 	} else if len(args) > 2 && args[0] == "-lookup" {
 		lookup(args[1], args[2])
@@ -88,9 +89,19 @@ func serve(address, text string) {
 	must(err)
 }
 
-// ask prints what is told at an address.
-func ask(address string) {
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+// ask prints what is told at an address. If there is a time, it tries again within that.
+func ask(address string, within ...string) {
+	timeout, end := 5*time.Second, time.Now()
+	if len(within) > 0 {
+		patience, err := time.ParseDuration(within[0])
+		must(err)
+		timeout, end = 200*time.Millisecond, end.Add(patience)
+	}
+	conn, err := net.DialTimeout("tcp", address, timeout)
+	for err != nil && time.Now().Before(end) {
+		time.Sleep(20 * time.Millisecond)
+		conn, err = net.DialTimeout("tcp", address, timeout)
+	}
 	must(err)
 	_, err = io.Copy(os.Stdout, conn)
 	must(err)
