@@ -122,6 +122,12 @@ func (s *standalone) get(tenant, object, path string) string {
 	return out
 }
 
+// ready waits for a pod of a space.
+func (s *standalone) ready(tenant, pod string) {
+	GinkgoHelper()
+	must(append(s.as(tenant), "wait", "--for=condition=Ready", "pod/"+pod, "--timeout=3m")...)
+}
+
 // onHost returns the UIDs and counted starts of all pods of its spaces on the host.
 func (s *standalone) onHost() []string {
 	GinkgoHelper()
@@ -181,50 +187,6 @@ metadata: {name: said}
 spec:
   selector: {app: said}
   ports: [{port: 80, targetPort: 8080}]
-`
-
-// volumes are what an administrator of the host has for spaces: a class without a provisioner, and a volume on the node.
-const volumes = `
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: of-spaces, annotations: {multi-tenancy.k8s.io/published: "true"}}
-provisioner: kubernetes.io/no-provisioner
-volumeBindingMode: WaitForFirstConsumer
----
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: of-spaces}
-spec:
-  capacity: {storage: 1Gi}
-  accessModes: [ReadWriteOnce]
-  storageClassName: of-spaces
-  local: {path: DIRECTORY}
-  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node]}]}]}}
-`
-
-const storingSet = `
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: {name: db}
-spec:
-  selector: {matchLabels: {app: db}}
-  serviceName: db
-  template:
-    metadata: {labels: {app: db}}
-    spec:
-      terminationGracePeriodSeconds: 5
-      containers:
-      - {name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, volumeMounts: [{name: state, mountPath: /state}]}
-  volumeClaimTemplates:
-  - metadata: {name: state}
-    spec: {storageClassName: of-spaces, accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Mi}}}
-`
-
-const claimOfAnother = `
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: NAME}
-spec: {storageClassName: of-spaces, accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Mi}}, VOLUME}
 `
 
 const copyingPod = `
@@ -546,46 +508,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		Eventually(output("acme", "get", "deployment", "working", "-o", "jsonpath={.status.readyReplicas}")).WithTimeout(5 * time.Minute).Should(Equal("2"))
 	})
 
-	It("keep what they have stored, which no other tenant gets", func() {
-		directory, err := os.MkdirTemp("", "tenantry-volume-")
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(os.RemoveAll, directory)
-		Expect(os.Chmod(directory, 0o777)).To(Succeed())
-		create := func(to []string, verb, manifest string) (string, error) {
-			file := filepath.Join(tenantry.dir, "volumes.yaml")
-			Expect(os.WriteFile(file, []byte(manifest), 0o600)).To(Succeed())
-			return kubectl(append(to, verb, "-f", file)...)
-		}
-		onHost := strings.ReplaceAll(volumes, "DIRECTORY", directory)
-		_, err = create(nil, "apply", onHost)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { _, _ = create(nil, "delete", onHost) })
-		class, _, _ := strings.Cut(onHost, "---")
-		_, err = create([]string{"--kubeconfig", tenantry.admin()}, "apply", class)
-		Expect(err).NotTo(HaveOccurred())
-		acme, globex := tenantry.as("acme"), tenantry.as("globex")
-		Eventually(output("acme", "get", "storageclass", "of-spaces", "-o", "name")).Should(Equal("storageclass.storage.k8s.io/of-spaces"))
-		_, err = create(acme, "create", storingSet)
-		Expect(err).NotTo(HaveOccurred())
-		must(append(acme, "rollout", "status", "statefulset/db", "--timeout=3m")...)
-		must(append(acme, "exec", "db-0", "--", "/tenantry", "-write", "/state/file", "of acme")...)
-		must(append(acme, "delete", "pod", "db-0")...)
-		must(append(acme, "rollout", "status", "statefulset/db", "--timeout=3m")...)
-		Eventually(output("acme", "exec", "db-0", "--", "/tenantry", "-read", "/state/file")).Should(Equal("of acme"))
-		Expect(os.ReadFile(filepath.Join(directory, "file"))).To(Equal([]byte("of acme")))
-
-		theirs := must(append(acme, "get", "pvc", "state-db-0", "-o", "jsonpath={.spec.volumeName}")...)
-		Expect(must(append(acme, "get", "pv", theirs, "-o", "yaml")...)).NotTo(Or(ContainSubstring(directory), ContainSubstring("tn-")))
-		for _, volume := range []string{"of-spaces", theirs} {
-			out, err := create(globex, "create", strings.NewReplacer("NAME", "stolen", "VOLUME", "volumeName: "+volume).Replace(claimOfAnother))
-			Expect(err).To(HaveOccurred())
-			Expect(out).To(And(ContainSubstring("forbidden: SpacePolicy"), ContainSubstring("spec.volumeName")))
-		}
-		must(append(acme, "delete", "statefulset/db", "pvc/state-db-0")...)
-		Expect(must("get", "pvc", "-A", "-l", "workloads.tenantry.io/installation", "-o", "name")).To(BeEmpty())
-		Eventually(output("acme", "get", "pv", "-o", "name")).Should(BeEmpty())
-		Eventually(func() string { return must("get", "pv", "of-spaces", "-o", "jsonpath={.status.phase}") }).Should(Equal("Released"), "its content is nobody else's")
-	})
+	Context("that store something", func() { storing(func() *standalone { return tenantry }) })
 
 	It("ask their space, and no other and no host, by what every pod has", func() {
 		tenantry.asksItsSpace("acme", "globex")

@@ -3,8 +3,9 @@
 // one is -say, ends then. With -serve ADDRESS it tells the rest of them to who connects, and with -ask ADDRESS it
 // prints what it is told there, which it tries again and again within a time if that comes next. With -lookup KIND NAME
 // it prints what DNS says: host, srv, addr, or txt. With -write FILE it writes the rest of them into a file, and with
-// -read FILE it prints one. With -work it uses what it gets of a processor. With -hear it prints what it is told, and with
-// -install FILE it copies itself there: as tar it does what kubectl cp asks for.
+// -read FILE it prints one. With -lock FILE it has a file locked until it is killed, and says in FILE.taken if somebody
+// else has it. With -work it uses what it gets of a processor. With -hear it prints what it is told, and with
+// -install FILE it copies itself there: as tar it does what kubectl cp asks for. With -after TIME it waits first.
 package main
 
 import (
@@ -25,7 +26,14 @@ import (
 )
 
 func main() {
-	if args := os.Args[1:]; filepath.Base(os.Args[0]) == "tar" {
+	args := os.Args[1:]
+	if len(args) > 1 && args[0] == "-after" {
+		wait, err := time.ParseDuration(args[1])
+		must(err)
+		time.Sleep(wait)
+		args = args[2:]
+	}
+	if filepath.Base(os.Args[0]) == "tar" {
 		archive(args)
 		return
 	} else if len(args) > 0 && args[0] == "-hear" {
@@ -36,6 +44,8 @@ func main() {
 	} else if len(args) > 1 && args[0] == "-ask" {
 		ask(args[1], args[2:]...)
 		return
+	} else if len(args) > 1 && args[0] == "-lock" {
+		lock(args[1])
 	} else if len(args) > 2 && args[0] == "-lookup" {
 		lookup(args[1], args[2])
 		return
@@ -141,6 +151,19 @@ func store(write bool, file, text string) {
 	}
 	must(err)
 	fmt.Println(string(content))
+}
+
+// lock locks a file, and does not end when it is told to.
+func lock(name string) {
+	file, err := syscall.Open(name, syscall.O_CREAT|syscall.O_RDWR, 0o600)
+	must(err)
+	signal.Ignore(syscall.SIGTERM)
+	if err := syscall.Flock(file, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		must(errors.Join(err, os.WriteFile(name+".taken", []byte(err.Error()), 0o600)))
+	}
+	for {
+		time.Sleep(time.Hour)
+	}
 }
 
 // hear prints the lines that it is told, until one is "bye".
