@@ -5,11 +5,13 @@ package node
 import (
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +19,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -27,6 +30,8 @@ type standalone struct {
 	// isolation is a flag that says how tenants are kept apart on the network.
 	isolation string
 	process   *exec.Cmd
+	// log is what the process has said.
+	log *gbytes.Buffer
 }
 
 func (s *standalone) binary() string {
@@ -57,7 +62,9 @@ func (s *standalone) start() {
 	GinkgoHelper()
 	s.process = exec.Command(s.binary(), "up", "--dir", s.dir, "--bind-address", os.Getenv("NODE"), "--secure-port", "7443", "--host-kubeconfig", s.hostKubeconfig,
 		s.isolation, "--trust-local-images")
-	s.process.Stdout, s.process.Stderr = GinkgoWriter, GinkgoWriter
+	s.log = gbytes.NewBuffer()
+	said := io.MultiWriter(GinkgoWriter, s.log)
+	s.process.Stdout, s.process.Stderr = said, said
 	Expect(s.process.Start()).To(Succeed())
 	Eventually(func() error {
 		_, err := kubectl("--kubeconfig", s.admin(), "get", "--raw", "/readyz")
@@ -133,6 +140,22 @@ func (s *standalone) onHost() []string {
 	GinkgoHelper()
 	installation := must("--kubeconfig", s.admin(), "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
 	return strings.Split(must("get", "pods", "-A", "-l", "workloads.tenantry.io/installation="+installation, "-o", podStates), "\n")
+}
+
+// post sends an object to a space, and returns the status of the answer, and when to try again.
+func (s *standalone) post(tenant, path, object string) (status int, retryAfter string) {
+	GinkgoHelper()
+	config, err := clientcmd.BuildConfigFromFlags("", s.as(tenant)[1])
+	Expect(err).NotTo(HaveOccurred())
+	client, err := rest.HTTPClientFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	answer, err := client.Post(config.Host+path, "application/yaml", strings.NewReader(object))
+	Expect(err).NotTo(HaveOccurred())
+	defer answer.Body.Close()
+	said, err := io.ReadAll(answer.Body)
+	Expect(err).NotTo(HaveOccurred())
+	GinkgoWriter.Printf("POST %s: %s %v\n%s\n", path, answer.Status, answer.Header, said)
+	return answer.StatusCode, answer.Header.Get("Retry-After")
 }
 
 // syncerKubeconfig writes a kubeconfig of the host's ServiceAccount syncer.
@@ -287,6 +310,26 @@ func hears(args ...string) {
 	Expect(said.Close()).To(Succeed())
 	Expect(command.Wait()).To(Succeed())
 }
+
+const laterDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: later}
+spec:
+  selector: {matchLabels: {app: later}}
+  template:
+    metadata: {labels: {app: later}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent}]
+`
+
+const laterService = `
+apiVersion: v1
+kind: Service
+metadata: {name: later}
+spec: {selector: {app: later}, ports: [{port: 80}]}
+`
 
 // attachesAndCopies attaches to the container of a pod that is for one protocol, and copies into and out of another.
 func (s *standalone) attachesAndCopies(tenant, webSockets string) {
@@ -539,6 +582,24 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		must(append(tenantry.as("acme"), "scale", "deployment/web", "--replicas=2")...)
 		must(append(tenantry.as("acme"), "rollout", "status", "deployment/web", "--timeout=3m")...)
 		Expect(tenantry.onHost()).To(And(HaveLen(6), ContainElements(before)))
+	})
+
+	It("go on while the API of the host is away, and follow their space when it is back", func() {
+		before := tenantry.onHost()
+		open := closeAPI()
+		Expect(must(append(tenantry.as("acme"), "get", "pods", "-o", "name")...)).To(ContainSubstring("pod/web-"))
+		status, later := tenantry.post("acme", "/api/v1/namespaces/default/services", laterService)
+		Expect(status).To(Equal(http.StatusServiceUnavailable))
+		Expect(strconv.Atoi(later)).To(BeNumerically(">", 0), "Retry-After")
+		tenantry.apply("acme", laterDeployment)
+		Eventually(tenantry.get).WithArguments("acme", "deployment/later", ".status.unavailableReplicas").Should(Equal("1"))
+		Eventually(tenantry.log).Should(gbytes.Say("Pods do not run on the host cluster.*the lease was lost"))
+		open()
+		must(append(tenantry.as("acme"), "rollout", "status", "deployment/later", "--timeout=3m")...)
+		status, _ = tenantry.post("acme", "/api/v1/namespaces/default/services", laterService)
+		Expect(status).To(Equal(http.StatusCreated))
+		Expect(tenantry.onHost()).To(And(HaveLen(len(before)+1), ContainElements(before)))
+		must(append(tenantry.as("acme"), "delete", "deployment/later", "service/later")...)
 	})
 
 	It("have another token in time, without a restart", func() {
