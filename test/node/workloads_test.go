@@ -3,6 +3,7 @@
 package node
 
 import (
+	"encoding/base64"
 	"io"
 	"net"
 	"net/http"
@@ -229,6 +230,30 @@ spec:
   - {name: ear-false, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, args: [-hear], stdin: true}
   restartPolicy: Never
   volumes: [{name: bin, emptyDir: {}}]
+`
+
+const gatedPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: gated}
+spec:
+  terminationGracePeriodSeconds: 1
+  readinessGates: [{conditionType: example.com/go}]
+  containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent}]
+`
+
+const readingPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: reading}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: c
+    image: localhost/pause:1
+    imagePullPolicy: IfNotPresent
+    volumeMounts: [{name: told, mountPath: /told}, {name: mounted, mountPath: /mounted}]
+  volumes: [{name: told, configMap: {name: told}}, {name: mounted, secret: {secretName: mounted}}]
 `
 
 const growingPod = `
@@ -527,6 +552,36 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		Eventually(quota).Should(Equal("15000"))
 		Eventually(pending).Should(Equal(":"))
 		Eventually(generations).Should(Equal("5 5"))
+	})
+
+	It("are ready when their gates are open in the space", func() {
+		tenantry.apply("acme", gatedPod)
+		DeferCleanup(func() { must(append(tenantry.as("acme"), "delete", "pod", "gated", "--now")...) })
+		must(append(tenantry.as("acme"), "wait", "--for=condition=ContainersReady", "pod/gated", "--timeout=3m")...)
+		Expect(tenantry.get("acme", "pod/gated", `.status.conditions[?(@.type=="Ready")].status`)).To(Equal("False"))
+		must(append(tenantry.as("acme"), "patch", "pod", "gated", "--subresource=status", "-p", `{"status":{"conditions":[{"type":"example.com/go","status":"True"}]}}`)...)
+		tenantry.ready("acme", "gated")
+	})
+
+	It("see what is edited, and leave what they do not name in the space", func() {
+		as := tenantry.as("acme")
+		must(append(as, "create", "configmap", "told", "--from-literal=said=one")...)
+		for _, name := range []string{"mounted", "idle"} {
+			must(append(as, "create", "secret", "generic", name, "--from-literal=said="+name)...)
+		}
+		tenantry.apply("acme", readingPod)
+		DeferCleanup(func() {
+			must(append(as, "delete", "pod/reading", "configmap/told", "secret/mounted", "secret/idle", "--now")...)
+		})
+		tenantry.ready("acme", "reading")
+		Expect(output("acme", "exec", "reading", "--", "/tenantry", "-read", "/told/said")()).To(Equal("one"))
+		must(append(as, "patch", "configmap", "told", "-p", `{"data":{"said":"two"}}`)...)
+		Eventually(output("acme", "exec", "reading", "--", "/tenantry", "-read", "/told/said")).Should(Equal("two"))
+		Expect(output("acme", "exec", "reading", "--", "/tenantry", "-read", "/mounted/said")()).To(Equal("mounted"))
+		// Names are of files, and values as everybody reads Secrets.
+		onHost := must("get", "secrets", "-A", "-o", `jsonpath={range .items[*]}{.metadata.name} {.data}{"\n"}{end}`)
+		Expect(onHost).To(And(ContainSubstring("tn-mounted"), ContainSubstring(base64.StdEncoding.EncodeToString([]byte("mounted")))))
+		Expect(onHost).NotTo(Or(ContainSubstring("idle"), ContainSubstring(base64.StdEncoding.EncodeToString([]byte("idle")))))
 	})
 
 	It("show what they use to their tenant, and are scaled by it", func() {
