@@ -20,6 +20,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -254,6 +255,33 @@ spec:
     imagePullPolicy: IfNotPresent
     volumeMounts: [{name: told, mountPath: /told}, {name: mounted, mountPath: /mounted}]
   volumes: [{name: told, configMap: {name: told}}, {name: mounted, secret: {secretName: mounted}}]
+`
+
+const fillingPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: filling, labels: {app: filling}}
+spec:
+  terminationGracePeriodSeconds: 1
+  priorityClassName: CLASS
+  containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: CPU}}}]
+`
+
+const lonelyDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: lonely}
+spec:
+  replicas: REPLICAS
+  selector: {matchLabels: {app: lonely}}
+  template:
+    metadata: {labels: {app: lonely}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: lonely}}}]
+      containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent}]
 `
 
 const growingPod = `
@@ -582,6 +610,46 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		onHost := must("get", "secrets", "-A", "-o", `jsonpath={range .items[*]}{.metadata.name} {.data}{"\n"}{end}`)
 		Expect(onHost).To(And(ContainSubstring("tn-mounted"), ContainSubstring(base64.StdEncoding.EncodeToString([]byte("mounted")))))
 		Expect(onHost).NotTo(Or(ContainSubstring("idle"), ContainSubstring(base64.StdEncoding.EncodeToString([]byte("idle")))))
+	})
+
+	It("preempt nobody's, whatever their priority is in the space", func() {
+		free := resource.MustParse(must("get", "node", "node", "-o", "jsonpath={.status.allocatable.cpu}"))
+		for asked := range strings.FieldsSeq(must("get", "pods", "-A", "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[*].resources.requests.cpu}")) {
+			free.Sub(resource.MustParse(asked))
+		}
+		asking := func(class string, percent int64) string {
+			return strings.NewReplacer("CLASS", class, "CPU", strconv.FormatInt(free.MilliValue()*percent/100, 10)+"m").Replace(fillingPod)
+		}
+		must(append(tenantry.as("acme"), "create", "priorityclass", "huge", "--value=1000000000")...)
+		onHost := func(field string) string { return must("get", "pods", "-A", "-l", "app=filling", "-o", field) }
+		tenantry.apply("globex", asking(`""`, 70))
+		DeferCleanup(func() { must(append(tenantry.as("globex"), "delete", "pod", "filling", "--now")...) })
+		tenantry.ready("globex", "filling")
+		before := onHost(podStates)
+		tenantry.apply("acme", asking("huge", 50))
+		DeferCleanup(func() {
+			must(append(tenantry.as("acme"), "delete", "pod/filling", "priorityclass/huge", "--now")...)
+		})
+		Expect(tenantry.get("acme", "pod/filling", ".spec.priority")).To(Equal("1000000000"))
+		Eventually(tenantry.get).WithArguments("acme", "pod/filling", `.status.conditions[?(@.type=="PodScheduled")].reason`).Should(Equal("Unschedulable"))
+		Consistently(func(g Gomega) {
+			g.Expect(strings.Split(onHost(podStates), "\n")).To(ContainElement(before))
+			g.Expect(onHost("jsonpath={.items[*].metadata.deletionTimestamp}")).To(BeEmpty())
+		}).WithTimeout(5 * time.Second).Should(Succeed())
+		Expect(tenantry.get("acme", "pod/filling", ".status.phase")).To(Equal("Pending"))
+	})
+
+	It("keep away from their tenant's pods of the same labels, and from no others", func() {
+		for tenant, replicas := range map[string]string{"acme": "2", "globex": "1"} {
+			tenantry.apply(tenant, strings.ReplaceAll(lonelyDeployment, "REPLICAS", replicas))
+			DeferCleanup(func() { must(append(tenantry.as(tenant), "delete", "deployment", "lonely")...) })
+		}
+		lonely := func(tenant string) string {
+			return output(tenant, "get", "pods", "-l", "app=lonely", "--sort-by=.status.phase", "-o", `jsonpath={range .items[*]}{.status.phase} {.status.conditions[?(@.type=="PodScheduled")].reason}{"\n"}{end}`)()
+		}
+		Eventually(lonely).WithArguments("acme").Should(Equal("Pending Unschedulable\nRunning"))
+		Eventually(lonely).WithArguments("globex").Should(Equal("Running"))
+		Expect(lonely("acme")).To(Equal("Pending Unschedulable\nRunning"))
 	})
 
 	It("show what they use to their tenant, and are scaled by it", func() {
