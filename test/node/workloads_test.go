@@ -28,7 +28,7 @@ import (
 
 // standalone is a Tenantry on the node's machine whose pods run on the node.
 type standalone struct {
-	dir, hostKubeconfig string
+	dir, hostKubeconfig, port string
 	// isolation is a flag that says how tenants are kept apart on the network.
 	isolation string
 	process   *exec.Cmd
@@ -52,7 +52,7 @@ func startOnHost(isolation string, forwards bool) *standalone {
 	dir, err := os.MkdirTemp("", "tenantry-node-")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
-	s := &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), isolation: isolation}
+	s := &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), port: "7443", isolation: isolation}
 	syncerKubeconfig(s.hostKubeconfig)
 	s.start()
 	DeferCleanup(s.end)
@@ -62,7 +62,7 @@ func startOnHost(isolation string, forwards bool) *standalone {
 // start runs it, and waits until it answers.
 func (s *standalone) start() {
 	GinkgoHelper()
-	s.process = exec.Command(s.binary(), "up", "--dir", s.dir, "--bind-address", os.Getenv("NODE"), "--secure-port", "7443", "--host-kubeconfig", s.hostKubeconfig,
+	s.process = exec.Command(s.binary(), "up", "--dir", s.dir, "--bind-address", os.Getenv("NODE"), "--secure-port", s.port, "--host-kubeconfig", s.hostKubeconfig,
 		s.isolation, "--trust-local-images")
 	s.log = gbytes.NewBuffer()
 	said := io.MultiWriter(GinkgoWriter, s.log)
@@ -282,6 +282,16 @@ spec:
         podAntiAffinity:
           requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: lonely}}}]
       containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent}]
+`
+
+// twinPod is of one name wherever it is.
+const twinPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: twin}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent}]
 `
 
 const growingPod = `
@@ -794,5 +804,36 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		Eventually(func() string {
 			return must("get", "pods,services,secrets", "-A", "-l", "workloads.tenantry.io/installation", "-o", "name")
 		}).Should(BeEmpty())
+	})
+
+	It("are left alone by another installation with the same names", func() {
+		other := &standalone{dir: filepath.Join(filepath.Dir(tenantry.dir), "other"), hostKubeconfig: tenantry.hostKubeconfig, port: "7444", isolation: tenantry.isolation}
+		runTwins := func(s *standalone) {
+			GinkgoHelper()
+			must(append(s.as("acme"), "create", "namespace", "shop")...)
+			for _, namespace := range []string{"default", "shop"} {
+				s.apply("acme", strings.ReplaceAll(twinPod, "name: twin", "name: twin, namespace: "+namespace))
+				must(append(s.as("acme"), "wait", "--namespace", namespace, "--for=condition=Ready", "pod/twin", "--timeout=3m")...)
+			}
+		}
+		other.start()
+		DeferCleanup(func() { other.stop() })
+		runTwins(tenantry)
+		runTwins(other)
+		before := tenantry.onHost()
+		Expect(before).To(HaveLen(2))
+		Expect(other.onHost()).To(And(HaveLen(2), Not(ContainElement(BeElementOf(before)))))
+		must(append(other.as("acme"), "delete", "namespace/shop", "pod/twin", "--timeout=2m")...)
+		Eventually(other.onHost).Should(Equal([]string{""}))
+		Expect(tenantry.onHost()).To(Equal(before))
+
+		other.stop()
+		Expect(os.RemoveAll(other.dir)).To(Succeed())
+		other.start()
+		runTwins(other)
+		Expect(tenantry.onHost()).To(Equal(before))
+		must(append(tenantry.as("acme"), "delete", "namespace/shop", "pod/twin", "--timeout=2m")...)
+		Eventually(tenantry.onHost).Should(Equal([]string{""}))
+		Expect(other.onHost()).To(And(HaveLen(2), Not(ContainElement(HaveSuffix(" 1")))))
 	})
 })
