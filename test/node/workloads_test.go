@@ -284,6 +284,20 @@ spec:
       containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent}]
 `
 
+// nowhereDeployment has pods for which no node is large enough.
+const nowhereDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: nowhere}
+spec:
+  replicas: 60
+  selector: {matchLabels: {app: nowhere}}
+  template:
+    metadata: {labels: {app: nowhere}}
+    spec:
+      containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 1000}}}]
+`
+
 // twinPod is of one name wherever it is.
 const twinPod = `
 apiVersion: v1
@@ -835,5 +849,27 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		must(append(tenantry.as("acme"), "delete", "namespace/shop", "pod/twin", "--timeout=2m")...)
 		Eventually(tenantry.onHost).Should(Equal([]string{""}))
 		Expect(other.onHost()).To(And(HaveLen(2), Not(ContainElement(HaveSuffix(" 1")))))
+	})
+
+	It("stay when an old backup is restored, and why is said", func() {
+		onHost := func() []string {
+			return strings.Fields(must("get", "pods", "-A", "-l", "app=nowhere,workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].metadata.uid}"))
+		}
+		backup := filepath.Join(filepath.Dir(tenantry.dir), "backup")
+		tenantry.stop()
+		command("cp", "-a", tenantry.dir, backup)
+		tenantry.start()
+		tenantry.apply("acme", nowhereDeployment)
+		Eventually(onHost).Should(HaveLen(60))
+		before := onHost()
+		tenantry.kill()
+		Expect(os.RemoveAll(tenantry.dir)).To(Succeed())
+		Expect(os.Rename(backup, tenantry.dir)).To(Succeed())
+		tenantry.start()
+		Eventually(tenantry.log).Should(gbytes.Say(`60 of \d+ objects on the host are made of what no space has, and are of the tenant .*acme.*nothing more of this tenant is deleted`))
+		tenantry.apply("globex", twinPod)
+		tenantry.ready("globex", "twin") // others go on
+		Expect(tenantry.get("acme", "deployment/nowhere", ".metadata.name")).To(BeEmpty())
+		Consistently(onHost).WithTimeout(15 * time.Second).Should(ConsistOf(before))
 	})
 })
