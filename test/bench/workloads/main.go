@@ -20,7 +20,8 @@ type options struct {
 	hostQPS                                 int
 	pods, tenants, runs, workers            int
 	lagPods, rate, greedy, greedyPods, idle int
-	settle, idleFor                         time.Duration
+	settle, idleFor, kill                   time.Duration
+	seed                                    uint64
 	measured                                []string
 }
 
@@ -48,6 +49,8 @@ func main() {
 	flag.IntVar(&o.idle, "idle", 2000, "Idle tenants.")
 	flag.DurationVar(&o.settle, "settle", 20*time.Second, "Time without requests before memory is measured.")
 	flag.DurationVar(&o.idleFor, "idle-for", time.Minute, "Time for which a syncer is observed that has nothing to do.")
+	flag.DurationVar(&o.kill, "kill", 0, "Kill the syncer at random moments for so long, while pods of all tenants come, change and go, and compare both sides, instead of measuring.")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "What kills and changes are derived from.")
 	var names []string
 	for _, part := range parts {
 		names = append(names, part.name)
@@ -92,6 +95,9 @@ func measure(ctx context.Context, s *system, o options) error {
 	}
 	if b.spaces, err = s.newTenants(ctx, tenantPrefix, o.tenants); err != nil {
 		return err
+	}
+	if o.kill > 0 {
+		return b.survive(ctx)
 	}
 	if b.direct, err = s.newNamespaces(ctx, "direct", o.tenants); err != nil {
 		return err

@@ -58,13 +58,7 @@ func (b *bench) restartSyncer(ctx context.Context) (time.Duration, harness.Footp
 	if b.syncer, err = startSyncer(ctx, b.dir, b.spacesFile, b.hostFile); err != nil {
 		return 0, harness.Footprint{}, err
 	}
-	if err := harness.Until(ctx, startTimeout, "the syncer reads the host", func(ctx context.Context) error {
-		sent, err := b.syncer.sent(ctx)
-		if err == nil && sent["host watch pods"] == 0 {
-			err = fmt.Errorf("it does not watch pods")
-		}
-		return err
-	}); err != nil {
+	if err := b.syncer.awaitHost(ctx); err != nil {
 		return 0, harness.Footprint{}, err
 	}
 	last, err := b.syncer.waitIdle(ctx)
