@@ -20,7 +20,8 @@ type options struct {
 	hostQPS                                 int
 	pods, tenants, runs, workers            int
 	lagPods, rate, greedy, greedyPods, idle int
-	settle, idleFor, kill                   time.Duration
+	quietPods                               int
+	settle, idleFor, kill, longest          time.Duration
 	seed                                    uint64
 	measured                                []string
 }
@@ -46,6 +47,8 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 10, "Of them, pods created in a second.")
 	flag.IntVar(&o.greedy, "greedy", 10, "Tenants that create pods as fast as they can, beside a quiet one.")
 	flag.IntVar(&o.greedyPods, "greedy-pods", 200, "Pods of each of them.")
+	flag.IntVar(&o.quietPods, "quiet-pods", 30, "Pods of the quiet tenant, each two seconds after the one before. The others create theirs for as long as these come.")
+	flag.DurationVar(&o.longest, "longest", 0, "Fail if a pod of the quiet tenant takes longer than this, beside the others, from its creation until it is Running in its space. 0 is no bound.")
 	flag.IntVar(&o.idle, "idle", 2000, "Idle tenants.")
 	flag.DurationVar(&o.settle, "settle", 20*time.Second, "Time without requests before memory is measured.")
 	flag.DurationVar(&o.idleFor, "idle-for", time.Minute, "Time for which a syncer is observed that has nothing to do.")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,6 +52,8 @@ type system struct {
 	processes []process
 	tenants   harness.Tenants
 	syncer    *syncer
+	// managerMetrics is the address of the manager's.
+	managerMetrics string
 	// spacesFile and hostFile are the syncer's kubeconfigs.
 	spacesFile, hostFile string
 }
@@ -232,7 +235,12 @@ func (s *system) startServer(ctx context.Context, o options) error {
 	if s.spacesFile, err = harness.WriteToken(s.server.Config, "", filepath.Join(s.dir, "spaces.kubeconfig")); err != nil {
 		return err
 	}
-	if err := s.run(ctx, "manager", o.tenantry, "manager", "--kubeconfig="+s.spacesFile); err != nil {
+	port, err := harness.FreePort()
+	if err != nil {
+		return err
+	}
+	s.managerMetrics = "127.0.0.1:" + strconv.Itoa(port)
+	if err := s.run(ctx, "manager", o.tenantry, "manager", "--kubeconfig="+s.spacesFile, "--metrics-bind-address="+s.managerMetrics); err != nil {
 		return err
 	}
 	if s.tenants, err = harness.NewTenants(s.server.Config); err != nil {
