@@ -10,7 +10,7 @@ var syncerTable = []mutant{
 	}
 	if err := s.losses`, `	if err := s.losses`},
 	{"a receipt waits until the Tenant has gone", by("internal/workloads/sync", "TestReceipt"),
-		"internal/workloads/sync/receipts.go", ` || t != nil && t.UID == uid {`, ` {`},
+		"internal/workloads/sync/receipts.go", ` || t != nil && t.UID == uid {`, ` || t != nil && t.UID == "" {`},
 	{"a receipt is of what the host itself says", by("internal/workloads/sync", "TestReceipt"),
 		"internal/workloads/sync/receipts.go", `	if len(left.Items) > 0 {`, `	if false && len(left.Items) > 0 {`},
 	{"what a receipt is to be of is noted before it goes", by("internal/workloads/sync", "TestReceipt"),

@@ -26,8 +26,8 @@ const (
 	// longestLife is the longest time that a syncer works before it is killed, and longestStart that for which one waits that is killed
 	// before it works.
 	longestLife, longestStart = 8 * time.Second, 4 * time.Second
-	// settleTimeout is how long it may take until both sides are equal.
-	settleTimeout = 10 * time.Minute
+	// settleTimeout is how long it may take until both sides are equal, and tellEvery how often it is told what differs meanwhile.
+	settleTimeout, tellEvery = 10 * time.Minute, time.Minute
 	// mostShown is how many differences are told.
 	mostShown = 20
 )
@@ -199,8 +199,14 @@ func (b *bench) settled(ctx context.Context, pods []*changing) error {
 		return err
 	}
 	works := time.Since(began)
+	told := began
 	err := harness.Until(ctx, settleTimeout, "both sides are equal", func(ctx context.Context) error {
-		return errors.Join(differences(ctx), signal.Pause(ctx, step))
+		err := differences(ctx)
+		if err != nil && time.Since(told) > tellEvery {
+			told = time.Now()
+			fmt.Fprintln(os.Stderr, "workloads:", err)
+		}
+		return errors.Join(err, signal.Pause(ctx, step))
 	})
 	if err != nil {
 		return err
