@@ -160,7 +160,7 @@ var errContinue = errors.New("the token is none of an answer to this search; lea
 
 func parseContinue(token string, order query.Order) (*index.After, error) {
 	if token == "" {
-		return nil, nil //nolint:nilnil // from the beginning
+		return nil, nil // from the beginning
 	}
 	decoded, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {

@@ -23,7 +23,7 @@ type response struct {
 	Data   json.RawMessage `json:"data,omitempty"`
 	Errors graphql.Errors  `json:"errors,omitempty"`
 	// Shown are the objects that are shown. Servers alone are told.
-	Shown []place `json:"shown,omitempty"`
+	Shown []shownRef `json:"shown,omitempty"`
 }
 
 // serveGraphQL answers a query. All of it is of one state. What is wrong with it is said as GraphQL does; who

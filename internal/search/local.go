@@ -44,7 +44,7 @@ func (l *local) query(ctx context.Context, a *asker, operation *graphql.Operatio
 		answer = &response{}
 		answer.Data, err = operation.Answer(ctx, &root{view: v, now: time.Now()}, maxAnswer)
 		if isForServer(ctx) {
-			answer.Shown = placesOf(v.shown)
+			answer.Shown = refsOf(v.shown)
 		}
 		return err
 	})

@@ -365,7 +365,7 @@ func (r ready) Less(i, j int) bool {
 func (r ready) Swap(i, j int) { r[i], r[j] = r[j], r[i] }
 
 // Push implements heap.Interface.
-func (r *ready) Push(l any) { *r = append(*r, l.(*lane)) } //nolint:forcetypeassert // there is no other type
+func (r *ready) Push(l any) { *r = append(*r, l.(*lane)) } // there is no other type
 
 // Pop implements heap.Interface.
 func (r *ready) Pop() any {

@@ -89,21 +89,21 @@ func (r *remote) signals() bool { return false }
 
 // search implements finder.
 func (r *remote) search(ctx context.Context, a *asker, _ *question, parameters string) (answer *Answer, err error) {
-	err = r.confirmed(ctx, a, func() ([]place, error) {
+	err = r.confirmed(ctx, a, func() ([]shownRef, error) {
 		answer = &Answer{}
 		err := r.ask(ctx, http.MethodGet, Path+"?"+parameters, nil, a, answer)
-		places := placesOfItems(answer.Items)
+		refs := refsOfItems(answer.Items)
 		for i := range answer.Related {
-			places = append(places, placesOfItems(answer.Related[i].Items)...)
+			refs = append(refs, refsOfItems(answer.Related[i].Items)...)
 		}
-		return places, err
+		return refs, err
 	})
 	return answer, err
 }
 
 // query implements finder. The data shows no object but those about which the authorizer is asked.
 func (r *remote) query(ctx context.Context, a *asker, operation *graphql.Operation, body []byte) (checked *response, err error) {
-	err = r.confirmed(ctx, a, func() ([]place, error) {
+	err = r.confirmed(ctx, a, func() ([]shownRef, error) {
 		answer := &response{}
 		if err := r.ask(ctx, http.MethodPost, GraphQLPath, body, a, answer); err != nil {
 			return nil, err
@@ -171,7 +171,7 @@ var errUnsaid = errors.New("it shows an object that it does not name")
 // shownObject says which object is shown, as JSON has names.
 type shownObject struct{ space, group, resource, namespace, name string }
 
-func (p *place) shown() shownObject {
+func (p *shownRef) shown() shownObject {
 	return shownObject{p.Space, p.APIGroup, p.Resource, asJSON(p.Namespace), asJSON(p.Name)}
 }
 
@@ -187,8 +187,8 @@ func shownIn(object map[string]any) shownObject {
 	return shownObject{text("space"), text("apigroup"), text("resource"), text("namespace"), text("name")}
 }
 
-// place says which object is shown.
-type place struct {
+// shownRef says which object is shown.
+type shownRef struct {
 	Space    string `json:"s"`
 	APIGroup string `json:"g,omitempty"`
 	Resource string `json:"r"`
@@ -197,25 +197,25 @@ type place struct {
 	Name      []byte `json:"m"`
 }
 
-func placesOf(shown []index.Ref) []place {
-	places := make([]place, len(shown))
+func refsOf(shown []index.Ref) []shownRef {
+	refs := make([]shownRef, len(shown))
 	for i, of := range shown {
-		places[i] = place{of.Space.String(), of.Resource.Group, of.Resource.Resource, []byte(of.Namespace), []byte(of.Name)}
+		refs[i] = shownRef{of.Space.String(), of.Resource.Group, of.Resource.Resource, []byte(of.Namespace), []byte(of.Name)}
 	}
-	return places
+	return refs
 }
 
-func placesOfItems(items []Item) []place {
-	places := make([]place, len(items))
+func refsOfItems(items []Item) []shownRef {
+	refs := make([]shownRef, len(items))
 	for i := range items {
 		item := &items[i]
-		places[i] = place{item.Space, item.APIGroup, item.Resource, []byte(item.Namespace), []byte(item.Name)}
+		refs[i] = shownRef{item.Space, item.APIGroup, item.Resource, []byte(item.Namespace), []byte(item.Name)}
 	}
-	return places
+	return refs
 }
 
 // confirmed has something asked until the server's authorizer allows every object that is shown.
-func (r *remote) confirmed(ctx context.Context, a *asker, ask func() ([]place, error)) error {
+func (r *remote) confirmed(ctx context.Context, a *asker, ask func() ([]shownRef, error)) error {
 	served, err := r.config.Listable()
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("reading which resources there are: %w", err))
@@ -251,7 +251,7 @@ func (r *remote) confirmed(ctx context.Context, a *asker, ask func() ([]place, e
 // no other one is: the request may be why.
 func (r *remote) ask(ctx context.Context, method, path string, body []byte, a *asker, answer any) error {
 	err := unavailable("the search service cannot be reached; try again")
-	for _, i := range rand.Perm(len(r.config.Remote.Servers)) { //nolint:gosec // any order does
+	for _, i := range rand.Perm(len(r.config.Remote.Servers)) { // any order does
 		brokenOff, asked := r.askOne(ctx, method, r.config.Remote.Servers[i]+path, body, a, answer)
 		if asked == nil || brokenOff || !apierrors.IsServiceUnavailable(asked) {
 			return asked

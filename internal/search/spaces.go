@@ -148,8 +148,8 @@ func lookInto(handler http.Handler, req *http.Request, asked *tenant.Request, n 
 		return nil, apierrors.NewInternalError(fmt.Errorf("space %q does not say who asks", n))
 	}
 	return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: int32(answer.status), Reason: reasonOf(answer.status), //nolint:gosec // it is a status of HTTP
-		Message: fmt.Sprintf("space %q: %s", n, answer.message()), Details: &metav1.StatusDetails{RetryAfterSeconds: int32(answer.retryAfter().Seconds())}, //nolint:gosec // it is a minute at most
+		Status: metav1.StatusFailure, Code: int32(answer.status), Reason: reasonOf(answer.status), // it is a status of HTTP
+		Message: fmt.Sprintf("space %q: %s", n, answer.message()), Details: &metav1.StatusDetails{RetryAfterSeconds: int32(answer.retryAfter().Seconds())}, // it is a minute at most
 	}}
 }
 

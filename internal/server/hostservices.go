@@ -43,10 +43,12 @@ type hostServices struct {
 	answers *utilcache.Expiring
 }
 
-// hostAnswer is what an answer of the host is about.
+// hostAnswer is what an answer of the host is about, which has the ports of all, and asked is that it has been asked of
+// late.
 type hostAnswer struct {
 	service types.UID
-	at      netip.AddrPort
+	at      netip.Addr
+	asked   bool
 }
 
 // newHostServices indexes the Services of all spaces, before their informers are started.
@@ -83,52 +85,69 @@ func addressesOf(obj any) ([]string, error) {
 
 // at implements egress.Options.ServiceAt.
 func (h *hostServices) at(ctx context.Context, n tenant.Name, at netip.AddrPort) egress.Whose {
+	return h.whose(n, at, func(service *corev1.Service) bool { return h.confirmed(ctx, service, at) })
+}
+
+// stillAt implements egress.Options.StillAt, by what the Services of spaces say alone.
+func (h *hostServices) stillAt(_ context.Context, n tenant.Name, at netip.AddrPort) egress.Whose {
+	return h.whose(n, at, func(*corev1.Service) bool { return true })
+}
+
+func (h *hostServices) whose(n tenant.Name, at netip.AddrPort, confirmed func(*corev1.Service) bool) egress.Whose {
 	found, err := h.views.ByIndex(byAddress, at.Addr().String())
 	if err != nil || len(found) == 0 {
 		return egress.Nobodys
 	}
 	for _, obj := range found {
 		service := obj.(*corev1.Service)
-		if tenant.Flat(service.Namespace).Space() == n && hasPort(service, at.Port()) && h.confirmed(ctx, service, at) {
+		if tenant.Flat(service.Namespace).Space() == n && hasPort(service.Spec.Ports, at.Port()) && confirmed(service) {
 			return egress.Own
 		}
 	}
 	return egress.Others
 }
 
-// hasPort reports whether a Service has a port. Where nodes have its address, at other ports is what listens there.
-func hasPort(service *corev1.Service, port uint16) bool {
-	return slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Protocol == corev1.ProtocolTCP && p.Port == int32(port) })
+// hasPort reports whether a port is one of a Service. Where nodes have its address, at other ports is what listens
+// there.
+func hasPort(all []corev1.ServicePort, port uint16) bool {
+	return slices.ContainsFunc(all, func(p corev1.ServicePort) bool { return p.Protocol == corev1.ProtocolTCP && p.Port == int32(port) })
 }
 
 // confirmed reports whether the host has given an address to a Service of a space, which has a port there as well.
 func (h *hostServices) confirmed(ctx context.Context, service *corev1.Service, at netip.AddrPort) bool {
-	about := hostAnswer{service.UID, at}
-	if known, ok := h.answers.Get(about); ok {
-		return known.(bool)
+	about, asked := hostAnswer{service.UID, at.Addr(), false}, hostAnswer{service.UID, at.Addr(), true}
+	known, _ := h.answers.Get(about)
+	if ports, _ := known.([]corev1.ServicePort); hasPort(ports, at.Port()) {
+		return true
 	}
-	given, err := h.given(ctx, service, at)
+	if _, lately := h.answers.Get(asked); lately {
+		return false
+	}
+	ports, err := h.given(ctx, service, at.Addr())
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Asking the host cluster for the Service of a webhook", "service", klog.KObj(service), "err", err)
 	}
-	keep := refusedFor
-	if given {
-		keep = confirmedFor
+	h.answers.Set(asked, nil, refusedFor)
+	if err == nil {
+		h.answers.Set(about, ports, confirmedFor)
 	}
-	h.answers.Set(about, given, keep)
-	return given
+	return hasPort(ports, at.Port())
 }
 
-func (h *hostServices) given(ctx context.Context, service *corev1.Service, at netip.AddrPort) (bool, error) {
+// given returns the ports of a Service to which the host has given an address, none if it has not.
+func (h *hostServices) given(ctx context.Context, service *corev1.Service, at netip.Addr) ([]corev1.ServicePort, error) {
 	n, namespace := tenant.Flat(service.Namespace).Split()
 	home, err := h.homeOf(ctx, n, namespace)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	there, err := h.host.Services(home.Host()).Get(ctx, service.Name, metav1.GetOptions{})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return home.Has(there, service.Name) && there.Annotations[names.UIDAnnotation] == string(service.UID) &&
-		slices.Contains(there.Spec.ClusterIPs, at.Addr().String()) && hasPort(there, at.Port()), nil
+	if home.Has(there, service.Name) && there.Annotations[names.UIDAnnotation] == string(service.UID) &&
+		slices.Contains(there.Spec.ClusterIPs, at.String()) {
+		return there.Spec.Ports, nil
+	}
+	return nil, nil
 }

@@ -80,8 +80,28 @@ func TestHostServices(t *testing.T) {
 			t.Errorf("port %d, which the host's has not: %v", port, got)
 		}
 	}
-	if gets := len(host.Actions()); gets != 7 { // those of the tenant's Services and of that of port 8443
+	if gets := len(host.Actions()); gets != 6 { // once for each address of the tenant's Services, whatever the port
 		t.Errorf("the host is asked %d times", gets)
+	}
+	clock.Step(refusedFor)
+	if got := at("10.43.0.1", 8443); got != egress.Others || len(host.Actions()) != 7 {
+		t.Errorf("a port that the host's has not: %v, after %d questions", got, len(host.Actions()))
+	}
+	with := given("acme", "own", "uid-own", "10.43.0.1", "fd00::1")
+	with.Spec.Ports = append(with.Spec.Ports, corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 8443})
+	if err := host.Tracker().Update(corev1.SchemeGroupVersion.WithResource("services"), with, with.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	clock.Step(refusedFor)
+	if got := at("10.43.0.1", 8443); got != egress.Own {
+		t.Errorf("a port that the host's has by now: %v", got)
+	}
+	for at, want := range map[string]egress.Whose{
+		"10.43.0.1:443": egress.Own, "10.43.0.1:10250": egress.Others, "10.43.0.9:443": egress.Nobodys, "10.43.0.3:443": egress.Own,
+	} {
+		if got := h.stillAt(t.Context(), "acme", netip.MustParseAddrPort(at)); got != want {
+			t.Errorf("of a connection to %s it is said %v, want %v", at, got, want)
+		}
 	}
 	host.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("away") })
 	if got := at("10.43.0.1", 443); got != egress.Own {

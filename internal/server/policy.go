@@ -58,19 +58,14 @@ type policy struct {
 
 // newPolicy makes authentication, authorization and admission of spaces, of the base's configuration.
 func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (*policy, error) {
-	reach := opts.reach(b.generic.EgressSelector != nil, s.spaces.CacheMemory.Exceeded)
-	if opts.host != nil {
-		services, err := newHostServices(opts.host, b, s)
-		if err != nil {
-			return nil, err
-		}
-		reach.ServiceAt = services.at
+	reach, err := opts.reach(b, s)
+	if err != nil {
+		return nil, err
 	}
 	p := &policy{egress: reach, quotas: &quota.Store{}, definitions: crd.NewDefinitions()}
 	if opts.tokenKeys != nil {
 		go opts.tokenKeys.Run(ctx)
 	}
-	var err error
 	if p.authenticator, err = authentication.New(ctx, b.generic, authentication.Config{
 		Options: opts.authentication, DefaultTenant: opts.defaultTenant, ServiceAccounts: serviceAccounts(opts, b),
 		Since: s.credentialsSince, TenantUID: s.uid, OfDomain: s.lookup.OfDomain, DomainOf: s.lookup.DomainOf,
@@ -98,17 +93,17 @@ func newPolicy(ctx context.Context, opts CompletedOptions, b *base, s *stores) (
 	s.spaces.CacheMemory.ServeMetrics(opts.Usage.Tenants)
 	p.meterUsage(opts.Usage, s)
 	p.admission, err = admission.Apply(opts.kube.Admission, admission.Config{
-		Quota:          p.ledger,
-		Informers:      b.views,
-		Client:         b.flattened,
-		Loopback:       b.loopback,
-		Egress:         p.egress,
-		Placement:      s.lookup.NodePlacement,
-		DaemonSets:     s.lookup.DaemonSets,
-		Workloads:      opts.workloads(s),
-		Definition:     p.definitions.Definition,
-		DefinitionFits: s.spaces.DefinitionFits,
-		CacheMemory:    s.spaces.CacheMemory,
+		Quota:                 p.ledger,
+		Informers:             b.views,
+		Client:                b.flattened,
+		Loopback:              b.loopback,
+		Egress:                p.egress,
+		Placement:             s.lookup.NodePlacement,
+		DaemonSets:            s.lookup.DaemonSets,
+		Workloads:             opts.workloads(s),
+		Definition:            p.definitions.Definition,
+		CheckDefinitionChange: s.spaces.CheckDefinitionChange,
+		CacheMemory:           s.spaces.CacheMemory,
 		DefinitionCosts: func(n tenant.Name) map[string]spacepolicy.DefinitionCosts {
 			return p.costs.Of(p.definitions.Own(n))
 		},

@@ -9,20 +9,26 @@ import (
 	"strings"
 
 	"github.com/tenantry/tenantry/internal/server/egress"
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // reach returns how webhooks of tenants are reached: not where the platform is, as far
-// as that is known. Selected and exceeded are those of egress.Options.
-func (o CompletedOptions) reach(selected bool, exceeded func(tenant.Name) bool) egress.Options {
+// as that is known.
+func (o CompletedOptions) reach(b *base, s *stores) (egress.Options, error) {
 	reach := o.Egress
-	reach.Selected, reach.Exceeded = selected, exceeded
+	reach.Selected, reach.Exceeded = b.generic.EgressSelector != nil, s.spaces.CacheMemory.Exceeded
+	if o.host != nil {
+		services, err := newHostServices(o.host, b, s)
+		if err != nil {
+			return egress.Options{}, err
+		}
+		reach.ServiceAt, reach.StillAt = services.at, services.stillAt
+	}
 	var etcd []string
 	if o.RawStorage == nil { // otherwise etcd is in this process
 		etcd = etcdServers(o.kube.Etcd.StorageConfig.Transport.ServerList, o.kube.Etcd.EtcdServersOverrides)
 	}
 	reach.Hosts = append(slices.Clone(reach.Hosts), platformHosts(o.kube.GenericServerRunOptions.AdvertiseAddress, o.podsAPI, etcd)...)
-	return reach
+	return reach, nil
 }
 
 // platformHosts returns where the platform is: the address of this server, if it is

@@ -26,7 +26,7 @@ import (
 // newSearch returns the search of the server, nil if it has none. core serves the core group.
 func (a *assembly) newSearch(core http.Handler) (*search.Service, error) {
 	if a.opts.search == nil {
-		return nil, nil //nolint:nilnil // searches are not served
+		return nil, nil // searches are not served
 	}
 	config := search.Config{
 		Options:    *a.opts.search,

@@ -151,7 +151,7 @@ func (a *assembly) newAggregator(kube *controlplaneapiserver.Server, extensions 
 
 // newRouter returns what serves the requests of spaces.
 func (a *assembly) newRouter(kube *controlplaneapiserver.Server, extensions *apiextensionsapiserver.CustomResourceDefinitions) *discovery.Router {
-	return &discovery.Router{
+	return discovery.NewRouter(discovery.Config{
 		SharedGroups: a.groups,
 		Builtin:      kube.GenericAPIServer.UnprotectedHandler(),
 		Definitions:  extensions.GenericAPIServer.UnprotectedHandler(),
@@ -161,7 +161,7 @@ func (a *assembly) newRouter(kube *controlplaneapiserver.Server, extensions *api
 		Custom:     a.crds,
 		NotFound:   a.notFound,
 		Serializer: a.generic.Serializer,
-	}
+	})
 }
 
 // rootCA returns the PEM bundle that pods verify the server by.

@@ -186,10 +186,10 @@ func (t *flatteningTransport) requestBody(req *http.Request, r *route) ([]byte, 
 	case contentType == string(types.JSONPatchType):
 		body, err = w.rewritePatch(body)
 	case strings.HasSuffix(contentType, "json"):
-		body, err = w.rewrite(body, objectPlace)
+		body, err = w.rewrite(body, objectRules)
 	case strings.HasSuffix(contentType, "yaml"):
 		if body, err = yaml.YAMLToJSON(body); err == nil {
-			body, err = w.rewrite(body, objectPlace)
+			body, err = w.rewrite(body, objectRules)
 		}
 	default:
 		err = fmt.Errorf("content type %q is not supported", contentType)
@@ -231,7 +231,7 @@ func (t *flatteningTransport) response(response *http.Response, r *route) (*http
 		return response, nil
 	case isWatch(r.query) && response.StatusCode == http.StatusOK && contentType == runtime.ContentTypeJSON:
 		response.Body = roundtrip.Events(response.Body, func(event []byte) ([]byte, error) {
-			flattened, err := w.rewrite(event, eventPlace)
+			flattened, err := w.rewrite(event, eventRules)
 			if err != nil {
 				return nil, fmt.Errorf("flattening a watch event: %w", err)
 			}
@@ -245,7 +245,7 @@ func (t *flatteningTransport) response(response *http.Response, r *route) (*http
 		return nil, fmt.Errorf("reading the response: %w", err)
 	}
 	if contentType == runtime.ContentTypeJSON {
-		if body, err = w.rewrite(body, objectPlace); err != nil {
+		if body, err = w.rewrite(body, objectRules); err != nil {
 			return nil, fmt.Errorf("flattening the response: %w", err)
 		}
 	}

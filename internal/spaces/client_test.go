@@ -380,7 +380,7 @@ func TestForeignNames(t *testing.T) {
 			return err
 		},
 		"body without a space": func() error {
-			_, err := (&rewriter{unflatten: true}).rewrite([]byte(`{"metadata":{"namespace":"a|ns"},"involvedObject":{"namespace":"b|ns"}}`), objectPlace)
+			_, err := (&rewriter{unflatten: true}).rewrite([]byte(`{"metadata":{"namespace":"a|ns"},"involvedObject":{"namespace":"b|ns"}}`), objectRules)
 			return err
 		},
 		"name": func() error {

@@ -84,7 +84,7 @@ func TestFlattenAgrees(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			document, err = (&rewriter{}).rewrite(document, objectPlace)
+			document, err = (&rewriter{}).rewrite(document, objectRules)
 			if err != nil {
 				t.Fatal(err)
 			}

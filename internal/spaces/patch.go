@@ -17,7 +17,7 @@ func (r *rewriter) rewritePatch(patch []byte) ([]byte, error) {
 		if err := json.Unmarshal(operation["path"], &pointer); err != nil {
 			return nil, fmt.Errorf("decoding the path of an operation: %w", err)
 		}
-		p := objectPlace.at(pointer)
+		p := objectRules.at(pointer)
 		if p == nil || operation["value"] == nil {
 			continue
 		}
@@ -30,8 +30,8 @@ func (r *rewriter) rewritePatch(patch []byte) ([]byte, error) {
 	return json.Marshal(operations)
 }
 
-// at returns the place to which a JSON pointer (RFC 6901) below p leads.
-func (p *place) at(pointer string) *place {
+// at returns the rules of the place to which a JSON pointer (RFC 6901) below p leads.
+func (p *pathRules) at(pointer string) *pathRules {
 	for segment := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		switch {
 		case p == nil || pointer == "":

@@ -17,12 +17,12 @@ import (
 // strings in the places below; numbers, order and unknown fields stay as they
 // are.
 
-// place describes the values at a place in a document.
-type place struct {
-	// fields are the places in an object, elements the place of each element of
+// pathRules describe the values at a place in a document.
+type pathRules struct {
+	// fields are those in an object, elements those of each element of
 	// an array.
-	fields   map[string]*place
-	elements *place
+	fields   map[string]*pathRules
+	elements *pathRules
 	// value is the kind of a string at the place.
 	value valueKind
 	// object marks the places where an API object begins. Its own tenant flattens its
@@ -50,8 +50,8 @@ const (
 	text
 )
 
-func reference() *place {
-	return &place{reference: true, fields: map[string]*place{
+func reference() *pathRules {
+	return &pathRules{reference: true, fields: map[string]*pathRules{
 		"kind":      {value: ownerKind},
 		"namespace": {value: namespaceName},
 		"name":      {value: ownerName},
@@ -59,37 +59,37 @@ func reference() *place {
 	}}
 }
 
-func list(element *place) *place { return &place{elements: element} }
+func list(element *pathRules) *pathRules { return &pathRules{elements: element} }
 
-// objectPlace is the place of an API object, or of a list of them.
-var objectPlace = newObjectPlace()
+// objectRules are those of an API object, or of a list of them.
+var objectRules = newObjectRules()
 
-// eventPlace is the place of a frame of a watch.
-var eventPlace = &place{fields: map[string]*place{"object": objectPlace}}
+// eventRules are those of a frame of a watch.
+var eventRules = &pathRules{fields: map[string]*pathRules{"object": objectRules}}
 
-func newObjectPlace() *place {
-	addresses := list(&place{fields: map[string]*place{"targetRef": reference()}})
-	messages := list(&place{fields: map[string]*place{"message": {value: text}}})
-	object := &place{object: true, fields: map[string]*place{
-		"metadata": {fields: map[string]*place{
+func newObjectRules() *pathRules {
+	addresses := list(&pathRules{fields: map[string]*pathRules{"targetRef": reference()}})
+	messages := list(&pathRules{fields: map[string]*pathRules{"message": {value: text}}})
+	object := &pathRules{object: true, fields: map[string]*pathRules{
+		"metadata": {fields: map[string]*pathRules{
 			"name":            {value: objectName},
 			"namespace":       {value: namespaceName},
 			"uid":             {value: identity},
 			"ownerReferences": list(reference()),
 		}},
-		"preconditions":  {fields: map[string]*place{"uid": {value: identity}}},
+		"preconditions":  {fields: map[string]*pathRules{"uid": {value: identity}}},
 		"involvedObject": reference(),
 		"regarding":      reference(),
 		"related":        reference(),
 		"target":         reference(),
 		"message":        {value: text},
 		"note":           {value: text},
-		"status": {fields: map[string]*place{
+		"status": {fields: map[string]*pathRules{
 			"conditions": messages,
 			"message":    {value: text},
 			"active":     list(reference()), // of a CronJob
 		}},
-		"subsets":   list(&place{fields: map[string]*place{"addresses": addresses, "notReadyAddresses": addresses}}),
+		"subsets":   list(&pathRules{fields: map[string]*pathRules{"addresses": addresses, "notReadyAddresses": addresses}}),
 		"endpoints": addresses,
 	}}
 	object.fields["items"] = list(object)
@@ -113,7 +113,7 @@ var errJSON = errors.New("malformed JSON")
 
 // rewrite returns document with the names in its places rewritten. It returns the document
 // itself if there is nothing to rewrite.
-func (r *rewriter) rewrite(document []byte, p *place) ([]byte, error) {
+func (r *rewriter) rewrite(document []byte, p *pathRules) ([]byte, error) {
 	if !json.Valid(document) {
 		return nil, errJSON
 	}
@@ -151,7 +151,7 @@ func (w *walk) skipSpace() {
 	}
 }
 
-func (w *walk) value(p *place, s scope) error {
+func (w *walk) value(p *pathRules, s scope) error {
 	w.skipSpace()
 	switch {
 	case p == nil:
@@ -169,7 +169,7 @@ func (w *walk) value(p *place, s scope) error {
 	}
 }
 
-func (w *walk) object(p *place, s scope) error {
+func (w *walk) object(p *pathRules, s scope) error {
 	if p.object {
 		var err error
 		if s, err = w.scopeHere(s); err != nil {
@@ -195,7 +195,7 @@ func (w *walk) object(p *place, s scope) error {
 	}
 }
 
-func (w *walk) array(element *place, s scope) error {
+func (w *walk) array(element *pathRules, s scope) error {
 	for w.pos++; ; {
 		w.skipSpace()
 		if w.src[w.pos] == ']' {

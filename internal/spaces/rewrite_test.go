@@ -16,14 +16,14 @@ func FuzzRewrite(f *testing.F) {
 	f.Add([]byte(`{"endpoints":[{"targetRef":{"namespace":"ns"}}],"message":"x","status":{"conditions":[{"message":"m"}]}}`), false)
 	f.Add([]byte(` [1, {"metadata" : null}, "\"", 1e9 ]`), false)
 	f.Fuzz(func(t *testing.T, document []byte, identities bool) {
-		flat, err := (&rewriter{space: "a", identities: identities}).rewrite(document, objectPlace)
+		flat, err := (&rewriter{space: "a", identities: identities}).rewrite(document, objectRules)
 		if err != nil {
 			return
 		}
 		if !json.Valid(flat) {
 			t.Fatalf("%q became invalid: %q", document, flat)
 		}
-		back, err := (&rewriter{space: "a", identities: identities, unflatten: true}).rewrite(flat, objectPlace)
+		back, err := (&rewriter{space: "a", identities: identities, unflatten: true}).rewrite(flat, objectRules)
 		if err != nil {
 			return // a namespace that is a foreign flattened name already
 		}

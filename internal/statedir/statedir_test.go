@@ -61,7 +61,7 @@ func TestAcquireCloses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(path.AdminKubeconfig(), nil, 0o644); err != nil { //nolint:gosec // as it was restored
+	if err := os.WriteFile(path.AdminKubeconfig(), nil, 0o644); err != nil { // as it was restored
 		t.Fatal(err)
 	}
 	dir, err := Acquire(string(path))

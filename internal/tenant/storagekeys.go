@@ -16,6 +16,12 @@ const (
 	tenantPartition = "t/"
 )
 
+// CacheID identifies the watch caches of a resource: of Everything or, if a space has defined the resource, of that space.
+type CacheID struct {
+	Resource string // as schema.GroupResource prints it
+	Of       Scope
+}
+
 // CachePrefix returns the cache range of s below a resource prefix that ends in a slash.
 func CachePrefix(resourcePrefix string, s Scope) string {
 	switch s {

@@ -187,7 +187,7 @@ func (h *history) watch(ctx context.Context, l life, secrets coreclient.SecretIn
 var _ = Describe("A tenant of a name that there was before", func() {
 	It("sees nothing of any other of the name, whatever it asks and when", func(ctx SpecContext) {
 		h := &history{}
-		seed, rounds := uint64(GinkgoRandomSeed()), lives() //nolint:gosec // any number will do
+		seed, rounds := uint64(GinkgoRandomSeed()), lives() // any number will do
 		asking, end := context.WithCancel(ctx)
 		var living, all sync.WaitGroup
 		for i, n := range []tenant.Name{"phoenix", "salamander"} {

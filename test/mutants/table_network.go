@@ -11,12 +11,12 @@ var networkTable = []mutant{
 	{"addresses of others' pods keep no pod from beginning", by("internal/workloads/sync", "TestPlantedNetworks"),
 		"internal/workloads/sync/ranges.go", `ours(host); !ok || len(`, `ours(host); false && !ok || len(`},
 	{"a pod of nobody's takes no names away", by("internal/workloads/dns", "TestAddressTaken"),
-		"internal/workloads/dns/host.go", `		if in, ok := h.placeOfHost(pod.Namespace); ok {`, `		if in, ok := h.placeOfHost(pod.Namespace); ok || !ok {`},
+		"internal/workloads/dns/host.go", `		if in, ok := h.spaceNamespaceOf(pod.Namespace); ok {`, `		if in, ok := h.spaceNamespaceOf(pod.Namespace); ok || !ok {`},
 	{"a pod of nobody's is on no node of spaces", by("internal/workloads/dns", "TestAddressTaken"),
 		"internal/workloads/dns/host.go", `byNode, address.Unmap().String()), func(pod *corev1.Pod) bool {
-		_, ok := h.placeOfHost(pod.Namespace)
+		_, ok := h.spaceNamespaceOf(pod.Namespace)
 		return ok`, `byNode, address.Unmap().String()), func(pod *corev1.Pod) bool {
-		_, ok := h.placeOfHost(pod.Namespace)
+		_, ok := h.spaceNamespaceOf(pod.Namespace)
 		return ok || !ok`},
 	{"policies of many bytes wait", by("internal/workloads/sync", "TestPacedPolicies"),
 		"internal/workloads/sync/policies.go", `	if waits {
@@ -97,11 +97,23 @@ var networkTable = []mutant{
 	{"a Service of a name on the host is that of the space", by("internal/server", "TestHostServices"),
 		"internal/server/hostservices.go", `there.Annotations[names.UIDAnnotation] == string(service.UID) &&`, `true &&`},
 	{"an address is the one that the host has given", by("internal/server", "TestHostServices"),
-		"internal/server/hostservices.go", `slices.Contains(there.Spec.ClusterIPs, at.Addr().String())`, `slices.Contains(there.Spec.ClusterIPs, there.Spec.ClusterIPs[0])`},
+		"internal/server/hostservices.go", `slices.Contains(there.Spec.ClusterIPs, at.String())`, `slices.Contains(there.Spec.ClusterIPs, there.Spec.ClusterIPs[0])`},
 	{"an address is a Service's at its ports alone", by("internal/server", "TestHostServices"),
-		"internal/server/hostservices.go", `hasPort(service, at.Port()) && `, ``},
+		"internal/server/hostservices.go", `hasPort(service.Spec.Ports, at.Port()) && `, ``},
 	{"the ports of a Service are those that the host's has", by("internal/server", "TestHostServices"),
-		"internal/server/hostservices.go", ` && hasPort(there, at.Port()), nil`, `, nil`},
+		"internal/server/hostservices.go", `return there.Spec.Ports, nil`, `return service.Spec.Ports, nil`},
+	{"connections to what is another's are not used", by("internal/server/egress", "TestDeniedConnectionsAreClosed"),
+		"internal/server/egress/connections.go", `			_ = c.Close()
+`, `			_ = c
+`},
+	{"connections are looked at when they are used again", by("internal/server/egress", "TestDeniedConnectionsAreClosed"),
+		"internal/server/egress/handshakes.go", `			if got.Reused {`, `			if false {`},
+	{"connections by TLS are looked at", by("internal/server/egress", "TestDeniedConnectionsAreClosed"),
+		"internal/server/egress/connections.go", `		conn = secured.NetConn()
+`, `		_ = secured
+`},
+	{"the host is asked once of all ports of a Service", by("internal/server", "TestHostServices"),
+		"internal/server/hostservices.go", `	if _, lately := h.answers.Get(asked); lately {`, `	if false {`},
 	{"webhooks are dialled by TCP", by("internal/server", "TestHostServices"),
 		"internal/server/hostservices.go", `p.Protocol == corev1.ProtocolTCP && `, ``},
 	{"whose an address is depends on the port", by("internal/server/egress", "TestServiceAt"),
@@ -135,7 +147,7 @@ var networkTable = []mutant{
 	{"canaries of IPv6 send in others' names", by("internal/workloads/sync", "TestCanaries"),
 		"internal/workloads/network/canary.go", `	if ipv6.IsValid() {`, `	if false {`},
 	{"a packet in another's name is noticed", by("internal/workloads/canary", "TestSources"),
-		"internal/workloads/canary/sources.go", `		r.forged.Store(true)`, `		h.own.Store(true)`},
+		"internal/workloads/canary/sources.go", `		r.forged.Store(true)`, `		r.own.Store(true)`},
 	{"that no packet has come at all says nothing", by("internal/workloads/canary", "TestSources"),
 		"internal/workloads/canary/sources.go", `		case err == nil && report&receivedOwn != 0:`, `		case err == nil:`},
 	{"a canary has an address that somebody has told", by("internal/workloads/sync", "TestCanaryOutside"),

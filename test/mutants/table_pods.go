@@ -56,7 +56,7 @@ var podsTable = []mutant{
 	{"no pod answers for others", by("internal/workloads/translate", "TestNetRaw"),
 		"internal/workloads/translate/pod.go", `		capabilities.Drop = append(capabilities.Drop, netRaw)`, ``},
 	{"no pod preempts", by("internal/workloads/translate", "TestPod$"),
-		"internal/workloads/translate/pod.go", `= PriorityClass, nil, nil`, `= spec.PriorityClassName, spec.Priority, spec.PreemptionPolicy`},
+		"internal/workloads/translate/pod.go", `= priorityClass, nil, nil`, `= spec.PriorityClassName, spec.Priority, spec.PreemptionPolicy`},
 	{"a pod has few labels", by("internal/workloads/translate", "TestCheck"),
 		"internal/workloads/translate/check.go", `	if len(meta.Labels) > maxLabels {`, `	if false {`},
 	{"the status of a readiness gate is one that there is", by("internal/workloads/translate", "TestChangedGates"),

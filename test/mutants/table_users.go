@@ -43,7 +43,7 @@ var usersTable = []mutant{
 	{"Users of another tenant's names", by("internal/server/authorization", "TestEnding"),
 		"internal/server/authorization/creators.go", `err == nil && of == n && n.IsSpace()`, `err == nil && (true || of == n) && n.IsSpace()`},
 	{"rights of a User that is being deleted", by("internal/server/authorization", "TestEnding"),
-		"internal/server/authorization/creators.go", `return err == nil && ending.Has(`, `return false && ending.Has(`},
+		"internal/server/authorization/creators.go", `return err == nil && ending.Has(`, `return false && err == nil && ending.Has(`},
 	{"a turn of a User begins when its bindings are listed", by("internal/controller/user", "TestManyBindings"),
 		"internal/controller/user/ending.go", `found, began = true, time.Now()`, `found = true`},
 	{"one namespace of a User that fails", by("internal/controller/user", "TestFailedEnd"),

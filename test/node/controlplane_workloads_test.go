@@ -125,8 +125,8 @@ var _ = Describe("workloads of a ControlPlane", Ordered, func() {
 		dir, err = os.MkdirTemp("", "tenantry-running-")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(os.RemoveAll, dir)
-		Expect(os.Mkdir(filepath.Join(dir, "volume"), 0o777)).To(Succeed()) //nolint:gosec // as a provisioner does
-		Expect(os.Chmod(filepath.Join(dir, "volume"), 0o777)).To(Succeed()) //nolint:gosec // whatever the umask is
+		Expect(os.Mkdir(filepath.Join(dir, "volume"), 0o777)).To(Succeed()) // as a provisioner does
+		Expect(os.Chmod(filepath.Join(dir, "volume"), 0o777)).To(Succeed()) // whatever the umask is
 		must("apply", "-k", "config/default")
 		must("apply", "-k", "config/workloads")
 		DeferCleanup(func() {

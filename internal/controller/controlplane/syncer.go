@@ -90,7 +90,7 @@ func (r *Reconciler) ownSyncer(ctx context.Context, cp *v1alpha1.ControlPlane) (
 		return nil, fmt.Errorf("reading Deployment %q: %w", syncerName(cp), err)
 	}
 	if err != nil || !metav1.IsControlledBy(live, cp) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil // there is none
 	}
 	return live, nil
 }

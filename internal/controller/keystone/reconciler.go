@@ -284,10 +284,10 @@ func (r *Reconciler) plan(ctx context.Context, p planner, i item, t *v1alpha1.Te
 func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conflicts []string, err error) {
 	var mu sync.Mutex
 	var failed []error
-	taken := map[place]bool{}
+	taken := map[target]bool{}
 	for _, phase := range p.phases() {
 		phase = slices.DeleteFunc(phase, func(c change) bool {
-			return taken[place{c.tenant, ""}] || taken[place{c.tenant, c.object().GetNamespace()}]
+			return taken[target{c.tenant, ""}] || taken[target{c.tenant, c.object().GetNamespace()}]
 		})
 		workqueue.ParallelizeUntil(ctx, writesAtOnce, len(phase), func(n int) {
 			c := phase[n]
@@ -296,7 +296,7 @@ func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conf
 			<-w.working
 			mu.Lock()
 			defer mu.Unlock()
-			if at, ok := placeOf(c); ok && err != nil {
+			if at, ok := targetOf(c); ok && err != nil {
 				taken[at] = true
 			}
 			var inTheWay conflict
@@ -315,17 +315,17 @@ func (r *Reconciler) apply(ctx context.Context, w *work, p plan) (made int, conf
 	return made, conflicts, errors.Join(failed...)
 }
 
-// place is a space or, with a namespace, a namespace in it.
-type place struct{ tenant, namespace string }
+// target is a space or, with a namespace, a namespace in it.
+type target struct{ tenant, namespace string }
 
-// placeOf returns what a change makes, if that is a place.
-func placeOf(c change) (at place, ok bool) {
+// targetOf returns what a change makes, if that is one.
+func targetOf(c change) (at target, ok bool) {
 	switch o := c.object().(type) {
 	case *v1alpha1.Tenant:
-		return place{o.Name, ""}, true
+		return target{o.Name, ""}, true
 	case *corev1.Namespace:
-		return place{c.tenant, o.Name}, true
+		return target{c.tenant, o.Name}, true
 	default:
-		return place{}, false
+		return target{}, false
 	}
 }

@@ -137,19 +137,19 @@ func (c copiesOf) Delete(o *metav1.PartialObjectMetadata) {
 }
 
 func (c copiesOf) Replace(objects []*metav1.PartialObjectMetadata) {
-	type place struct {
+	type copyKey struct {
 		Object
 		tenant.Name
 	}
-	there := make(map[place]bool, len(objects))
+	there := make(map[copyKey]bool, len(objects))
 	for _, o := range objects {
 		object, n := c.object(o)
-		there[place{object, n}] = true
+		there[copyKey{object, n}] = true
 		c.Set(o)
 	}
 	for _, object := range c.objects() {
 		for n := range c.of(object) {
-			if !there[place{object, n}] && c.drop(object, n, forever) {
+			if !there[copyKey{object, n}] && c.drop(object, n, forever) {
 				c.changed(object)
 			}
 		}

@@ -55,7 +55,7 @@ func space(t *testing.T, answers ...int) (*Spaces, *[]sent) {
 		w.WriteHeader(code)
 		status := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess}
 		if code >= http.StatusBadRequest {
-			status.Status, status.Reason, status.Code = metav1.StatusFailure, reasons[code], int32(code) //nolint:gosec // a code of HTTP
+			status.Status, status.Reason, status.Code = metav1.StatusFailure, reasons[code], int32(code) // a code of HTTP
 		}
 		if err := json.NewEncoder(w).Encode(status); err != nil {
 			t.Errorf("answering: %v", err)

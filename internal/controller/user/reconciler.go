@@ -249,7 +249,7 @@ func (r *Reconciler) report(ctx context.Context, k key, failed error) error {
 		ready = conditions.New(v1alpha1.ConditionReady, false, v1alpha1.ReasonFailed, failed.Error())
 	}
 	status := u.Status.DeepCopy()
-	status.ObservedGeneration, status.Namespaces = u.Generation, int32(min(len(namespaces), 1<<31-1)) //nolint:gosec // bounded
+	status.ObservedGeneration, status.Namespaces = u.Generation, int32(min(len(namespaces), 1<<31-1)) // bounded
 	conditions.Set(&status.Conditions, u.Generation, ready)
 	if apiequality.Semantic.DeepEqual(&u.Status, status) {
 		return nil

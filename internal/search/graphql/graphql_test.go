@@ -348,7 +348,7 @@ func TestCheck(t *testing.T) {
 	} {
 		var seen []string
 		data, err := operation.Check(t.Context(), []byte(strings.Replace(good, tc.old, tc.new, 1)), 1<<20, func(object map[string]any) error {
-			seen = append(seen, object["name"].(string)) //nolint:forcetypeassert // fails the test
+			seen = append(seen, object["name"].(string)) // fails the test
 			return nil
 		})
 		if got := strings.Join(seen, " "); (err == nil) != (tc.want != "") || err == nil && got != tc.want {

@@ -56,7 +56,7 @@ func (d dialect) conditions(q query.Query, at lookedAt, found *query.Filter) *co
 		switch {
 		case f == found && isBeginning(&f.Any[0]): // what has several such values is found once, by the first one
 			c.add(` AND NOT `+c.exists(`properties p WHERE p.object = d.object AND p.name = ? AND p.value >= ? AND p.value < d.value`), f.Property, f.Any[0].Parts[0])
-		case placeValue[f.Property] != nil || f == found:
+		case rangeValue[f.Property] != nil || f == found:
 		case f.Property == name:
 			c.names = true
 			c.filter(*f, func(v query.Value) { c.name(v) })

@@ -111,14 +111,14 @@ func length(values any) int {
 	if texts, ok := values.([]string); ok {
 		return len(texts)
 	}
-	return len(values.([]int64)) //nolint:forcetypeassert // there are two types
+	return len(values.([]int64)) // there are two types
 }
 
 func valueAt(values any, n int) any {
 	if texts, ok := values.([]string); ok {
 		return texts[n]
 	}
-	return values.([]int64)[n] //nolint:forcetypeassert // there are two types
+	return values.([]int64)[n] // there are two types
 }
 
 // insert adds rows to a table, of lists that all have as many values.

@@ -336,4 +336,4 @@ func TestEmptiedWhileRead(t *testing.T) {
 	}
 }
 
-func newRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) } //nolint:gosec // is to be repeated
+func newRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) } // is to be repeated

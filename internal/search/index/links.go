@@ -82,13 +82,13 @@ func (r *relating) all(ctx context.Context, ends Ends) error {
 		return err
 	}
 	for namespace, uids := range ends.Owners {
-		part := r.part(func(p *place) bool { return p.namespace == namespace || p.namespace == "" })
+		part := r.part(func(p *rangeKey) bool { return p.namespace == namespace || p.namespace == "" })
 		if err := r.byProperty(ctx, part, propertyUID, uids); err != nil {
 			return err
 		}
 	}
 	for namespace, links := range ends.Links {
-		part := r.part(func(p *place) bool { return p.namespace == namespace || namespace == "" })
+		part := r.part(func(p *rangeKey) bool { return p.namespace == namespace || namespace == "" })
 		if err := r.byProperty(ctx, part, propertyLink, links); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (r *relating) byPlaces(ctx context.Context, places []After) error {
 }
 
 func (r *relating) placeAt(position int64) After {
-	p := &r.places[position]
+	p := &r.keys[position]
 	return After{Resource: p.resource, Namespace: p.namespace}
 }
 
@@ -194,6 +194,6 @@ func storedNames(values []string) []string {
 
 // inNamespaces returns all objects of a resource in some namespaces.
 func (r *relating) inNamespaces(ctx context.Context, resource string, namespaces []string) error {
-	part := r.part(func(p *place) bool { return p.resource == resource && slices.Contains(namespaces, p.namespace) })
+	part := r.part(func(p *rangeKey) bool { return p.resource == resource && slices.Contains(namespaces, p.namespace) })
 	return r.selection.each(ctx, r.parts(part, true, false), `SELECT '' AS k, r.pos AS pos, g.kind, o.name, o.created, b.details`, func(lookedAt) string { return r.joined() }, ``, nil, func(rows *sql.Rows) error { return r.visit(part, rows) })
 }

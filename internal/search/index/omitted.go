@@ -220,7 +220,7 @@ func (f *finder) misses(ctx context.Context) error {
 	var names []string
 	if err := queryEach(ctx, f.tx, f.bind(`SELECT g.id, g.resource, g.namespace, g.kind FROM ranges g`+f.by(`ranges_omitted`)+` WHERE g.space = ? AND g.omitted > 0`), []any{string(f.s.Space)}, func(rows *sql.Rows) error {
 		var home int64
-		p := place{space: f.s.Space}
+		p := rangeKey{space: f.s.Space}
 		if err := rows.Scan(&home, &p.resource, &p.namespace, &p.kind); err != nil || f.excludes(p) {
 			return err
 		}
@@ -237,7 +237,7 @@ func (f *finder) misses(ctx context.Context) error {
 }
 
 // namesAt returns the names of the single objects that may be seen at a place.
-func (f *finder) namesAt(p place) []string {
+func (f *finder) namesAt(p rangeKey) []string {
 	var names []string
 	for resource, of := range f.s.Visible.Named {
 		if resource.String() == p.resource {

@@ -17,7 +17,7 @@ import (
 func (q *selection) page(ctx context.Context, v *visible, limit int) ([]Row, error) {
 	var rows []Row
 	from, name := q.begin(v)
-	for budget := int64(4 * limit); from < int64(len(v.places)) && len(rows) < limit && !q.full; budget *= 8 {
+	for budget := int64(4 * limit); from < int64(len(v.keys)) && len(rows) < limit && !q.full; budget *= 8 {
 		to := v.until(from, budget)
 		more, err := q.rows(ctx, v.between(from, to), from, name, limit-len(rows))
 		if err != nil {
@@ -33,8 +33,8 @@ func (q *selection) begin(v *visible) (int64, *string) {
 	if q.s.After == nil {
 		return 0, nil
 	}
-	after := place{space: cmp.Or(q.s.After.Space, q.s.Scopes[0].Space), resource: q.s.After.Resource, namespace: q.s.After.Namespace}
-	at, here := slices.BinarySearchFunc(v.places, after, q.s.compare)
+	after := rangeKey{space: cmp.Or(q.s.After.Space, q.s.Scopes[0].Space), resource: q.s.After.Resource, namespace: q.s.After.Namespace}
+	at, here := slices.BinarySearchFunc(v.keys, after, q.s.compare)
 	if !here {
 		return int64(at), nil
 	}
@@ -155,7 +155,7 @@ func (q *selection) row(v *visible, rows *sql.Rows) (*Row, int, error) {
 	if err := rows.Scan(&row.Key, &at, &row.Kind, &row.Name, &row.Created, &details); err != nil {
 		return nil, 0, err
 	}
-	of := &v.places[at]
+	of := &v.keys[at]
 	row.Space, row.Resource, row.Namespace = of.space, schema.ParseGroupResource(of.resource), of.namespace
 	size := rowBytes + len(details) + len(row.Key) + len(row.Kind) + len(row.Name) + len(row.Space) + len(of.resource) + len(of.namespace)
 	return row, size, row.restore(details)

@@ -95,7 +95,7 @@ func (q *selection) waysOf(scopes []Scope) []way {
 // isFinding reports whether objects can be found by a filter: it has one value of a property that stands in the table of
 // properties, or what such a value begins with.
 func isFinding(f *query.Filter) bool {
-	if placeValue[f.Property] != nil || f.Property == name || f.Property == query.Created || len(f.Any) != 1 || len(f.None) > 0 {
+	if rangeValue[f.Property] != nil || f.Property == name || f.Property == query.Created || len(f.Any) != 1 || len(f.None) > 0 {
 		return false
 	}
 	v := &f.Any[0]
@@ -138,5 +138,5 @@ func (q *selection) lookedAt(v *visible, i int) *visible {
 	if len(q.ways) == 1 {
 		return v
 	}
-	return v.part(func(p *place) bool { return q.ways[i].spaces.Has(p.space) })
+	return v.part(func(p *rangeKey) bool { return q.ways[i].spaces.Has(p.space) })
 }

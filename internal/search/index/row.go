@@ -200,8 +200,8 @@ func (r Row) store(key string) (stored, error) {
 	return stored{Row: r, key: key, details: string(details), sum: sum}, nil
 }
 
-func (s *stored) place() place {
-	return place{space: s.Space, resource: s.Resource.String(), namespace: s.Namespace, kind: s.Kind}
+func (s *stored) rangeKey() rangeKey {
+	return rangeKey{space: s.Space, resource: s.Resource.String(), namespace: s.Namespace, kind: s.Kind}
 }
 
 // stored returns the properties, each once.

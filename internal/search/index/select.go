@@ -33,12 +33,12 @@ type Selection struct {
 // scopes are all spaces of a selection, in the order of rows.
 func (s *Selection) scopes() []Scope {
 	all := slices.Clone(s.Scopes)
-	slices.SortFunc(all, func(a, b Scope) int { return s.compare(place{space: a.Space}, place{space: b.Space}) })
+	slices.SortFunc(all, func(a, b Scope) int { return s.compare(rangeKey{space: a.Space}, rangeKey{space: b.Space}) })
 	return all
 }
 
 // compare orders places as rows are.
-func (s *Selection) compare(a, b place) int {
+func (s *Selection) compare(a, b rangeKey) int {
 	spaces := strings.Compare(string(a.space), string(b.space))
 	if s.Order.Property == propertySpace && s.Order.Descending {
 		spaces = -spaces

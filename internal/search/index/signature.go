@@ -64,5 +64,5 @@ func storedName(name string) string {
 func digest(format string, args ...any) int64 {
 	h := sha256.New()
 	fmt.Fprintf(h, format, args...)
-	return int64(binary.BigEndian.Uint64(h.Sum(nil))) //nolint:gosec // any number does
+	return int64(binary.BigEndian.Uint64(h.Sum(nil))) // any number does
 }

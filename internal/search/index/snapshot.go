@@ -88,8 +88,8 @@ func (s *Snapshot) values(ctx context.Context, scopes []Scope, q query.Query, pr
 	if err != nil || !possible || !isAskedFor(property) {
 		return []string{}, err
 	}
-	if value, about := placeValue[property]; about {
-		return chosen.placeValues(ctx, v, value)
+	if value, about := rangeValue[property]; about {
+		return chosen.rangeValues(ctx, v, value)
 	}
 	var values []string
 	if property == name || property == query.Created {
@@ -220,11 +220,11 @@ func (q *selection) properties(at lookedAt) string {
 	return q.join() + `properties p ON p.object = ` + at.id()
 }
 
-// placeValues returns the values of the ranges that have objects that match.
-func (q *selection) placeValues(ctx context.Context, v *visible, value func(space tenant.Name, p place) string) ([]string, error) {
+// rangeValues returns the values of the ranges that have objects that match.
+func (q *selection) rangeValues(ctx context.Context, v *visible, value func(space tenant.Name, p rangeKey) string) ([]string, error) {
 	values := []string{}
 	for _, scope := range q.s.scopes() { // what all spaces see is in each of them
-		more, err := q.placeValuesIn(ctx, scope.Space, v.part(func(p *place) bool { return p.space == scope.Space }), value)
+		more, err := q.rangeValuesIn(ctx, scope.Space, v.part(func(p *rangeKey) bool { return p.space == scope.Space }), value)
 		if err != nil {
 			return nil, err
 		}
@@ -234,11 +234,11 @@ func (q *selection) placeValues(ctx context.Context, v *visible, value func(spac
 	return slices.Compact(values), nil
 }
 
-func (q *selection) placeValuesIn(ctx context.Context, space tenant.Name, v *visible, value func(space tenant.Name, p place) string) ([]string, error) {
+func (q *selection) rangeValuesIn(ctx context.Context, space tenant.Name, v *visible, value func(space tenant.Name, p rangeKey) string) ([]string, error) {
 	const columns = `SELECT DISTINCT g.resource, g.namespace, g.kind`
 	var values []string
 	read := func(rows *sql.Rows) error {
-		var p place
+		var p rangeKey
 		err := rows.Scan(&p.resource, &p.namespace, &p.kind)
 		if err != nil {
 			return err
@@ -279,7 +279,7 @@ func (s *Snapshot) names(ctx context.Context, scopes []Scope, q query.Query) ([]
 		return []string{}, err
 	}
 	names := []string{name, query.Created}
-	for property := range placeValue {
+	for property := range rangeValue {
 		names = append(names, property)
 	}
 	read := func(property string) error {

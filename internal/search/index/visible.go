@@ -18,7 +18,7 @@ import (
 // visible is what a selection may look at: ranges of which everything may be seen, and single objects of others. Each is at the position
 // of its resource and namespace in the order of rows.
 type visible struct {
-	places []place
+	keys []rangeKey
 	// ranges and objects are ids, with their positions, in the order of positions. No object is in both.
 	ranges, rangeAt, objects, objectAt []int64
 	// sizes are how many objects ranges have.
@@ -27,7 +27,7 @@ type visible struct {
 
 // seen is a range, or an object in one.
 type seen struct {
-	place
+	rangeKey
 	id, object, size int64
 	// omitted is how many objects of the range are left out.
 	omitted int64
@@ -125,7 +125,7 @@ func (f *finder) add(ctx context.Context, space tenant.Name, from string, args [
 		return f.addObjects(ctx, space, from+f.join()+`objects o`+f.by(`objects_scan`)+` ON o.home = g.id`, args)
 	}
 	return queryEach(ctx, f.tx, f.bind(`SELECT `+seenColumns+` FROM `+from), args, func(rows *sql.Rows) error {
-		s := seen{place: place{space: space}}
+		s := seen{rangeKey: rangeKey{space: space}}
 		err := rows.Scan(&s.id, &s.resource, &s.namespace, &s.kind, &s.size, &s.omitted)
 		f.found = append(f.found, s)
 		return err
@@ -171,7 +171,7 @@ func (f *finder) addObjects(ctx context.Context, space tenant.Name, from string,
 		args = append(args, string(f.s.Space))
 	}
 	return queryEach(ctx, f.tx, f.bind(`SELECT `+seenColumns+`, o.id FROM `+from+where), args, func(rows *sql.Rows) error {
-		s := seen{place: place{space: space}}
+		s := seen{rangeKey: rangeKey{space: space}}
 		err := rows.Scan(&s.id, &s.resource, &s.namespace, &s.kind, &s.size, &s.omitted, &s.object)
 		f.found = append(f.found, s)
 		return err
@@ -183,7 +183,7 @@ func (f *finder) addTo(v *visible) error {
 	whole := map[int64]bool{}
 	kept := f.found[:0]
 	for _, s := range f.found {
-		if f.excludes(s.place) {
+		if f.excludes(s.rangeKey) {
 			continue
 		}
 		if s.object == 0 && s.omitted > 0 {
@@ -197,12 +197,12 @@ func (f *finder) addTo(v *visible) error {
 		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.id, b.id), cmp.Compare(a.object, b.object))
 	})
 	kept = slices.CompactFunc(kept, func(a, b seen) bool { return a.id == b.id && a.object == b.object })
-	begin := len(v.places)
+	begin := len(v.keys)
 	for _, s := range kept {
-		if last := len(v.places) - 1; last < begin || v.places[last].resource != s.resource || v.places[last].namespace != s.namespace {
-			v.places = append(v.places, place{space: f.s.Space, resource: s.resource, namespace: s.namespace})
+		if last := len(v.keys) - 1; last < begin || v.keys[last].resource != s.resource || v.keys[last].namespace != s.namespace {
+			v.keys = append(v.keys, rangeKey{space: f.s.Space, resource: s.resource, namespace: s.namespace})
 		}
-		at := int64(len(v.places) - 1)
+		at := int64(len(v.keys) - 1)
 		if s.object == 0 {
 			v.ranges, v.rangeAt, v.sizes = append(v.ranges, s.id), append(v.rangeAt, at), append(v.sizes, s.size)
 		} else {
@@ -212,15 +212,15 @@ func (f *finder) addTo(v *visible) error {
 	return nil
 }
 
-// excludes reports whether nothing at a place may be seen, or match.
-func (f *finder) excludes(p place) bool {
+// excludes reports whether nothing in a range may be seen, or match.
+func (f *finder) excludes(p rangeKey) bool {
 	return f.s.Visible.Denied.Has(p.namespace) && p.namespace != "" || !f.matches(p)
 }
 
-// matches reports whether a place is as the filters of places say.
-func (f *finder) matches(p place) bool {
+// matches reports whether a range is as the filters of places say.
+func (f *finder) matches(p rangeKey) bool {
 	return !slices.ContainsFunc(f.query.Filters, func(filter query.Filter) bool {
-		value, about := placeValue[filter.Property]
+		value, about := rangeValue[filter.Property]
 		return about && !filter.Matches(value(f.s.Space, p))
 	})
 }
@@ -228,13 +228,13 @@ func (f *finder) matches(p place) bool {
 // propertySpace is the property that is the space.
 const propertySpace = "space"
 
-// placeValue are the properties that all objects of a place have in common.
-var placeValue = map[string]func(space tenant.Name, p place) string{
-	propertySpace: func(space tenant.Name, _ place) string { return string(space) },
-	"kind":        func(_ tenant.Name, p place) string { return p.kind },
-	"apigroup":    func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Group },
-	"resource":    func(_ tenant.Name, p place) string { return schema.ParseGroupResource(p.resource).Resource },
-	"namespace":   func(_ tenant.Name, p place) string { return p.namespace },
+// rangeValue are the properties that all objects of a range have in common.
+var rangeValue = map[string]func(space tenant.Name, p rangeKey) string{
+	propertySpace: func(space tenant.Name, _ rangeKey) string { return string(space) },
+	"kind":        func(_ tenant.Name, p rangeKey) string { return p.kind },
+	"apigroup":    func(_ tenant.Name, p rangeKey) string { return schema.ParseGroupResource(p.resource).Group },
+	"resource":    func(_ tenant.Name, p rangeKey) string { return schema.ParseGroupResource(p.resource).Resource },
+	"namespace":   func(_ tenant.Name, p rangeKey) string { return p.namespace },
 }
 
 // count returns how many objects are visible.
@@ -248,7 +248,7 @@ func (v *visible) count() int64 {
 
 // single returns the single objects alone.
 func (v *visible) single() *visible {
-	return &visible{places: v.places, objects: v.objects, objectAt: v.objectAt}
+	return &visible{keys: v.keys, objects: v.objects, objectAt: v.objectAt}
 }
 
 // few is how many objects a range has at most of which each is looked at sooner than what they have in common.
@@ -268,15 +268,15 @@ func (v *visible) divide() (many []int64, rest *visible) {
 }
 
 // part returns what is at some places.
-func (v *visible) part(wanted func(p *place) bool) *visible {
-	part := &visible{places: v.places}
+func (v *visible) part(wanted func(p *rangeKey) bool) *visible {
+	part := &visible{keys: v.keys}
 	for i, id := range v.ranges {
-		if wanted(&v.places[v.rangeAt[i]]) {
+		if wanted(&v.keys[v.rangeAt[i]]) {
 			part.ranges, part.rangeAt, part.sizes = append(part.ranges, id), append(part.rangeAt, v.rangeAt[i]), append(part.sizes, v.sizes[i])
 		}
 	}
 	for i, id := range v.objects {
-		if wanted(&v.places[v.objectAt[i]]) {
+		if wanted(&v.keys[v.objectAt[i]]) {
 			part.objects, part.objectAt = append(part.objects, id), append(part.objectAt, v.objectAt[i])
 		}
 	}
@@ -292,7 +292,7 @@ func (v *visible) between(from, to int64) *visible {
 	}
 	r0, r1 := part(v.rangeAt)
 	o0, o1 := part(v.objectAt)
-	return &visible{places: v.places, ranges: v.ranges[r0:r1], rangeAt: v.rangeAt[r0:r1], sizes: v.sizes[r0:r1], objects: v.objects[o0:o1], objectAt: v.objectAt[o0:o1]}
+	return &visible{keys: v.keys, ranges: v.ranges[r0:r1], rangeAt: v.rangeAt[r0:r1], sizes: v.sizes[r0:r1], objects: v.objects[o0:o1], objectAt: v.objectAt[o0:o1]}
 }
 
 // until returns the position before which there are as many objects as a budget says, from a position on.
@@ -305,7 +305,7 @@ func (v *visible) until(from, budget int64) int64 {
 		sizes[at]++
 	}
 	to := from
-	for n := int64(0); to < int64(len(v.places)) && n < budget; to++ {
+	for n := int64(0); to < int64(len(v.keys)) && n < budget; to++ {
 		n += sizes[to]
 	}
 	return to

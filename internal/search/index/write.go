@@ -213,13 +213,13 @@ func (w *writer) remove(ctx context.Context, removed []before) error {
 	return w.exec(ctx, `DELETE FROM texts WHERE (home, object) IN (SELECT l.home, l.id FROM `, `)`, column{`home`, homes}, column{`id`, ids})
 }
 
-// place is a range as objects name it.
-type place struct {
+// rangeKey names a range as objects do.
+type rangeKey struct {
 	space                     tenant.Name
 	resource, namespace, kind string
 }
 
-// home is the range of a place.
+// home is the range of a rangeKey.
 type home struct{ id, area int64 }
 
 // add adds objects with all that is theirs, and notes which are left out.
@@ -233,7 +233,7 @@ func (w *writer) add(ctx context.Context, added, left []stored) error {
 	}
 	omissions := make([]omission, len(left))
 	for i := range left {
-		omissions[i] = omission{left[i], homes[left[i].place()].id}
+		omissions[i] = omission{left[i], homes[left[i].rangeKey()].id}
 	}
 	if err := w.leaveOut(ctx, omissions); err != nil {
 		return err
@@ -243,7 +243,7 @@ func (w *writer) add(ctx context.Context, added, left []stored) error {
 	for i := range added {
 		s := &added[i]
 		w.object++
-		at := homes[s.place()]
+		at := homes[s.rangeKey()]
 		w.deltas[at.id]++
 		text := s.text()
 		g := newSignature(text)
@@ -266,11 +266,11 @@ func (w *writer) add(ctx context.Context, added, left []stored) error {
 }
 
 // homes returns the ranges of new objects. Those that are not there are made.
-func (w *writer) homes(ctx context.Context, added []stored) (map[place]home, error) {
-	homes := map[place]home{}
-	var missing []place
+func (w *writer) homes(ctx context.Context, added []stored) (map[rangeKey]home, error) {
+	homes := map[rangeKey]home{}
+	var missing []rangeKey
 	for i := range added {
-		at := added[i].place()
+		at := added[i].rangeKey()
 		if _, known := homes[at]; !known {
 			homes[at] = home{}
 			missing = append(missing, at)
@@ -280,11 +280,11 @@ func (w *writer) homes(ctx context.Context, added []stored) (map[place]home, err
 		w.join()+`ranges g`+w.by(`ranges_place`)+` ON g.space = l.space AND g.resource = l.resource AND g.namespace = l.namespace AND g.kind = l.kind`,
 		func(rows *sql.Rows) error {
 			var h home
-			var at place
+			var at rangeKey
 			err := rows.Scan(&h.id, &h.area, &at.space, &at.resource, &at.namespace, &at.kind)
 			homes[at] = h
 			return err
-		}, placeColumns(missing)...)
+		}, keyColumns(missing)...)
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +298,7 @@ func (w *writer) homes(ctx context.Context, added []stored) (map[place]home, err
 }
 
 // addRanges adds ranges in which nothing is yet.
-func (w *writer) addRanges(ctx context.Context, made []place, homes map[place]home) error {
+func (w *writer) addRanges(ctx context.Context, made []rangeKey, homes map[rangeKey]home) error {
 	if len(made) == 0 {
 		return nil
 	}
@@ -311,7 +311,7 @@ func (w *writer) addRanges(ctx context.Context, made []place, homes map[place]ho
 			err := rows.Scan(&a.space, &a.resource, &id)
 			areas[a] = id.Int64
 			return err
-		}, placeColumns(made)[:2]...); err != nil {
+		}, keyColumns(made)[:2]...); err != nil {
 		return err
 	}
 	added := newBatch(rangeColumns, len(made))
@@ -327,9 +327,9 @@ func (w *writer) addRanges(ctx context.Context, made []place, homes map[place]ho
 	return added.insert(ctx, w.tx, w.dialect, `ranges`)
 }
 
-func placeColumns(places []place) []column {
-	spaces, resources, namespaces, kinds := make([]string, len(places)), make([]string, len(places)), make([]string, len(places)), make([]string, len(places))
-	for i, at := range places {
+func keyColumns(keys []rangeKey) []column {
+	spaces, resources, namespaces, kinds := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
+	for i, at := range keys {
 		spaces[i], resources[i], namespaces[i], kinds[i] = string(at.space), at.resource, at.namespace, at.kind
 	}
 	return []column{{`space`, spaces}, {`resource`, resources}, {`namespace`, namespaces}, {`kind`, kinds}}
@@ -434,9 +434,9 @@ func (b *batch) add(values ...any) {
 	for i, value := range values {
 		switch column := b.columns[i].values.(type) {
 		case []string:
-			b.columns[i].values = append(column, value.(string)) //nolint:forcetypeassert // as the columns say
+			b.columns[i].values = append(column, value.(string)) // as the columns say
 		case []int64:
-			b.columns[i].values = append(column, value.(int64)) //nolint:forcetypeassert // as the columns say
+			b.columns[i].values = append(column, value.(int64)) // as the columns say
 		}
 	}
 }

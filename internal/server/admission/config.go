@@ -45,8 +45,9 @@ type Config struct {
 	Workloads func(tenant.Name) translate.Rules
 	// Definition returns the definition of a custom resource in a space. It may be nil.
 	Definition spacepolicy.Definitions
-	// DefinitionFits returns an error if a definition of a space may not change so because of its objects. If nil, it may.
-	DefinitionFits func(ctx context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error
+	// CheckDefinitionChange returns an error if a definition of a space may not change so because of its objects. If nil,
+	// it may.
+	CheckDefinitionChange func(ctx context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error
 	// CacheMemory counts what the parameters of policies take. If nil, nothing does.
 	CacheMemory *cachememory.Budget
 	// DefinitionCosts returns what the definitions of a space cost, by their names. If nil, nothing.

@@ -36,7 +36,7 @@ type onDemandPlugin struct {
 type instance struct {
 	// plugin builds the plugin when it is called first. If that panics, it does so each time.
 	plugin func() (admission.Interface, error)
-	stop   chan struct{}
+	stop   context.CancelFunc
 }
 
 func newOnDemandPlugin(p plugin) *onDemandPlugin {
@@ -73,31 +73,31 @@ func (p *onDemandPlugin) ValidateInitialization() error {
 	return nil
 }
 
-// newInstance builds the plugin of a tenant's space. It does not get the system's
-// configuration, which has credentials for the webhooks of the system space.
-func (p *onDemandPlugin) newInstance(n tenant.Name, stop <-chan struct{}) (admission.Interface, error) {
+// newInstance builds the plugin of a tenant's space, which ends with ctx. It does not get the system's configuration,
+// which has credentials for the webhooks of the system space. forget has the next request build another one.
+func (p *onDemandPlugin) newInstance(ctx context.Context, n tenant.Name, forget func()) (admission.Interface, error) {
 	clients, err := p.shared.spaces.of(n)
 	if err != nil {
 		return nil, err
 	}
-	params := newParameters(clients.dynamic, n, p.shared.CacheMemory)
+	params := newParameters(clients.dynamic, n, p.shared.CacheMemory, forget)
 	var schemas *knownSchemas
 	if p.name == mutatingpolicy.PluginName {
-		if schemas, err = withKnownSchemas(clients.discovery); err != nil {
+		if schemas, err = withKnownSchemas(clients.discovery, newConverters(ctx, p.shared.CacheMemory.NewCopy(n), forget)); err != nil {
 			return nil, err
 		}
 		clients.discovery = schemas
 	}
 	built, err := p.build(nil, p.initializer(instanceConfig{
 		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: params, informers: p.shared.views.Of(n),
-		authorizer: spaceAuthorizer{p.authorizer, n}, stop: stop, restMapper: clients.restMapper,
+		authorizer: spaceAuthorizer{p.authorizer, n}, stop: ctx.Done(), restMapper: clients.restMapper,
 		services: view.ServicesIn{Flat: p.shared.services, Tenant: n}, webhookAuth: p.shared.Egress.ForTenant(n, p.webhookAuth),
 	}))
 	if err != nil {
 		return nil, err
 	}
 	if schemas != nil {
-		schemas.waitUntilRead(stop)
+		schemas.waitUntilRead(ctx.Done())
 	}
 	return explained{built, params}, nil
 }
@@ -149,8 +149,9 @@ func (p *onDemandPlugin) get(n tenant.Name) *instance {
 	}
 	i, ok := p.instances[n]
 	if !ok {
-		stop := make(chan struct{})
-		i = &instance{stop: stop, plugin: sync.OnceValues(func() (admission.Interface, error) { return p.newInstance(n, stop) })}
+		ctx, stop := context.WithCancel(context.Background())
+		i = &instance{stop: stop}
+		i.plugin = sync.OnceValues(func() (admission.Interface, error) { return p.newInstance(ctx, n, func() { p.forget(n, i) }) })
 		p.instances[n] = i
 	}
 	return i
@@ -162,7 +163,7 @@ func (p *onDemandPlugin) remove(n tenant.Name) {
 	defer p.mu.Unlock()
 	if i, ok := p.instances[n]; ok {
 		delete(p.instances, n)
-		close(i.stop)
+		i.stop()
 	}
 }
 
@@ -171,18 +172,17 @@ func (p *onDemandPlugin) removeAll() {
 	defer p.mu.Unlock()
 	for n, i := range p.instances {
 		delete(p.instances, n)
-		close(i.stop)
+		i.stop()
 	}
 }
 
-// forget removes an instance that could not be built, so that the next request tries
-// again.
+// forget removes an instance that could not be built, or cannot go on, so that the next request tries again.
 func (p *onDemandPlugin) forget(n tenant.Name, failed *instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.instances[n] == failed {
 		delete(p.instances, n)
-		close(failed.stop)
+		failed.stop()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,29 +30,29 @@ import (
 // no room for them. Both numbers are chosen: 8 MiB take about a twentieth of a core.
 var parameterBytes = ratelimit.Limits[tenant.Name]{PerSecond: 8 << 20, AtOnce: 128 << 20}
 
+// notSynced is what upstream says of parameters that its informer has not read.
+const notSynced = "not yet synced to use for admission"
+
 // parameters is the dynamic client of the policies of a space. Upstream keeps all objects of a kind of parameters in an
 // informer of each plugin, decoded from JSON: they count for the space, and what it may not have is not read.
 type parameters struct {
 	dynamic.Interface
 	of     tenant.Name
 	memory *cachememory.Budget
+	// end ends the instance of the plugin: upstream's informers keep what they have read when they cannot read it anew,
+	// and policies would go on with that.
+	end func()
 
-	mu     sync.Mutex
-	copies map[schema.GroupVersionResource]informed
-	// refused are the errors of those for which there is no room.
+	mu   sync.Mutex
+	read map[schema.GroupVersionResource]*readParameters
+	// refused are the errors of those that are not read.
 	refused map[schema.GroupVersionResource]error
 }
 
-// informed is what an informer has, as long as ctx.
-type informed struct {
-	*cachememory.Copy
-	ctx context.Context
-}
-
-func newParameters(client dynamic.Interface, of tenant.Name, budget *cachememory.Budget) *parameters {
+func newParameters(client dynamic.Interface, of tenant.Name, budget *cachememory.Budget, end func()) *parameters {
 	return &parameters{
-		Interface: client, of: of, memory: budget,
-		copies: map[schema.GroupVersionResource]informed{}, refused: map[schema.GroupVersionResource]error{},
+		Interface: client, of: of, memory: budget, end: end,
+		read: map[schema.GroupVersionResource]*readParameters{}, refused: map[schema.GroupVersionResource]error{},
 	}
 }
 
@@ -61,40 +62,69 @@ func (p *parameters) Resource(resource schema.GroupVersionResource) dynamic.Name
 	return parametersEverywhere{countedParameters{namespaces, p, resource}, namespaces}
 }
 
-// copyOf returns what counts the objects of an informer, which lives as long as ctx.
-func (p *parameters) copyOf(ctx context.Context, resource schema.GroupVersionResource) *cachememory.Copy {
+// informer returns what an informer has read, which lives as long as ctx.
+func (p *parameters) informer(ctx context.Context, resource schema.GroupVersionResource) *readParameters {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i, ok := p.copies[resource]; ok && i.ctx == ctx {
-		return i.Copy
+	if r, ok := p.read[resource]; ok && r.ctx == ctx {
+		return r
 	}
-	i := informed{p.memory.NewCopy(p.of), ctx}
-	p.copies[resource] = i
+	r := &readParameters{Copy: p.memory.NewCopy(p.of), parameters: p, resource: resource, ctx: ctx}
+	p.read[resource] = r
 	context.AfterFunc(ctx, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.copies[resource] == i { // and no other informer has begun
-			delete(p.copies, resource)
+		if p.read[resource] == r { // and no other informer has begun
+			delete(p.read, resource)
 			delete(p.refused, resource)
 		}
-		i.Forget()
+		r.Forget()
 	})
-	return i.Copy
+	return r
 }
 
-// refuse returns the error of a resource for which there is no room, and has the errors of policies say so.
-func (p *parameters) refuse(resource schema.GroupVersionResource, err error) *apierrors.StatusError {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refused[resource] = err
-	return apierrors.NewForbidden(resource.GroupResource(), "", err)
+// readParameters is what one informer has read.
+type readParameters struct {
+	*cachememory.Copy
+	parameters *parameters
+	resource   schema.GroupVersionResource
+	ctx        context.Context
+	// filled is whether the informer has had all that there was. The lock of the parameters guards it.
+	filled bool
 }
 
-// filled notes that an informer has all that there is.
-func (p *parameters) filled(resource schema.GroupVersionResource) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.refused, resource)
+// refuse returns the error of parameters for which there is no room.
+func (r *readParameters) refuse(err error) *apierrors.StatusError {
+	r.outdated(err)
+	return apierrors.NewForbidden(r.resource.GroupResource(), "", err)
+}
+
+// failed notes that they could not be read.
+func (r *readParameters) failed(err error) {
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err), apierrors.IsForbidden(err):
+		r.outdated(err) // such as when their version is not served any more
+	}
+}
+
+// outdated notes that what the informer has will not be replaced, and has the errors of policies say why.
+func (r *readParameters) outdated(err error) {
+	r.parameters.mu.Lock()
+	filled := r.filled
+	r.parameters.refused[r.resource] = err
+	r.parameters.mu.Unlock()
+	if filled {
+		r.parameters.end()
+	}
+}
+
+// fill notes that the informer has all that there is, in place of what it had.
+func (r *readParameters) fill() {
+	r.parameters.mu.Lock()
+	defer r.parameters.mu.Unlock()
+	delete(r.parameters.refused, r.resource)
+	r.filled = true
+	r.Filled()
 }
 
 // pace waits until so much may have been read for the space.
@@ -107,10 +137,10 @@ func (p *parameters) pace(ctx context.Context, bytes int) {
 	}
 }
 
-// explain adds to the refusal of a policy which parameters have not been read.
+// explain adds to the refusal of a policy which parameters have not been read, if that is the reason.
 func (p *parameters) explain(err error) error {
 	status, is := errors.AsType[*apierrors.StatusError](err)
-	if !is {
+	if !is || !strings.Contains(status.ErrStatus.Message, notSynced) {
 		return err
 	}
 	p.mu.Lock()
@@ -140,33 +170,35 @@ type countedParameters struct {
 
 // List implements dynamic.ResourceInterface.
 func (r countedParameters) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	c := r.parameters.copyOf(ctx, r.resource)
+	read := r.parameters.informer(ctx, r.resource)
 	if options.Continue == "" {
-		c.Empty()
+		read.Begin()
 	}
 	list, err := r.ResourceInterface.List(ctx, options)
 	if err != nil {
+		read.failed(err)
 		return nil, err
 	}
 	for i := range list.Items {
-		if err := r.count(ctx, c, &list.Items[i], true); err != nil {
+		if err := read.count(&list.Items[i], true); err != nil {
 			return nil, err
 		}
 	}
 	if list.GetContinue() == "" {
-		r.parameters.filled(r.resource)
+		read.fill()
 	}
 	return list, nil
 }
 
 // Watch implements dynamic.ResourceInterface.
 func (r countedParameters) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	c, filling := r.parameters.copyOf(ctx, r.resource), ptr.Deref(options.SendInitialEvents, false)
+	read, filling := r.parameters.informer(ctx, r.resource), ptr.Deref(options.SendInitialEvents, false)
 	if filling {
-		c.Empty()
+		read.Begin()
 	}
 	events, err := r.ResourceInterface.Watch(ctx, options)
 	if err != nil {
+		read.failed(err)
 		return nil, err
 	}
 	return watch.Filter(events, func(event watch.Event) (watch.Event, bool) {
@@ -175,13 +207,13 @@ func (r countedParameters) Watch(ctx context.Context, options metav1.ListOptions
 		case !is: // an error
 		case event.Type == watch.Bookmark:
 			if filling && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-				r.parameters.filled(r.resource)
+				read.fill()
 				filling = false
 			}
 		case event.Type == watch.Deleted:
-			_ = c.Set(nameOf(object), 0) // which needs no room
+			_ = read.Set(nameOf(object), 0) // which needs no room
 		default:
-			if err := r.count(ctx, c, object, filling); err != nil {
+			if err := read.count(object, filling); err != nil {
 				return watch.Event{Type: watch.Error, Object: &err.ErrStatus}, true // which ends the watch
 			}
 		}
@@ -190,13 +222,13 @@ func (r countedParameters) Watch(ctx context.Context, options metav1.ListOptions
 }
 
 // count counts an object that is there. While an informer is filled, it takes as long as it may.
-func (r countedParameters) count(ctx context.Context, c *cachememory.Copy, object *unstructured.Unstructured, filling bool) *apierrors.StatusError {
+func (r *readParameters) count(object *unstructured.Unstructured, filling bool) *apierrors.StatusError {
 	bytes := memory.Of(object)
-	if err := c.Set(nameOf(object), bytes); err != nil {
-		return r.parameters.refuse(r.resource, err)
+	if err := r.Set(nameOf(object), bytes); err != nil {
+		return r.refuse(err)
 	}
 	if filling {
-		r.parameters.pace(ctx, bytes)
+		r.parameters.pace(r.ctx, bytes)
 	}
 	return nil
 }

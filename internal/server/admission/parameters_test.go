@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/openapi"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
@@ -35,8 +37,9 @@ func limit(name string, bytes int) *unstructured.Unstructured {
 type limitServer struct {
 	dynamic.NamespaceableResourceInterface
 	objects []*unstructured.Unstructured
-	lists   bool
-	watches chan *watch.FakeWatcher
+	// lists says that watches do not begin with objects, and fails that there is no such resource.
+	lists, fails bool
+	watches      chan *watch.FakeWatcher
 }
 
 func (s *limitServer) Resource(schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
@@ -46,6 +49,9 @@ func (s *limitServer) Resource(schema.GroupVersionResource) dynamic.Namespaceabl
 func (s *limitServer) Namespace(string) dynamic.ResourceInterface { return s }
 
 func (s *limitServer) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	if s.fails {
+		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
+	}
 	list := &unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "7"}}}
 	for _, object := range s.objects {
 		list.Items = append(list.Items, *object)
@@ -54,6 +60,9 @@ func (s *limitServer) List(context.Context, metav1.ListOptions) (*unstructured.U
 }
 
 func (s *limitServer) Watch(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if s.fails {
+		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
+	}
 	w := watch.NewFakeWithChanSize(len(s.objects)+1, false)
 	if options.SendInitialEvents != nil {
 		if s.lists {
@@ -85,7 +94,8 @@ func parametersCount(t *testing.T, lists bool) {
 	budget := cachememory.New(2<<20, 0)
 	counted := func() int64 { synctest.Wait(); return budget.Usage().Bytes["acme"] }
 	s := &limitServer{objects: []*unstructured.Unstructured{small}, lists: lists, watches: make(chan *watch.FakeWatcher, 100)}
-	p := newParameters(s, "acme", budget)
+	ended := 0
+	p := newParameters(s, "acme", budget, func() { ended++ })
 	ctx, stop := context.WithCancel(t.Context())
 	informer := dynamicinformer.NewFilteredDynamicInformer(p, limitsResource, "", 0, cache.Indexers{}, nil).Informer()
 	// Upstream's own one waits until a second after the last error of the process, by a clock that is not this one.
@@ -98,6 +108,18 @@ func parametersCount(t *testing.T, lists bool) {
 	if before < int64(memory.Of(small)) || !informer.HasSynced() {
 		t.Fatalf("one object counts %d bytes, and all are there: %v", before, informer.HasSynced())
 	}
+	s.fails = true
+	(<-s.watches).Stop()
+	time.Sleep(time.Hour)
+	if after := counted(); after != before {
+		t.Errorf("when it cannot be read any more, what an informer still has counts %d bytes, not %d", after, before)
+	}
+	if ended == 0 {
+		t.Error("policies go on with what cannot be read any more")
+	}
+	ended = 0
+	s.fails = false
+	time.Sleep(time.Minute)
 	(<-s.watches).Stop() // and the next one begins where it has ended
 	time.Sleep(time.Minute)
 	w := <-s.watches
@@ -106,15 +128,22 @@ func parametersCount(t *testing.T, lists bool) {
 		t.Errorf("what comes by the second watch counts %d bytes in all, after %d", after, before)
 	}
 	refusal := func() error {
-		return p.explain(apierrors.NewForbidden(limitsResource.GroupResource(), "x", errors.New("not synced")))
+		return p.explain(apierrors.NewForbidden(limitsResource.GroupResource(), "x", errors.New("paramKind is "+notSynced)))
 	}
 	if strings.Contains(refusal().Error(), "parameters") {
 		t.Errorf("all have been read, and a policy says: %v", refusal())
 	}
+	other := apierrors.NewForbidden(limitsResource.GroupResource(), "x", errors.New("no"))
 	s.objects = append(s.objects, large)
 	w.Add(large)
 	if counted(); !strings.Contains(refusal().Error(), `limits.example.com, which are parameters of policies, are not read: the definitions and policies of the space`) {
 		t.Errorf("the error of a policy does not say what has not been read: %v", refusal())
+	}
+	if ended == 0 {
+		t.Error("policies go on with what was before there was no room")
+	}
+	if before := other.Error(); p.explain(other).Error() != before {
+		t.Errorf("a refusal for another reason says: %v", other)
 	}
 	s.objects = s.objects[:1]
 	large.Object["spec"] = ""
@@ -124,5 +153,47 @@ func parametersCount(t *testing.T, lists bool) {
 	}
 	if stop(); counted() != 0 {
 		t.Errorf("without an informer, its objects count %d bytes", counted())
+	}
+}
+
+// groupVersion is a group version whose schemas have so many bytes.
+type groupVersion struct {
+	openapi.GroupVersion
+	bytes int
+}
+
+func (v groupVersion) Schema(string) ([]byte, error) { return make([]byte, v.bytes), nil }
+
+type groupVersions map[string]openapi.GroupVersion
+
+func (v groupVersions) Paths() (map[string]openapi.GroupVersion, error) { return v, nil }
+
+// TestConverters checks that what mutating policies make of schemas counts as long as their plugin is there, which ends
+// where there is no room for more.
+func TestConverters(t *testing.T) {
+	budget := cachememory.New(1<<20, 0)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := 0
+	client := countedClient{groupVersions{"apis/a/v1": groupVersion{bytes: 1000}, "apis/b/v1": groupVersion{bytes: 1 << 20}},
+		newConverters(ctx, budget.NewCopy("acme"), func() { ended++ })}
+	none := budget.Usage().Bytes["acme"]
+	paths, err := client.Paths()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if data, err := paths["apis/a/v1"].Schema("application/json"); err != nil || len(data) != 1000 {
+			t.Fatalf("schemas of %d bytes: %v", len(data), err)
+		}
+	}
+	if made := budget.Usage().Bytes["acme"] - none; made != converterShare*1000 {
+		t.Errorf("what is made of 1000 bytes counts %d bytes", made)
+	}
+	if _, err := paths["apis/b/v1"].Schema("application/json"); err == nil || ended != 1 || !strings.Contains(err.Error(), "apis/b/v1") {
+		t.Errorf("without room for more: %v; the plugin has ended %d times", err, ended)
+	}
+	stop()
+	for len(budget.Usage().Bytes) > 0 { // after which the count is a moment late
+		runtime.Gosched()
 	}
 }

@@ -70,8 +70,8 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 	s.replacements.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return tenantquota.NewPlugin(config, s.Quota) })
 	spacepolicy.Register(s.replacements, spacepolicy.Rules{
 		Placement: config.Placement, DaemonSets: config.DaemonSets, Workloads: config.Workloads, Definition: config.Definition, UID: config.TenantUID,
-		Expressions:    spacepolicy.Expressions{Policies: s.policyCosts, Definitions: config.DefinitionCosts},
-		DefinitionFits: config.DefinitionFits, LimitRanges: s.limitRanges, Namespaces: config.Namespaces,
+		Expressions:           spacepolicy.Expressions{Policies: s.policyCosts, Definitions: config.DefinitionCosts},
+		CheckDefinitionChange: config.CheckDefinitionChange, LimitRanges: s.limitRanges, Namespaces: config.Namespaces,
 	}, func(p *spacepolicy.Plugin) { s.policy = p })
 	published.Register(s.replacements, config.Published)
 	for _, class := range schedulingv1.SystemPriorityClasses() {

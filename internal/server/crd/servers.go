@@ -104,6 +104,14 @@ func (s *Servers) In(n tenant.Name) []discovery.Server {
 	return in
 }
 
+// Published returns what serves the published resource of all spaces, nil if it is none.
+func (s *Servers) Published(resource schema.GroupResource) http.Handler {
+	if shared := s.running(tenant.System); shared != nil && s.index.shares(resource.String(), true) {
+		return shared.handler
+	}
+	return nil
+}
+
 // Changes returns a channel that gets something after each change of what serves the
 // space of n or of what that serves, and what to call when nobody reads it any more.
 func (s *Servers) Changes(n tenant.Name) (<-chan struct{}, func()) { return s.listeners.add(n) }

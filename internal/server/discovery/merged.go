@@ -21,6 +21,8 @@ import (
 // merged is the discovery of a space whose custom resources several servers serve, or
 // one that has more than the space sees.
 type merged struct {
+	// tags are those of what the servers serve.
+	tags   []string
 	groups aggregated.ResourceManager
 	// versions are the custom group versions.
 	versions []schema.GroupVersion
@@ -28,27 +30,77 @@ type merged struct {
 	documents map[string]runtime.Object
 }
 
-// merge returns the discovery of the space of n.
+// merge returns the discovery of the space of n. It is made again when a server has others than those of its tags.
 func (r *Router) merge(n tenant.Name, servers []Server) (*merged, error) {
-	documents := make([]document, len(servers))
-	for i, server := range servers {
-		documents[i] = document{handler: server.Groups, path: "/apis", accept: aggregatedJSON, excluded: server.Excluded}
-	}
-	found, err := r.merged.get(keyOf(n, servers), documents, func(bodies [][]byte) (*merged, error) {
+	key := keyOf(n, servers)
+	found, err, _ := r.merging.Do(key, func() (any, error) {
+		last := r.merged.get(key)
+		if last == nil || len(last.tags) != len(servers) {
+			last = &merged{tags: make([]string, len(servers))}
+		}
+		tags, bodies, err := readChanged(servers, last.tags)
+		if err != nil || slices.Equal(tags, last.tags) {
+			return last, err
+		}
 		var custom []apidiscoveryv2.APIGroupDiscovery
+		bytes := 0
 		for i, body := range bodies {
 			var list apidiscoveryv2.APIGroupDiscoveryList
 			if err := json.Unmarshal(body, &list); err != nil {
-				return nil, fmt.Errorf("decoding aggregated discovery: %w", err)
+				return last, fmt.Errorf("decoding aggregated discovery: %w", err)
 			}
 			custom = r.addGroups(custom, list.Items, servers[i].Serves)
+			bytes += len(body)
 		}
-		return newMerged(r.List(), custom), nil
+		m := newMerged(tags, r.List(), custom)
+		r.merged.put(key, m, int64(bytes))
+		return m, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("putting together the discovery of tenant %q: %w", n, err)
 	}
-	return found, nil
+	return found.(*merged), nil
+}
+
+// readChanged returns the tags of what servers serve and, if one is not as it is known, all of that.
+func readChanged(servers []Server, known []string) (tags []string, bodies [][]byte, err error) {
+	for i, server := range servers {
+		tag, body, err := server.readGroups(known[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		tags, bodies = append(tags, tag), append(bodies, body)
+	}
+	if slices.Equal(tags, known) {
+		return tags, nil, nil
+	}
+	for i, server := range servers {
+		if bodies[i] == nil {
+			if tags[i], bodies[i], err = server.readGroups(""); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return tags, bodies, nil
+}
+
+// readGroups returns the groups of a server and the tag of what the space sees of them, and no groups if that is known.
+func (s Server) readGroups(known string) (tag string, body []byte, err error) {
+	suffix := " " + s.Excluded
+	etag, found := strings.CutSuffix(known, suffix)
+	if !found {
+		etag = ""
+	}
+	response, err := ask(s.Groups, "/apis", aggregatedJSON, etag)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case response.status == http.StatusNotModified && etag != "":
+		return known, nil, nil
+	case response.status != http.StatusOK:
+		return "", nil, fmt.Errorf("the server of the definitions answered %d", response.status)
+	}
+	return response.header.Get("Etag") + suffix, response.body, nil
 }
 
 // addGroups adds to groups what a server serves of others.
@@ -88,8 +140,8 @@ func addVersion(groups []apidiscoveryv2.APIGroupDiscovery, of apidiscoveryv2.API
 	return groups
 }
 
-func newMerged(builtin, custom []apidiscoveryv2.APIGroupDiscovery) *merged {
-	m := &merged{groups: aggregated.NewResourceManager("apis"), documents: make(map[string]runtime.Object)}
+func newMerged(tags []string, builtin, custom []apidiscoveryv2.APIGroupDiscovery) *merged {
+	m := &merged{tags: tags, groups: aggregated.NewResourceManager("apis"), documents: make(map[string]runtime.Object)}
 	m.groups.SetGroups(slices.Concat(builtin, custom))
 	m.versions = addDocuments(m.documents, custom)
 	return m
@@ -130,18 +182,10 @@ func (r *Router) customAmong(n tenant.Name, servers []Server) http.Handler {
 func (r *Router) serverOf(req *http.Request, resource schema.GroupResource, servers []Server) http.Handler {
 	own, err := tenant.UserTenant(req.Context())
 	bySystem := err == nil && own == tenant.System
-	if handler := handlerOf(resource, servers, bySystem); handler != nil {
-		return handler
-	}
-	return r.NotFound
-}
-
-// handlerOf returns the handler of the first server that serves a resource, or nil.
-func handlerOf(resource schema.GroupResource, servers []Server, hidden bool) http.Handler {
 	for _, server := range servers {
-		if server.Serves(resource, hidden) {
+		if server.Serves(resource, bySystem) {
 			return server.Handler
 		}
 	}
-	return nil
+	return r.NotFound
 }

@@ -70,12 +70,10 @@ func namesOf(groups []apidiscoveryv2.APIGroupDiscovery) (names []string) {
 }
 
 func newRouter() *Router {
-	router := &Router{
+	return NewRouter(Config{
 		SharedGroups: &SharedGroups{All: http.NotFoundHandler(), IsBuiltin: func(string) bool { return false }},
 		Builtin:      http.NotFoundHandler(), NotFound: http.NotFoundHandler(), OpenAPIv2: func() []*spec.Swagger { return nil },
-	}
-	router.share()
-	return router
+	})
 }
 
 func TestMerge(t *testing.T) {

@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -10,7 +9,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kube-openapi/pkg/cached"
 	"k8s.io/kube-openapi/pkg/handler"
-	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -26,29 +24,21 @@ type openAPI struct {
 	builtin   func() []*spec.Swagger
 	builtinV2 http.Handler
 
-	second *documentCache[http.Handler]
-	// third are those of each group version.
-	third *documentCache[*handler3.OpenAPIService]
+	// v2 are the documents of spaces, and v3 those of each of their group versions.
+	v2, v3 *builtCache
 }
 
 func newOpenAPI(builtin func() []*spec.Swagger) *openAPI {
-	return &openAPI{
-		builtin: builtin, builtinV2: serveLazily(builtin, nil),
-		second: newDocumentCache[http.Handler](), third: newDocumentCache[*handler3.OpenAPIService](),
-	}
+	return &openAPI{builtin: builtin, builtinV2: serveLazily(builtin, nil), v2: newBuiltCache(), v3: newBuiltCache()}
 }
 
-// v2 returns what serves the document of v2 in the space of n.
-func (o *openAPI) v2(n tenant.Name, servers []Server) http.Handler {
+// documentV2 returns what serves the document of v2 in the space of n.
+func (o *openAPI) documentV2(n tenant.Name, servers []Server) http.Handler {
 	return perRequest(func(*http.Request) (http.Handler, error) {
 		shown := shownOf(servers)
-		put, err := o.second.made(keyOf(n, servers), tagOf(shown), func() (http.Handler, int64, error) {
-			return serveLazily(o.builtin, buildV2(shown)), 2 * bytesOf(shown), nil // once built, and once put together and encoded
+		return o.v2.getOrCreate(keyOf(n, servers), tagOf(shown), func() (http.Handler, int64, error) {
+			return serveLazily(o.builtin, buildV2(shown)), 2*bytesOf(shown) + servedBytesV2*servedBy(shown), nil // once built, and once put together and encoded
 		})
-		if err != nil {
-			return nil, fmt.Errorf("putting together OpenAPI v2 of tenant %q: %w", n, err)
-		}
-		return put, nil
 	})
 }
 

@@ -89,7 +89,7 @@ func TestOpenAPI(t *testing.T) {
 		{"d", []Server{serving("", another), serving("", gadgets)}, []string{"Gadget own"}}, // of one kind, the space's own
 	} {
 		var swagger spec.Swagger
-		if err := swagger.UnmarshalJSON(get(t, documents.v2(tc.n, tc.servers), openAPIv2Path).Body.Bytes()); err != nil {
+		if err := swagger.UnmarshalJSON(get(t, documents.documentV2(tc.n, tc.servers), openAPIv2Path).Body.Bytes()); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(append(tc.want, "crds", "pods"), kindsOf(swagger.Definitions)); diff != "" {
@@ -97,7 +97,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 		url := pathsOf(tc.servers)["apis/example.com/v1"].ServerRelativeURL
 		for asked, kept := range map[string]string{v1: "", v1 + "?hash=old": "", url: "private, immutable"} {
-			document, err := documents.v3(tc.n, tc.servers, v1)
+			document, err := documents.documentV3(tc.n, tc.servers, v1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestOpenAPI(t *testing.T) {
 			}
 		}
 		for _, path := range []string{"/apis/example.com/v2", "/apis/example.org/v1", "/apis/example.com", "/apis/example.com/v1/more"} {
-			if document, err := documents.v3(tc.n, tc.servers, openAPIv3Path+path); document != nil || err != nil {
+			if document, err := documents.documentV3(tc.n, tc.servers, openAPIv3Path+path); document != nil || err != nil {
 				t.Errorf("%s has a document at %s, or %v", tc.n, path, err)
 			}
 		}
@@ -153,7 +153,7 @@ func TestOpenAPIOfVersions(t *testing.T) {
 	bodies := map[string]string{}
 	for _, name := range []string{"apis/example.com/v1", "apis/example.com/v2", "apis/example.org/v1"} {
 		url := pathsOf(servers)[name].ServerRelativeURL
-		document, err := documents.v3("a", servers, openAPIv3Path+"/"+name)
+		document, err := documents.documentV3("a", servers, openAPIv3Path+"/"+name)
 		if err != nil || document == nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -168,5 +168,12 @@ func TestOpenAPIOfVersions(t *testing.T) {
 	}
 	if one, two := bytesOf([]*apiextensionsv1.CustomResourceDefinition{widgets}), bytesOf([]*apiextensionsv1.CustomResourceDefinition{widgets, things}); one <= 0 || two <= one {
 		t.Errorf("documents take %d bytes, and with another definition %d", one, two)
+	}
+	if taken, least := documents.v3.bytes.Load(), int64(len(bodies)*servedBytesV3); taken < least {
+		t.Errorf("documents of %d group versions count %d bytes, not %d and more", len(bodies), taken, least)
+	}
+	get(t, documents.documentV2("a", servers), "/openapi/v2")
+	if taken, least := documents.v2.bytes.Load(), int64(len(bodies)*servedBytesV2); taken < least {
+		t.Errorf("a document of %d versions counts %d bytes, not %d and more", len(bodies), taken, least)
 	}
 }

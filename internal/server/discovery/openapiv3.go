@@ -34,9 +34,9 @@ func pathsOf(servers []Server) map[string]handler3.OpenAPIV3DiscoveryGroupVersio
 	return paths
 }
 
-// v3 returns what serves the document of a group version of custom resources in the space of n, nil for one that
+// documentV3 returns what serves the document of a group version of custom resources in the space of n, nil for one that
 // it does not have.
-func (o *openAPI) v3(n tenant.Name, servers []Server, path string) (http.Handler, error) {
+func (o *openAPI) documentV3(n tenant.Name, servers []Server, path string) (http.Handler, error) {
 	name := strings.TrimPrefix(path, openAPIv3Path+"/")
 	gv, err := schema.ParseGroupVersion(strings.TrimPrefix(name, "apis/"))
 	if err != nil {
@@ -47,7 +47,7 @@ func (o *openAPI) v3(n tenant.Name, servers []Server, path string) (http.Handler
 		return nil, nil
 	}
 	tag := tagOf(definitions)
-	service, err := o.third.made(keyOf(n, servers)+" "+name, tag, func() (*handler3.OpenAPIService, int64, error) {
+	document, err := o.v3.getOrCreate(keyOf(n, servers)+" "+name, tag, func() (http.Handler, int64, error) {
 		merged := &spec3.OpenAPI{}
 		for i, d := range definitions {
 			document, err := builder.BuildOpenAPIV3(d, gv.Version, buildOptions(false))
@@ -65,12 +65,12 @@ func (o *openAPI) v3(n tenant.Name, servers []Server, path string) (http.Handler
 		}
 		service := handler3.NewOpenAPIService()
 		service.UpdateGroupVersion(name, merged)
-		return service, bytesOf(definitions), nil
+		return http.HandlerFunc(service.HandleGroupVersion), bytesOf(definitions) + servedBytesV3*int64(len(definitions)), nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("putting together OpenAPI v3 of tenant %q: %w", n, err)
 	}
-	return tagged(http.HandlerFunc(service.HandleGroupVersion), tag), nil
+	return tagged(document, tag), nil
 }
 
 // tagged lets clients keep a document that they have asked for by its hash, as upstream does.

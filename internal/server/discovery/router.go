@@ -8,24 +8,23 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Router serves the requests of spaces.
-type Router struct {
+// Config is what a Router is made of.
+type Config struct {
 	*SharedGroups
 	// Builtin serves the built-in resources, Definitions the resource
 	// CustomResourceDefinition, both in every space.
@@ -36,31 +35,24 @@ type Router struct {
 	Custom     CustomResources
 	NotFound   http.Handler
 	Serializer runtime.NegotiatedSerializer
-
-	// What all spaces share is made when it is first asked for: the server
-	// installs all API groups before it serves.
-	once    sync.Once
-	groups  aggregated.ResourceManager
-	openAPI *openAPI
-	merged  *documentCache[*merged]
-	// core serves the versions of the core group, and documents are those of built-in
-	// group versions, by path.
-	core      http.Handler
-	documents map[string]runtime.Object
 }
 
-// share makes what all spaces share.
-func (r *Router) share() {
-	r.once.Do(func() {
-		r.groups = aggregated.NewResourceManager("apis")
-		r.groups.SetGroups(r.List())
-		r.openAPI = newOpenAPI(r.OpenAPIv2)
-		r.merged = newDocumentCache[*merged]()
-		r.core = r.Builtin
-		if err := r.shareDocuments(); err != nil {
-			klog.ErrorS(err, "Reading the API resources of all spaces")
-		}
-	})
+// Router serves the requests of spaces.
+type Router struct {
+	Config
+	openAPI *openAPI
+	merged  *boundedCache[*merged]
+	merging singleflight.Group
+	// builtin is the discovery that all spaces share. It is made when it is first asked for: the server installs all
+	// API groups before it serves.
+	builtin func() *builtin
+}
+
+// NewRouter returns a router.
+func NewRouter(c Config) *Router {
+	r := &Router{Config: c, openAPI: newOpenAPI(c.OpenAPIv2), merged: newBoundedCache[*merged]()}
+	r.builtin = sync.OnceValue(r.newBuiltin)
+	return r
 }
 
 // Over returns what serves the requests of spaces and, by system, those of the system
@@ -88,8 +80,7 @@ func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (r *router) serveSpace(n tenant.Name, w http.ResponseWriter, req *http.Request) {
-	r.share()
-	if document, ok := r.documents[strings.TrimSuffix(req.URL.Path, "/")]; ok && req.Method == http.MethodGet {
+	if document, ok := r.builtin().documents[strings.TrimSuffix(req.URL.Path, "/")]; ok && req.Method == http.MethodGet {
 		r.serveObject(document).ServeHTTP(w, req)
 		return
 	}
@@ -104,18 +95,13 @@ func (r *router) handlerOfMany(req *http.Request) http.Handler {
 		return r.system
 	}
 	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
-	if published := r.published(resource); published != nil {
+	if published := r.Custom.Published(resource); published != nil {
 		return published
 	}
 	if info.Verb == "watch" {
 		return r.untilPublished(resource)
 	}
 	return r.system
-}
-
-// published returns what serves a custom resource that all spaces have, or nil.
-func (r *router) published(resource schema.GroupResource) http.Handler {
-	return handlerOf(resource, r.Custom.In(""), true) // no tenant defines them itself
 }
 
 // untilPublished returns what serves watches of a resource in many spaces that the system space alone has. They end when it is published,
@@ -127,7 +113,7 @@ func (r *router) untilPublished(resource schema.GroupResource) http.Handler {
 		ctx, end := context.WithCancel(req.Context())
 		defer end()
 		go func() {
-			for r.published(resource) == nil {
+			for r.Custom.Published(resource) == nil {
 				select {
 				case <-changes:
 				case <-ctx.Done():
@@ -145,7 +131,7 @@ func (r *router) handler(n tenant.Name, path string) http.Handler {
 	group, ok := groupOf(path)
 	switch path {
 	case "/api", "/api/":
-		return r.core
+		return r.builtin().core
 	case "/apis", "/apis/", openAPIv2Path, openAPIv3Path:
 		return r.ofDefinitions(n, path)
 	}
@@ -212,7 +198,6 @@ func (r *Router) Versions(n tenant.Name) (builtin, custom []schema.GroupVersion,
 	if len(servers) == 0 {
 		return builtin, nil, nil
 	}
-	r.share()
 	found, err := r.merge(n, servers)
 	if err != nil {
 		return nil, nil, err
@@ -228,7 +213,6 @@ func (r *Router) custom(n tenant.Name) http.Handler {
 	case isWhole(servers):
 		return servers[0].Handler
 	default:
-		r.share()
 		return r.customAmong(n, servers)
 	}
 }
@@ -252,12 +236,11 @@ func groupOf(path string) (string, bool) {
 
 // openAPIv2 returns what serves the document of OpenAPI v2 in the space of n.
 func (r *Router) openAPIv2(n tenant.Name) http.Handler {
-	r.share()
 	servers := r.Custom.In(n)
 	if len(servers) == 0 {
 		return r.openAPI.builtinV2
 	}
-	return r.openAPI.v2(n, servers)
+	return r.openAPI.documentV2(n, servers)
 }
 
 // openAPIv3 returns what serves the root document of OpenAPI v3 in the space of n.
@@ -269,18 +252,16 @@ func (r *Router) openAPIv3(n tenant.Name) http.Handler {
 // openAPIv3Of returns what serves a document of OpenAPI v3 of custom resources in the space of n.
 func (r *Router) openAPIv3Of(n tenant.Name, path string) http.Handler {
 	return perRequest(func(*http.Request) (http.Handler, error) {
-		r.share()
-		document, err := r.openAPI.v3(n, r.Custom.In(n), path)
+		document, err := r.openAPI.documentV3(n, r.Custom.In(n), path)
 		return cmp.Or(document, r.NotFound), err
 	})
 }
 
 // discovery returns what serves the groups of the space of n.
 func (r *Router) discovery(n tenant.Name) http.Handler {
-	r.share()
 	switch servers := r.Custom.In(n); {
 	case len(servers) == 0:
-		return r.groupList(r.groups)
+		return r.groupList(r.builtin().groups)
 	case isWhole(servers):
 		return r.groupList(servers[0].Groups)
 	default:

@@ -17,6 +17,8 @@ type CustomResources interface {
 	// In returns what serves custom resources in the space of n: its own server, that
 	// of published definitions, both, or none.
 	In(n tenant.Name) []Server
+	// Published returns what serves a published resource to many spaces at once, nil if it is none.
+	Published(resource schema.GroupResource) http.Handler
 	// IsStarting reports whether definitions that the space of n has are not served yet, because the process has just been started.
 	IsStarting(n tenant.Name) bool
 	// Changes returns a channel that gets something after each change of what serves the

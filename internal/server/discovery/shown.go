@@ -45,7 +45,25 @@ func tagOf(definitions []*apiextensionsv1.CustomResourceDefinition) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// bytesOf returns what memory documents of definitions take, as estimated: as much as these.
+// servedBytesV2 and servedBytesV3 are what the paths of a version that is served take in documents, however small it is.
+const (
+	servedBytesV2 = 256 << 10
+	servedBytesV3 = 600 << 10
+)
+
+// servedBy returns how many versions definitions serve.
+func servedBy(definitions []*apiextensionsv1.CustomResourceDefinition) (served int64) {
+	for _, d := range definitions {
+		for _, v := range d.Spec.Versions {
+			if v.Served {
+				served++
+			}
+		}
+	}
+	return served
+}
+
+// bytesOf returns what memory the schemas of definitions take in documents, as estimated: as much as these.
 func bytesOf(definitions []*apiextensionsv1.CustomResourceDefinition) (bytes int64) {
 	for _, d := range definitions {
 		bytes += int64(memory.Of(d))

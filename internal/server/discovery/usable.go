@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"github.com/tenantry/tenantry/internal/server/serializer"
@@ -65,9 +67,25 @@ func usableList(group string, list *metav1.APIResourceList) {
 	}
 }
 
-// shareDocuments makes the documents of built-in group versions, and the aggregated one
-// of the core group.
-func (r *Router) shareDocuments() error {
+// builtin is the discovery of what is built in.
+type builtin struct {
+	groups aggregated.ResourceManager
+	// core serves the versions of the core group, and documents are those of group versions, by path.
+	core      http.Handler
+	documents map[string]runtime.Object
+}
+
+func (r *Router) newBuiltin() *builtin {
+	b := &builtin{groups: aggregated.NewResourceManager("apis"), core: r.Builtin, documents: map[string]runtime.Object{}}
+	b.groups.SetGroups(r.List())
+	if err := r.addBuiltin(b); err != nil {
+		klog.ErrorS(err, "Reading the API resources of all spaces")
+	}
+	return b
+}
+
+// addBuiltin adds the documents of group versions, and the aggregated one of the core group.
+func (r *Router) addBuiltin(b *builtin) error {
 	core, err := readGroups(r.Builtin, "/api")
 	if err != nil {
 		return err
@@ -77,11 +95,10 @@ func (r *Router) shareDocuments() error {
 	}
 	manager := aggregated.NewResourceManager("api")
 	manager.SetGroups(core)
-	r.core = aggregated.WrapAggregatedDiscoveryToHandler(r.Builtin, manager, manager)
-	r.documents = make(map[string]runtime.Object)
+	b.core = aggregated.WrapAggregatedDiscoveryToHandler(r.Builtin, manager, manager)
 	for _, group := range slices.Concat(core, r.List()) {
 		if group.Name == apiregistration.GroupName {
-			addDocuments(r.documents, []apidiscoveryv2.APIGroupDiscovery{group}) // no handler of spaces has them
+			addDocuments(b.documents, []apidiscoveryv2.APIGroupDiscovery{group}) // no handler of spaces has them
 			continue
 		}
 		for _, version := range group.Versions {
@@ -91,7 +108,7 @@ func (r *Router) shareDocuments() error {
 				return err
 			}
 			usableList(group.Name, list)
-			r.documents[path] = list
+			b.documents[path] = list
 		}
 	}
 	return nil

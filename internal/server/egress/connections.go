@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -57,6 +58,25 @@ type connection struct {
 	handshake *handshake
 	open      context.Context // until it is closed
 	close     func()
+}
+
+// reached is a connection to an address that may be denied later.
+type reached struct {
+	net.Conn
+	check func(ctx context.Context) error
+}
+
+// closeIfDenied closes a connection that is used again, as far as it has been made by dial, where webhooks of its
+// tenant may not be at its address any more. What is asked then is asked by another connection, if there may be one.
+func closeIfDenied(ctx context.Context, conn net.Conn) {
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	if c, ok := conn.(*connection); ok {
+		if r, ok := c.Conn.(*reached); ok && r.check(ctx) != nil {
+			_ = c.Close()
+		}
+	}
 }
 
 // Read implements net.Conn.

@@ -2,14 +2,19 @@ package egress
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -145,5 +150,70 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 	}
 	if err := read("long", usualAnswer); !errors.Is(err, context.Canceled) {
 		t.Errorf("a long one: %v", err)
+	}
+}
+
+// TestDeniedConnectionsAreClosed has a webhook be called over a connection that is there, until it may not be at its
+// address any more: what is asked then does not get there, and by another connection if that may be made.
+func TestDeniedConnectionsAreClosed(t *testing.T) {
+	for name, start := range map[string]func(*httptest.Server){
+		"HTTP": (*httptest.Server).Start, "TLS": (*httptest.Server).StartTLS,
+		"HTTP/2": func(hook *httptest.Server) { hook.EnableHTTP2 = true; hook.StartTLS() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked, connected atomic.Int64
+			hook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				asked.Add(1)
+				answering("application/json", "{}").ServeHTTP(w, req)
+			}))
+			hook.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+				if state == http.StateNew {
+					connected.Add(1)
+				}
+			}
+			start(hook)
+			defer hook.Close()
+			whose, still := Own, Own
+			options := Options{
+				Allowed:   []net.IPNet{network("127.0.0.0/8")},
+				ServiceAt: func(context.Context, tenant.Name, netip.AddrPort) Whose { return whose },
+				StillAt:   func(context.Context, tenant.Name, netip.AddrPort) Whose { return still },
+			}
+			config, err := options.restrict("acme", &rest.Config{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if hook.TLS != nil {
+				config.CAData = append(config.CAData, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})...)
+			}
+			client, err := rest.HTTPClientFor(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask := func(wantAsked, wantConnected int64) error {
+				t.Helper()
+				response, err := client.Post(hook.URL, "application/json", strings.NewReader("{}"))
+				if err == nil {
+					err = response.Body.Close()
+				}
+				if a, c := asked.Load(), connected.Load(); a != wantAsked || c != wantConnected {
+					t.Errorf("it has been asked %d times over %d connections, want %d and %d: %v", a, c, wantAsked, wantConnected, err)
+				}
+				return err
+			}
+			for n := range int64(2) {
+				if err := ask(n+1, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			whose, still = Others, Others
+			if err := ask(2, 1); err == nil {
+				t.Error("it is asked where it may not be")
+			}
+			whose, still = Own, Own
+			if err := ask(3, 2); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

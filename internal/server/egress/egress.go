@@ -38,6 +38,8 @@ type Options struct {
 	// ServiceAt, if set, says whose Service has an address of the cluster that runs the pods of spaces. The tenant's own
 	// has not all ports: what answers at others is no pod of the tenant.
 	ServiceAt func(ctx context.Context, n tenant.Name, at netip.AddrPort) Whose
+	// StillAt, if set, is ServiceAt for a connection that is there, and asks no other server.
+	StillAt func(ctx context.Context, n tenant.Name, at netip.AddrPort) Whose
 	// Exceeded, if set, reports whether the objects of a space take more memory than they may, so that webhooks do not make more of them.
 	Exceeded func(tenant.Name) bool
 }
@@ -148,7 +150,7 @@ func (o Options) dial(n tenant.Name) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		o := o
 		if address == proxyAddress() { // what is behind it, it decides itself
-			o.Denied, o.ServiceAt = nil, nil
+			o.Denied, o.ServiceAt, o.StillAt = nil, nil, nil
 		}
 		denied, err := o.denied(ctx)
 		if err != nil {
@@ -159,7 +161,12 @@ func (o Options) dial(n tenant.Name) dial {
 			ControlContext: func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 				return o.check(ctx, n, address, denied)
 			}}
-		return dialer.DialContext(ctx, network, address)
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		o.ServiceAt = o.StillAt
+		return &reached{conn, func(ctx context.Context) error { return o.check(ctx, n, conn.RemoteAddr().String(), nil) }}, nil
 	}
 }
 

@@ -74,6 +74,11 @@ type handshakeKey struct{}
 func (t handshakes) RoundTrip(req *http.Request) (*http.Response, error) {
 	h := &handshake{of: t.of}
 	ctx := httptrace.WithClientTrace(context.WithValue(req.Context(), handshakeKey{}, h), &httptrace.ClientTrace{
+		GotConn: func(got httptrace.GotConnInfo) {
+			if got.Reused {
+				closeIfDenied(req.Context(), got.Conn)
+			}
+		},
 		TLSHandshakeStart: h.start,
 		// It is called when the handshake has returned, though the request may have given up long before.
 		TLSHandshakeDone: func(tls.ConnectionState, error) { h.end() },

@@ -25,7 +25,7 @@ var errTooLong = errors.New("the webhook answers with a patch of too many operat
 func checkReview(req *http.Request, answer []byte) ([]byte, error) {
 	var review admissionv1.AdmissionReview // of which v1beta1 is no different
 	if err := json.UnmarshalCaseSensitivePreserveInts(answer, &review); err != nil || review.Response == nil {
-		return answer, nil //nolint:nilerr // upstream refuses it
+		return answer, nil // upstream refuses it
 	}
 	said := 0
 	for key, value := range review.Response.AuditAnnotations {

@@ -18,6 +18,7 @@
 //	storage.Space ─ Tracks ──────────────►│ does any quota limit it? (memory)
 //	   │
 //	   ├─ Charge ────────────────────────►│ 1 the namespace: does it fit? (memory)
+//	   │                                  │   all tenants: is there memory for it? (cachememory.MayStore)
 //	   │                    one write for │ 2 the tenant: fits, ──────► used += added
 //	   │                      all waiting │ 3 the namespace: fits, ───► used += added
 //	   │                                  │   or 2 is given back ─────► used -= added

@@ -84,7 +84,7 @@ func (s *Space) GetList(ctx context.Context, key string, opts storage.ListOption
 		return err
 	}
 	// Upstream copies it to encode it, also one that a cache answers.
-	return takes.AddCopy(list, s.contents())
+	return takes.AddCopy(list, s.counted())
 }
 
 // listedBy returns the storage that serves a list, and how many objects of it at once where limit are asked for.
@@ -108,10 +108,10 @@ func (s *Space) listedBy(ctx context.Context, limit int64) (storage.Interface, i
 // deletedAtOnce is how many objects are decoded at once that are deleted together and that no cache has.
 const deletedAtOnce = 500
 
-// contents are what the cache has of objects that count as memory, nil without a cache or a budget.
-func (s *Space) contents() *cachememory.Cache {
+// counted is what the cache has of objects that count as memory, nil without a cache or a budget.
+func (s *Space) counted() *cachememory.Cache {
 	if cached, ok := s.Interface.(*withHistory); ok {
-		return cached.history.contents
+		return cached.history.counted
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (s *Space) contents() *cachememory.Cache {
 // filled reports whether the cache has all that there is.
 func (s *Space) filled() bool {
 	cached, ok := s.Interface.(*withHistory)
-	return !ok || cached.history.contents.Filled() && cached.history.failedLists.Load() == 0
+	return !ok || cached.history.counted.Filled() && cached.history.failedLists.Load() == 0
 }
 
 // list lists, and returns what that takes until ctx ends.

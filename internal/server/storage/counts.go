@@ -10,7 +10,6 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
-	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -29,7 +28,7 @@ const (
 // are not forgotten by the next sample.
 type Counts struct {
 	mu     sync.RWMutex
-	counts map[cachememory.ID]map[tenant.Name]storage.Stats
+	counts map[tenant.CacheID]map[tenant.Name]storage.Stats
 }
 
 // In returns about how many objects of a resource the space of n has, none if they are few, and their average size, zero if
@@ -37,19 +36,19 @@ type Counts struct {
 func (c *Counts) In(n tenant.Name, resource string) (storage.Stats, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	counts, ok := c.counts[cachememory.ID{Resource: resource, Of: n.Scope()}]
+	counts, ok := c.counts[tenant.CacheID{Resource: resource, Of: n.Scope()}]
 	if !ok {
-		counts, ok = c.counts[cachememory.ID{Resource: resource, Of: tenant.Everything}]
+		counts, ok = c.counts[tenant.CacheID{Resource: resource, Of: tenant.Everything}]
 	}
 	return counts[n], ok
 }
 
 // set replaces what is known of a watch cache.
-func (c *Counts) set(id cachememory.ID, counts map[tenant.Name]storage.Stats) {
+func (c *Counts) set(id tenant.CacheID, counts map[tenant.Name]storage.Stats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts == nil {
-		c.counts = make(map[cachememory.ID]map[tenant.Name]storage.Stats)
+		c.counts = make(map[tenant.CacheID]map[tenant.Name]storage.Stats)
 	}
 	before := c.counts[id]
 	for n, now := range counts {
@@ -59,7 +58,7 @@ func (c *Counts) set(id cachememory.ID, counts map[tenant.Name]storage.Stats) {
 	c.counts[id] = counts
 }
 
-func (c *Counts) forget(id cachememory.ID) {
+func (c *Counts) forget(id tenant.CacheID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.counts, id)

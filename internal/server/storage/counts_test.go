@@ -10,7 +10,6 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 
-	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/until"
 )
@@ -41,7 +40,7 @@ func TestCounts(t *testing.T) {
 
 	counts := &Counts{}
 	store := &sizing{}
-	keys := &etcdKeys{Interface: store, resourcePrefix: "/pods/", counts: counts, cacheID: cachememory.ID{Resource: "pods", Of: tenant.Everything}, cached: &atomic.Pointer[cacher.Cacher]{}}
+	keys := &etcdKeys{Interface: store, resourcePrefix: "/pods/", counts: counts, cacheID: tenant.CacheID{Resource: "pods", Of: tenant.Everything}, cached: &atomic.Pointer[cacher.Cacher]{}}
 	if err := keys.EnableResourceSizeEstimation(func(context.Context) ([]string, error) { return cached, nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -55,9 +54,9 @@ func TestCounts(t *testing.T) {
 	if got, want := mapped[20], "/pods/a-b/default/object-00000"; len(mapped) != len(cached) || got != want {
 		t.Errorf("%d keys, the first of a tenant %q, want %d and %q", len(mapped), got, len(cached), want)
 	}
-	counts.set(cachememory.ID{Resource: "widgets.example.com", Of: "z"}, map[tenant.Name]storage.Stats{"z": {ObjectCount: 40}})
-	counts.set(cachememory.ID{Resource: "gadgets.example.com", Of: "z"}, map[tenant.Name]storage.Stats{"z": {ObjectCount: 50}})
-	counts.forget(cachememory.ID{Resource: "gadgets.example.com", Of: "z"})
+	counts.set(tenant.CacheID{Resource: "widgets.example.com", Of: "z"}, map[tenant.Name]storage.Stats{"z": {ObjectCount: 40}})
+	counts.set(tenant.CacheID{Resource: "gadgets.example.com", Of: "z"}, map[tenant.Name]storage.Stats{"z": {ObjectCount: 50}})
+	counts.forget(tenant.CacheID{Resource: "gadgets.example.com", Of: "z"})
 
 	tests := map[string]struct {
 		space    tenant.Name
@@ -120,7 +119,7 @@ func TestSizesBySpace(t *testing.T) {
 
 // TestSizesFall checks that a few large objects are not forgotten as soon as none is measured.
 func TestSizesFall(t *testing.T) {
-	counts, what := &Counts{}, cachememory.ID{Resource: "pods", Of: tenant.Everything}
+	counts, what := &Counts{}, tenant.CacheID{Resource: "pods", Of: tenant.Everything}
 	for _, step := range []struct{ measured, want int64 }{{1000, 1000}, {9000, 9000}, {0, 6750}, {6000, 6000}} {
 		counts.set(what, map[tenant.Name]storage.Stats{"a": {ObjectCount: 20, EstimatedAverageObjectSizeBytes: step.measured}})
 		if got, _ := counts.In("a", "pods"); got.EstimatedAverageObjectSizeBytes != step.want {

@@ -158,7 +158,7 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 		if err != nil {
 			return nil, destroy, err
 		}
-		served, destroy, err := g.newCache(etcd, destroy, resource, cacher.Config{
+		served, stop, err := g.newCache(etcd, resource, cacher.Config{
 			Storage:             etcd,
 			Versioner:           storage.APIObjectVersioner{},
 			GroupResource:       config.GroupResource,
@@ -173,38 +173,39 @@ func (g *RESTOptionsGetter) decorate(resource schema.GroupResource) generic.Stor
 			Codec:               ofSpaces.Codec,
 		})
 		if err != nil {
-			return nil, destroy, err
+			destroy()
+			return nil, func() {}, err
 		}
 		space := g.newSpace(etcd, served, resource, ofSpaces, newFunc, newListFunc)
-		return &limitedLists{Interface: space, resource: resource, newList: newListFunc, codec: config.Codec}, destroy, nil
+		return &limitedLists{Interface: space, resource: resource, newList: newListFunc, codec: config.Codec}, func() {
+			stop()
+			destroy()
+			g.Counts.forget(etcd.cacheID)
+		}, nil
 	}
 }
 
-// newCache makes the watch cache over etcd, and returns what destroys both. Of a resource without one, it returns etcd.
-func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, destroy factory.DestroyFunc, resource schema.GroupResource,
-	config cacher.Config) (storage.Interface, factory.DestroyFunc, error) {
+// newCache makes the watch cache over etcd, and returns what stops it. Of a resource without one, it returns etcd.
+func (g *RESTOptionsGetter) newCache(etcd *etcdKeys, resource schema.GroupResource, config cacher.Config) (cached storage.Interface, stop func(), err error) {
 	if g.Uncaching || g.Uncached[resource] {
-		return etcd, destroy, nil
+		return etcd, func() {}, nil
 	}
 	var h *history
 	if g.Histories != nil {
-		contents := g.CacheMemory.NewCache(etcd.cacheID, config.NewFunc().GetObjectKind().GroupVersionKind().Version, etcd.cacheKey, tenantOf)
-		h = g.Histories.newHistory(etcd, contents, config.NewFunc(), config.EventsHistoryWindow)
+		counted := g.CacheMemory.NewCache(etcd.cacheID, config.NewFunc().GetObjectKind().GroupVersionKind().Version, etcd.cacheKey, tenantOf)
+		h = g.Histories.newHistory(etcd, counted, config.NewFunc(), config.EventsHistoryWindow)
 		config.Storage, config.KeyFunc, config.GetAttrsFunc = h, h.cacheKeyOf, h.attributesOf
 	}
-	cached, err := cacher.NewCacherFromConfig(config)
+	made, err := cacher.NewCacherFromConfig(config)
 	if err != nil {
 		h.forget()
-		destroy()
-		return nil, func() {}, err
+		return nil, nil, err
 	}
-	etcd.cached.Store(cached) // which is made of etcd, and has the objects that etcd measures
-	delegator := cacher.NewCacheDelegator(cached, etcd)
-	stop := func() {
+	etcd.cached.Store(made) // which is made of etcd, and has the objects that etcd measures
+	delegator := cacher.NewCacheDelegator(made, etcd)
+	stop = func() {
 		delegator.Stop()
-		h.stop(cached)
-		destroy()
-		g.Counts.forget(etcd.cacheID)
+		h.stop(made)
 	}
 	if h == nil {
 		return delegator, stop, nil
@@ -270,7 +271,7 @@ func (g *RESTOptionsGetter) newEtcdKeys(config *storagebackend.ConfigForResource
 		attributes:     attributes,
 		cacheKey:       func(obj runtime.Object) (string, error) { return cacheKeyOf(prefix, keyFunc, obj) },
 		counts:         g.Counts,
-		cacheID:        cachememory.ID{Resource: resource.String(), Of: g.Of},
+		cacheID:        tenant.CacheID{Resource: resource.String(), Of: g.Of},
 		cached:         &atomic.Pointer[cacher.Cacher]{},
 		newFunc:        newFunc,
 	}, destroy, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/etcdstore"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/dense"
 )
 
 // TestWhileDefined checks that etcd itself refuses to create a custom resource whose definition has changed, or has gone, since its request came.
@@ -32,7 +33,7 @@ func TestWhileDefined(t *testing.T) {
 	widgets.options.Fence = func(tenant.Name, types.UID) etcdstore.Fence { return gate{} }
 	create := func(resourceVersion, name string) error {
 		ctx := WithDefinition(tenant.WithUID(widgets.in(t, "a", "ns"), "a", "u"), Definition{ResourceVersion: resourceVersion, Changed: func() bool { return false }})
-		return widgets.Create(ctx, widgets.key("ns", name), dense(name, 1), widgets.newFunc(), 0)
+		return widgets.Create(ctx, widgets.key("ns", name), dense.Widget(name, 1), widgets.newFunc(), 0)
 	}
 	change := func(resourceVersion, name string) error {
 		ctx := WithDefinition(tenant.WithUID(widgets.in(t, "a", "ns"), "a", "u"), Definition{ResourceVersion: resourceVersion, Changed: func() bool { return false }})

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 
-	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -33,7 +32,7 @@ type etcdKeys struct {
 	cacheKey   func(runtime.Object) (string, error)
 	// counts gets the number of keys of each space in the watch cache of cacheID.
 	counts  *Counts
-	cacheID cachememory.ID
+	cacheID tenant.CacheID
 	// cached is the watch cache, from which objects are measured, nil until there is one. newFunc makes an object.
 	cached  *atomic.Pointer[cacher.Cacher]
 	newFunc func() runtime.Object

@@ -45,7 +45,7 @@ type Histories struct {
 func (a *Histories) wrote(version uint64, bytes int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.written.add(int64(version), bytes) //nolint:gosec // a revision of etcd
+	a.written.add(int64(version), bytes) // a revision of etcd
 }
 
 // wroteLittle reports whether it is known that little was written since a resource version.
@@ -65,8 +65,8 @@ func NewHistories(most int64) *Histories {
 }
 
 // newHistory makes the history of a watch cache.
-func (a *Histories) newHistory(etcd *etcdKeys, contents *cachememory.Cache, filler runtime.Object, window time.Duration) *history {
-	h := &history{etcdKeys: etcd, all: a, contents: contents, filler: filler, past: newPast(window), dropSignal: signal.NewFlag()}
+func (a *Histories) newHistory(etcd *etcdKeys, counted *cachememory.Cache, filler runtime.Object, window time.Duration) *history {
+	h := &history{etcdKeys: etcd, all: a, counted: counted, filler: filler, past: newPast(window), dropSignal: signal.NewFlag()}
 	h.closing, h.close = context.WithCancel(context.Background())
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -41,7 +41,7 @@ func (h *history) forget() {
 	defer h.all.mu.Unlock()
 	h.all.set(h, 0, false)
 	delete(h.all.caches, h)
-	h.contents.Forget()
+	h.counted.Forget()
 }
 
 // history is the storage that one watch cache reads. Its methods are called by the goroutine
@@ -49,8 +49,8 @@ func (h *history) forget() {
 type history struct {
 	*etcdKeys
 	all *Histories
-	// contents are what the cache has of objects that count as memory, nil without a bound.
-	contents *cachememory.Cache
+	// counted is what the cache has of objects that count as memory, nil without a bound.
+	counted *cachememory.Cache
 	// filler is the object of the events that displace others.
 	filler runtime.Object
 	// dropSignal tells that the history is to be dropped.
@@ -99,13 +99,13 @@ func (h *history) GetList(ctx context.Context, key string, opts storage.ListOpti
 	defer end()
 	first := opts.Predicate.Continue == ""
 	ctx, check := h.shared.leavingOut(ctx, first)
-	if err = check(h.etcdKeys.GetList(h.contents.Filling(ctx, first), key, opts, list)); err != nil {
-		h.contents.NotListed()
+	if err = check(h.etcdKeys.GetList(h.counted.Filling(ctx, first), key, opts, list)); err != nil {
+		h.counted.NotListed()
 		h.failedLists.Add(1)
 		return err
 	}
 	h.failedLists.Store(0)
-	h.contents.Listed(list, first)
+	h.counted.Listed(list, first)
 	return nil
 }
 
@@ -132,7 +132,7 @@ func (h *history) beginList(ctx context.Context) (context.Context, func(), error
 func (h *history) keep(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.contents.IsOfOne() && ctx.Done() != nil && !h.closed() {
+	if h.counted.IsOfOne() && ctx.Done() != nil && !h.closed() {
 		h.lists++
 		context.AfterFunc(ctx, h.endList)
 	}
@@ -302,8 +302,8 @@ func (h *history) passed(event watch.Event) {
 	if event.Type == watch.Deleted {
 		bytes = 0
 	}
-	h.contents.Set(object, bytes)
-	h.contents.Passed(version)
+	h.counted.Set(object, bytes)
+	h.counted.Passed(version)
 	h.all.wrote(version, size)
 	h.past.add(at, size)
 	h.all.keeps(h, h.past.bytes)

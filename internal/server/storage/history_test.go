@@ -527,7 +527,7 @@ func (s slowList) GetList(ctx context.Context, _ string, _ storage.ListOptions, 
 func TestListsOfStoppedCaches(t *testing.T) {
 	slow := slowList{events{}, make(chan struct{}), make(chan struct{})}
 	m := cachememory.New(1<<20, 0)
-	etcd := &etcdKeys{Interface: slow, resourcePrefix: "/slow/", cacheID: cachememory.ID{Resource: "slow", Of: "a"}}
+	etcd := &etcdKeys{Interface: slow, resourcePrefix: "/slow/", cacheID: tenant.CacheID{Resource: "slow", Of: "a"}}
 	h := NewHistories(1<<40).newHistory(etcd, m.NewCache(etcd.cacheID, "", nil, tenantOf), &corev1.ConfigMap{}, time.Minute)
 	listed := make(chan error)
 	go func() {
@@ -556,7 +556,7 @@ func TestFailingLists(t *testing.T) {
 	for of, waits := range map[tenant.Scope][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, tenant.Everything: {0, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			failure := errors.New("it cannot be converted")
-			etcd := &etcdKeys{Interface: failingLists{err: &failure}, resourcePrefix: "/failing/", custom: of != tenant.Everything, cacheID: cachememory.ID{Resource: "failing", Of: of}}
+			etcd := &etcdKeys{Interface: failingLists{err: &failure}, resourcePrefix: "/failing/", custom: of != tenant.Everything, cacheID: tenant.CacheID{Resource: "failing", Of: of}}
 			h := NewHistories(1<<40).newHistory(etcd, nil, &corev1.ConfigMap{}, time.Minute)
 			list := func() (time.Duration, error) {
 				began := time.Now()
@@ -602,7 +602,7 @@ func TestFailingWatches(t *testing.T) {
 	for of, waits := range map[tenant.Scope][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, tenant.Everything: {0, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			sent := make(chan watch.Event)
-			etcd := &etcdKeys{Interface: events{sent: sent, version: &atomic.Int64{}}, resourcePrefix: "/failing/", custom: of != tenant.Everything, cacheID: cachememory.ID{Resource: "failing", Of: of}}
+			etcd := &etcdKeys{Interface: events{sent: sent, version: &atomic.Int64{}}, resourcePrefix: "/failing/", custom: of != tenant.Everything, cacheID: tenant.CacheID{Resource: "failing", Of: of}}
 			h := NewHistories(1<<40).newHistory(etcd, nil, &corev1.ConfigMap{}, time.Minute)
 			begin := func() (watch.Interface, time.Duration) {
 				began := time.Now()
@@ -644,7 +644,7 @@ func TestFailingWatches(t *testing.T) {
 // cacheOf makes a watch cache with a history, or without if there are none.
 func cacheOf(t testing.TB, resource schema.GroupResource, source events, histories *Histories, changes ...func(*cacher.Config)) (*cacher.Cacher, *history) {
 	newFunc := func() apiruntime.Object { return &corev1.ConfigMap{} }
-	etcd := &etcdKeys{Interface: source, resourcePrefix: "/past/", cacheID: cachememory.ID{Resource: "past", Of: tenant.Everything}, attributes: spaceAttributes(attributesOf),
+	etcd := &etcdKeys{Interface: source, resourcePrefix: "/past/", cacheID: tenant.CacheID{Resource: "past", Of: tenant.Everything}, attributes: spaceAttributes(attributesOf),
 		cacheKey: func(obj apiruntime.Object) (string, error) { return cacheKeyOf("/past/", keyOf("/past", true), obj) }}
 	config := cacher.Config{
 		Storage: etcd, Versioner: storage.APIObjectVersioner{}, GroupResource: resource, EventsHistoryWindow: cacher.DefaultEventFreshDuration,

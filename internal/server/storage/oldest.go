@@ -57,7 +57,7 @@ func (s *Space) checkRevision(ctx context.Context, c collection) error {
 // revision returns a resource version as etcd has it. What is too large for that is negative.
 func (s *Space) revision(resourceVersion string) (int64, error) {
 	version, err := s.Versioner().ParseResourceVersion(resourceVersion)
-	return int64(version), err //nolint:gosec // see above
+	return int64(version), err // see above
 }
 
 // requireRevision returns an error if a resource version is of the time before the tenant and the namespace of a request.

@@ -113,7 +113,7 @@ func (s *Space) mayResume(ctx context.Context, c collection) error {
 		if err != nil {
 			return err
 		}
-		now, last := time.Now(), int64(current) //nolint:gosec // a revision of etcd
+		now, last := time.Now(), int64(current) // a revision of etcd
 		s.resumes.note(now, last)
 		if oldest := s.resumes.since(now, last); version < oldest {
 			return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, oldest))

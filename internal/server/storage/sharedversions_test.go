@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/dense"
 )
 
 // strictVersion is a version to which a webhook does not convert what has a field "bad".
@@ -34,7 +35,7 @@ func TestSharedVersions(t *testing.T) {
 	b.defining = map[tenant.Name]bool{"own": true}
 	widgets := b.widgets(t, "", true)
 	create := func(n tenant.Name, name string, fields ...string) error {
-		object := dense(name, 1)
+		object := dense.Widget(name, 1)
 		for _, field := range fields {
 			object.Object[field] = "x"
 		}

@@ -30,7 +30,7 @@ type Space struct {
 	resourcePrefix string // with a trailing slash
 	cached         bool
 	resumes        *resumes
-	cacheID        cachememory.ID
+	cacheID        tenant.CacheID
 	attributes     storage.AttrFunc
 	newFunc        func() runtime.Object
 	newListFunc    func() runtime.Object
@@ -179,7 +179,7 @@ func (s *Space) admit(ctx context.Context, n tenant.Name, w *cachememory.Write, 
 		},
 		s.completes(ctx, n, before),
 		s.mayChange(ctx, n, before),
-		w.Check(ctx, before),
+		w.Begin(ctx, before).Admit,
 		func(runtime.Object) error { return StillDefined(ctx) },
 		func(after runtime.Object) error { return checkItems(after, already) },
 		s.mayStillChange(ctx, n, before),

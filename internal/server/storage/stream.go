@@ -322,7 +322,7 @@ func (s *Stream) change(key string, stored []byte, revision int64) (StoredChange
 func (r *Ranges) rangeOf(root, key string) (*etcdRange, error) {
 	segments := strings.SplitAfterN(strings.TrimPrefix(key, root), "/", 3)
 	if len(segments) < 2 {
-		return nil, nil //nolint:nilnil // is no object
+		return nil, nil // is no object
 	}
 	if found := r.byPrefix(root, segments); found != nil {
 		return found, nil

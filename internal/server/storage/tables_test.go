@@ -446,7 +446,7 @@ func TestTableWatchesStop(t *testing.T) {
 	}
 	source.Add(newWidget(1))
 	w.Stop()
-	for range w.ResultChan() { //nolint:revive // until it is closed
+	for range w.ResultChan() { // until it is closed
 	}
 	if !source.IsStopped() {
 		t.Error("the source goes on")

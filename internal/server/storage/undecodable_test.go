@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/dense"
 	"github.com/tenantry/tenantry/test/until"
 )
 
@@ -60,7 +61,7 @@ func newShared(t *testing.T, b *backend, strict bool) *shared {
 
 func (s *shared) write(t *testing.T, n tenant.Name, name string, fields ...string) {
 	t.Helper()
-	object := dense(name, 1)
+	object := dense.Widget(name, 1)
 	for _, field := range fields {
 		object.Object[field] = "x"
 	}

@@ -16,7 +16,7 @@ func listenAs(ctx context.Context, name netip.Addr) (net.PacketConn, error) {
 	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
 		var set error
 		err := conn.Control(func(fd uintptr) {
-			set = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1) //nolint:gosec // a descriptor
+			set = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1) // a descriptor
 		})
 		if err != nil {
 			return err

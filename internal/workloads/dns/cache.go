@@ -67,7 +67,7 @@ func (a *answers) get(q question) *dns.Msg {
 	if m.Unpack(k.message) != nil {
 		return nil
 	}
-	age := uint32(time.Since(k.at) / time.Second) //nolint:gosec // at most keptFor
+	age := uint32(time.Since(k.at) / time.Second) // at most keptFor
 	for _, section := range [][]dns.RR{m.Answer, m.Ns} {
 		for _, record := range section {
 			h := record.Header()

@@ -43,19 +43,19 @@ type tenantID struct {
 	owner names.Owner
 }
 
-// place is a namespace of a space, as one of the host says.
-type place struct {
+// spaceNamespace is a namespace of a space, as one of the host says.
+type spaceNamespace struct {
 	names.Namespace
 	owner names.Owner
 }
 
-// placeOf returns the space's namespace that a host's namespace stands for, if any.
-func placeOf(namespace *corev1.Namespace) (place, bool) {
+// asSpaceNamespace returns the space's namespace that a host's namespace stands for, if any.
+func asSpaceNamespace(namespace *corev1.Namespace) (spaceNamespace, bool) {
 	n, complete := names.Of(namespace.Labels, namespace.Annotations)
-	return place{n, names.OwnerOfNamespace(namespace.Labels)}, complete
+	return spaceNamespace{n, names.OwnerOfNamespace(namespace.Labels)}, complete
 }
 
-func idOf(p place) tenantID { return tenantID{p.Installation, p.TenantUID, p.owner} }
+func idOf(p spaceNamespace) tenantID { return tenantID{p.Installation, p.TenantUID, p.owner} }
 
 // directory is what is known of the host, by which it is said whose an address is: what has the label of an installation.
 type directory struct {
@@ -169,14 +169,14 @@ func canonical(texts []string) []string {
 }
 
 func namespaceSpace(namespace *corev1.Namespace) []string {
-	if p, complete := placeOf(namespace); complete {
+	if p, complete := asSpaceNamespace(namespace); complete {
 		return []string{spaceKey(idOf(p), p.Name)}
 	}
 	return nil
 }
 
 func namespaceWithAPI(namespace *corev1.Namespace) []string {
-	if p, complete := placeOf(namespace); complete && namespace.Annotations[names.APIAnnotation] != "" {
+	if p, complete := asSpaceNamespace(namespace); complete && namespace.Annotations[names.APIAnnotation] != "" {
 		return []string{tenantKey(idOf(p))}
 	}
 	return nil
@@ -193,10 +193,10 @@ func spaceKey(of tenantID, namespace string) string {
 // clientAt returns in which namespace of a space the pod is that has an address. It is not known if there is none, or
 // more than one. Pods that are not in namespaces of spaces do not count: whoever makes them may give them the label of an
 // installation, and say that they have any address.
-func (h *directory) clientAt(address netip.Addr) (p place, ok bool) {
+func (h *directory) clientAt(address netip.Addr) (p spaceNamespace, ok bool) {
 	found := 0
 	for _, pod := range indexed[*corev1.Pod](h.pods, byAddress, address.Unmap().String()) {
-		if in, ok := h.placeOfHost(pod.Namespace); ok {
+		if in, ok := h.spaceNamespaceOf(pod.Namespace); ok {
 			p, found = in, found+1
 		}
 	}
@@ -206,18 +206,18 @@ func (h *directory) clientAt(address netip.Addr) (p place, ok bool) {
 // isNode reports whether an address is that of a node with pods of spaces.
 func (h *directory) isNode(address netip.Addr) bool {
 	return slices.ContainsFunc(indexed[*corev1.Pod](h.pods, byNode, address.Unmap().String()), func(pod *corev1.Pod) bool {
-		_, ok := h.placeOfHost(pod.Namespace)
+		_, ok := h.spaceNamespaceOf(pod.Namespace)
 		return ok
 	})
 }
 
-// placeOfHost returns the namespace of a space that one of the host is of.
-func (h *directory) placeOfHost(host string) (place, bool) {
+// spaceNamespaceOf returns the namespace of a space that one of the host is of.
+func (h *directory) spaceNamespaceOf(host string) (spaceNamespace, bool) {
 	found, ok, err := h.namespaces.GetIndexer().GetByKey(host)
 	if err != nil || !ok {
-		return place{}, false
+		return spaceNamespace{}, false
 	}
-	return placeOf(found.(*corev1.Namespace))
+	return asSpaceNamespace(found.(*corev1.Namespace))
 }
 
 // home returns the name of the host's namespace for one of a space, empty if there is none. That of an earlier life of
@@ -226,7 +226,7 @@ func (h *directory) placeOfHost(host string) (place, bool) {
 func (h *directory) home(of tenantID, name string) string {
 	all := indexed[*corev1.Namespace](h.namespaces, bySpace, spaceKey(of, name))
 	if len(all) == 0 {
-		if p, ok := h.placeOfHost(name); ok && idOf(p) == of {
+		if p, ok := h.spaceNamespaceOf(name); ok && idOf(p) == of {
 			return name
 		}
 		return ""
@@ -279,12 +279,12 @@ func (h *directory) namesAt(of tenantID, address netip.Addr, most int) (found []
 		found = append(found, "kubernetes.default.svc.")
 	}
 	for _, service := range indexed[*corev1.Service](h.services, byAddress, key) {
-		if p, ok := h.placeOfHost(service.Namespace); ok && idOf(p) == of {
+		if p, ok := h.spaceNamespaceOf(service.Namespace); ok && idOf(p) == of {
 			found = append(found, service.Name+"."+p.Name+".svc.")
 		}
 	}
 	for _, slice := range indexed[*endpointSlice](h.slices, byAddress, key) {
-		p, ok := h.placeOfHost(slice.Namespace)
+		p, ok := h.spaceNamespaceOf(slice.Namespace)
 		service := h.service(slice.Namespace, slice.service)
 		if !ok || idOf(p) != of || service == nil {
 			continue

@@ -136,7 +136,7 @@ func (o *Options) newServer(host *directory) (*server, error) {
 	s := &server{
 		panics: rate.Sometimes{Interval: time.Minute},
 		host:   host, domains: []string{names.Domain + "."}, inside: network.NewRanges(nil, ranges),
-		ttl:   uint32(o.TTL / time.Second), //nolint:gosec // an hour at most
+		ttl:   uint32(o.TTL / time.Second), // an hour at most
 		rates: newRates(o.TenantRate), patience: defaultPatience, waiting: newQueue[netip.Addr](maxWaiting),
 		processors: newProcessors(), trustsIPv6: o.TrustIPv6,
 	}

@@ -244,7 +244,7 @@ func (l lookup) addService(a *answer, target string, port int32, addresses []net
 		return
 	}
 	a.records = append(a.records, &dns.SRV{
-		Hdr: l.header(l.name, dns.TypeSRV), Priority: srvPriority, Weight: srvWeight, Port: uint16(port), Target: target, //nolint:gosec // a port
+		Hdr: l.header(l.name, dns.TypeSRV), Priority: srvPriority, Weight: srvWeight, Port: uint16(port), Target: target, // a port
 	})
 	for _, address := range addresses {
 		if len(a.extra) < maxExtra {

@@ -186,7 +186,7 @@ func addressOf(remote net.Addr) (address netip.Addr, tcp bool) {
 }
 
 // whoAsks returns the space's namespace of a client. While it is not known yet, it waits.
-func (s *server) whoAsks(address netip.Addr) (place, bool) {
+func (s *server) whoAsks(address netip.Addr) (spaceNamespace, bool) {
 	if n, ok := s.host.clientAt(address); ok {
 		return n, true
 	}
@@ -202,9 +202,9 @@ func (s *server) whoAsks(address netip.Addr) (place, bool) {
 		select {
 		case <-changed:
 		case <-lost:
-			return place{}, false
+			return spaceNamespace{}, false
 		case <-timer.C:
-			return place{}, false
+			return spaceNamespace{}, false
 		}
 	}
 }

@@ -191,6 +191,6 @@ func (w *world) eventually(from, name, qtype, want string) {
 
 // idAt returns the tenant of a namespace of a space, as that of the host says it.
 func idAt(n names.Namespace) tenantID {
-	p, _ := placeOf(namespace(n))
+	p, _ := asSpaceNamespace(namespace(n))
 	return idOf(p)
 }

@@ -45,6 +45,6 @@ func (c Credentials) Config() (*restclient.Config, error) {
 		}
 		return config, nil
 	default:
-		return nil, nil //nolint:nilnil // there is no host
+		return nil, nil // there is no host
 	}
 }

@@ -104,7 +104,7 @@ func CanaryDialer(namespace, installation, image, word string, listener, ipv6 ne
 		args = append(args, "--ipv6", netip.AddrPortFrom(ipv6, uint16(portPackets)).String())
 	}
 	for _, port := range canaryPorts {
-		args = append(args, netip.AddrPortFrom(listener, uint16(port)).String()) //nolint:gosec // ours
+		args = append(args, netip.AddrPortFrom(listener, uint16(port)).String()) // ours
 	}
 	return canaryPod(namespace, installation, canaryDialer, image, args)
 }

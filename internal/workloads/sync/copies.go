@@ -57,6 +57,9 @@ type copied struct {
 // maxCopying is for how long a worker makes copies for one pod or Ingress, before others have their turns: chosen, some twenty of them.
 const maxCopying = 200 * time.Millisecond
 
+// soon is for how long something waits that waits for nothing but another turn.
+const soon = time.Nanosecond
+
 // of returns the copies in a namespace of the host of some UID, or, without one, in that of which it was last asked for.
 func (c *copies) of(host string, uid types.UID) *copiesIn {
 	c.mu.Lock()
@@ -109,7 +112,7 @@ func (c *copies) forget(host string) {
 func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	home, _, err := s.homeOf(i.namespace)
 	if err != nil {
-		return nil //nolint:nilerr // what was there goes with the host's namespace
+		return nil // what was there goes with the host's namespace
 	}
 	if found, err := s.hostCaches.namespace(home.Host()); err != nil || found == nil {
 		return err // there is no copy, and no pod yet
@@ -130,12 +133,13 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 }
 
 // ensureCopies makes the copies that a pod names. If it waits for them, it is looked at again.
-func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.Namespace, in *copiesIn) (waits bool, err error) {
+func (s *syncer) ensureCopies(ctx context.Context, pod *corev1.Pod, home names.Namespace, in *copiesIn) (wait time.Duration, err error) {
 	return s.ensureNamed(ctx, itemOf(podItem, pod), home, in, pod.CreationTimestamp, referencesOf(pod))
 }
 
-// ensureNamed makes the copies of what an item names that was made at some time. If it waits for them, it is looked at again.
-func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, in *copiesIn, made metav1.Time, named []reference) (waits bool, err error) {
+// ensureNamed makes the copies of what an item names that was made at some time, and returns for how long it waits for
+// them, which is soon if it waits for others that are at work. If so, it is looked at again.
+func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, in *copiesIn, made metav1.Time, named []reference) (wait time.Duration, err error) {
 	began := s.clock.Now()
 	since := made.Add(time.Second) // it has no fractions of a second
 	busy := false
@@ -146,10 +150,10 @@ func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, 
 	}()
 	for _, ref := range named {
 		if !s.references.has(ref) { // the cache has the item, and its handler, which queues it, has not run: without a name, a copy is removed
-			return true, nil
+			return soon, nil
 		}
 		if busy = !s.copies.tryLock(in, i); busy {
-			return true, nil
+			return soon, nil
 		}
 		wait, err := s.ensureCopy(ctx, home, in, ref, since)
 		unfit := in.have[ref].unfit
@@ -158,16 +162,16 @@ func (s *syncer) ensureNamed(ctx context.Context, i item, home names.Namespace, 
 			err = s.recordCertificate(ctx, i, ref, unfit)
 		}
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 		if wait == 0 && s.clock.Since(began) > maxCopying {
-			wait = time.Nanosecond
+			wait = soon
 		}
 		if s.queue.after(i, wait) {
-			return true, nil
+			return wait, nil
 		}
 	}
-	return false, nil
+	return 0, nil
 }
 
 // ensureCopy makes a copy what it is to be. A source that was not there after some time is not looked for again. It

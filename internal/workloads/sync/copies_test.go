@@ -182,8 +182,8 @@ func TestCopyBusy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if waits, err := w.ensureCopies(t.Context(), pod, home, in); !waits || err != nil {
-		t.Errorf("waits is %v, %v", waits, err)
+	if wait, err := w.ensureCopies(t.Context(), pod, home, in); wait != soon || err != nil {
+		t.Errorf("it waits for %v, %v", wait, err)
 	}
 	in.mu.Unlock()
 	if n := w.queue.Len(); n != 0 {
@@ -200,8 +200,8 @@ func TestCopyBusy(t *testing.T) {
 	}
 	for _, want := range []int{2, 0} {
 		w.space.ClearActions()
-		if waits, err := w.ensureCopies(t.Context(), pod, home, in); waits || err != nil {
-			t.Errorf("waits is %v, %v", waits, err)
+		if wait, err := w.ensureCopies(t.Context(), pod, home, in); wait > 0 || err != nil {
+			t.Errorf("it waits for %v, %v", wait, err)
 		}
 		if got := len(w.space.Actions()); got != want {
 			t.Errorf("it looks %d times, want %d", got, want)

@@ -100,7 +100,7 @@ func confirmGone[T any, O object[T]](ctx context.Context, client getter[T], what
 	case err != nil:
 		return fmt.Errorf("looking whether a %s is gone: %w", what, err)
 	case live != nil && O(live).GetUID() == uid:
-		return fmt.Errorf("the cache is behind: the %s is there", what)
+		return fmt.Errorf("%w: the %s is there", errBehind, what)
 	}
 	return nil
 }

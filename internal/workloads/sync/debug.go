@@ -78,8 +78,8 @@ func (s *syncer) prepareDebuggers(ctx context.Context, pod, wanted *corev1.Pod) 
 	if why := tooLarge(wanted, 0); why != "" { // without the variables, which have their own bound
 		return why, false, nil
 	}
-	if waits, err := s.ensureCopies(ctx, pod, home, s.copiesOf(home)); err != nil || waits {
-		return "", waits, err
+	if wait, err := s.ensureCopies(ctx, pod, home, s.copiesOf(home)); err != nil || wait > 0 {
+		return "", true, err
 	}
 	services, err := s.services.Services(pod.Namespace).List(labels.Everything())
 	if err != nil {

@@ -1,6 +1,9 @@
 package sync
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +20,7 @@ import (
 func TestSlimTwice(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: "web", Namespace: "tn-shop", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: fieldManager}}}
 	for name, o := range map[string]runtime.Object{
-		"pod":       &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "n", Hostname: "h"}},
+		"pod":       &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "n", Hostname: "h", Containers: []corev1.Container{{Name: "c"}}}},
 		"Service":   &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.0.0.1"}, Ports: []corev1.ServicePort{{Port: 80, NodePort: 30000}}}},
 		"claim":     &corev1.PersistentVolumeClaim{ObjectMeta: meta, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v", StorageClassName: new("c")}},
 		"namespace": &corev1.Namespace{ObjectMeta: meta},
@@ -40,5 +43,29 @@ func TestSlimTwice(t *testing.T) {
 		if !equality.Semantic.DeepEqual(once, twice) {
 			t.Errorf("%s: slimmed twice it is %+v, once %+v", name, twice, once)
 		}
+	}
+}
+
+// TestSlimPodsHaveNames checks that it is known of a pod in the cache what webhooks of the host have added to it.
+func TestSlimPodsHaveNames(t *testing.T) {
+	pod := spacePod(bound)
+	host := hostPod(pod, func(p *corev1.Pod) {
+		p.Spec.Containers = append(slices.Clone(pod.Spec.Containers), corev1.Container{Name: "agent"})
+		p.Spec.NodeName, p.Status.Message = "node", "Container agent was using 900Mi"
+	})
+	slimmed, err := slim(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, hostSpace(), pod, slimmed.(*corev1.Pod))
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.spaces.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+	if err != nil || got.Status.Message == "" || strings.Contains(got.Status.Message, "agent") {
+		t.Errorf("it is told %q, %v", got.Status.Message, err)
+	}
+	if refused := podNotTaken(errors.New("no agent"), pod, slimmed.(*corev1.Pod)); strings.Contains(refused, "agent") {
+		t.Errorf("it is refused: %s", refused)
 	}
 }

@@ -74,7 +74,7 @@ func (s *syncer) syncEvent(ctx context.Context, i item) error {
 	host, indexErr := cached[corev1.Pod](s.hostCaches.pods, event.InvolvedObject.Namespace+"/"+event.InvolvedObject.Name)
 	if err != nil || indexErr != nil || host == nil || uidOf(host) != pod.UID {
 		done()
-		return nil //nolint:nilerr // the pod is gone
+		return nil // the pod is gone
 	}
 	of, _, ok := s.hostCaches.ours(host)
 	if !ok {
@@ -93,7 +93,7 @@ func eventIn(event *corev1.Event, host, pod *corev1.Pod, of names.Namespace) *co
 	shown := translate.Event(event, host, pod, of)
 	shown.ObjectMeta = metav1.ObjectMeta{Name: "tn-" + names.Digest(string(event.UID)), Namespace: pod.Namespace}
 	shown.InvolvedObject = corev1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, FieldPath: translate.Text(event.InvolvedObject.FieldPath, pod, of),
+		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, FieldPath: shown.InvolvedObject.FieldPath,
 	}
 	shown.Message = shortened(shown.Message)
 	return &shown

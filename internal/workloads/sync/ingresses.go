@@ -96,7 +96,7 @@ func (s *syncer) hasRoomOf(k kind, n tenant.Name, on cache.SharedIndexInformer) 
 // placeIngress makes the host's Ingress what the space's is, after the certificates that it names, and the status of the
 // space's what the host says.
 func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace, ingress, there *networkingv1.Ingress, rules translate.Rules) error {
-	if waits, err := s.ensureNamed(ctx, i, home, s.copiesOf(home), ingress.CreationTimestamp, certificatesOf(ingress)); err != nil || waits {
+	if wait, err := s.ensureNamed(ctx, i, home, s.copiesOf(home), ingress.CreationTimestamp, certificatesOf(ingress)); err != nil || wait > 0 {
 		return err
 	}
 	wanted := rules.Ingress(ingress, home)

@@ -57,7 +57,8 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	return errors.Join(removed, err)
 }
 
-// begin makes the host's pod, and reports whether it has a place among those of its tenant that wait for the host's scheduler.
+// begin makes the host's pod, and reports whether it has a place among those of its tenant that wait for the host's
+// scheduler, or waits for one.
 func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) (placed bool, _ error) {
 	if podv1.IsPodTerminal(pod) {
 		return false, nil
@@ -94,27 +95,35 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) (placed bool, _ err
 	if waits, err := s.awaitClaims(ctx, pod); err != nil || waits {
 		return false, err
 	}
-	may, r := s.scheduling.enter(itemOf(podItem, pod))
-	if s.release(r); !may {
-		return true, nil
-	}
 	err = s.createOnHost(ctx, pod, home, t, writesOfPod*s.storedSize(pod, wanted))
 	return err == nil, err
 }
 
-// createOnHost creates the host's pod and what it needs. A pod that waits for copies or for its bytes, which are what the host will
-// store, keeps its turn: no more pods ask again than may be created at once.
+// enter reports whether the scheduler's bound lets a pod be made. If not, it is looked at when it does.
+func (s *syncer) enter(i item) bool {
+	may, r := s.scheduling.enter(i)
+	s.release(r)
+	return may
+}
+
+// createOnHost creates the host's pod and what it needs, when it may. A pod that waits for its bytes, which are what
+// the host will store, keeps its place, as others of its tenant wait for theirs after it. One that waits for copies
+// makes room for those that have theirs: it has a place again when it has its copies.
 func (s *syncer) createOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace, t *v1alpha1.Tenant, bytes int) error {
+	i := itemOf(podItem, pod)
+	if !s.scheduling.isAside(i) && !s.enter(i) {
+		return nil
+	}
 	hostUID, err := s.ensureHome(ctx, home, t, func(why string) error { return s.refuse(ctx, pod, why) })
 	if err != nil {
 		return err
 	}
-	if waits, err := s.ensureCopies(ctx, pod, home, s.copies.of(home.Host(), hostUID)); err != nil || waits {
-		return err
+	wait, err := s.ensureCopies(ctx, pod, home, s.copies.of(home.Host(), hostUID))
+	if wait > soon {
+		s.release(s.scheduling.stepAside(i))
 	}
-	i := itemOf(podItem, pod)
-	if s.postpone(creationBudget, i, bytes) {
-		return nil
+	if err != nil || wait > 0 || !s.enter(i) || s.postpone(creationBudget, i, bytes) {
+		return err
 	}
 	tokens, err := s.mint(ctx, pod)
 	if isForSpace(err) {

@@ -42,7 +42,7 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 // does not write comes again with the namespace.
 func (s *syncer) readyHome(flat tenant.Flat) (home names.Namespace, ready bool, err error) {
 	if home, _, err = s.homeOf(flat); err != nil {
-		return home, false, nil //nolint:nilerr // what was there goes with the host's namespace
+		return home, false, nil // what was there goes with the host's namespace
 	}
 	namespace, err := s.hostCaches.namespace(home.Host())
 	if err != nil || namespace == nil || !isReady(namespace) {

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
@@ -136,14 +139,33 @@ func TestQueue(t *testing.T) {
 // TestFailuresAreReported checks that what fails again and again is an error in the log, whichever queue it is in.
 func TestFailuresAreReported(t *testing.T) {
 	w := newWorld(t)
-	for name, q := range map[string]*queue{"items": w.queue, "stale slices": w.stale} {
+	pods := corev1.Resource("pods")
+	terminating := apierrors.NewForbidden(corev1.Resource("tenants"), "acme", errors.New("it is being deleted"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, tc := range map[string]struct {
+		queue *queue
+		times int
+		err   error
+		want  bool
+	}{
+		"items":              {w.queue, loudRequeues, errors.New("away"), true},
+		"stale slices":       {w.stale, loudRequeues, errors.New("away"), true},
+		"a conflict":         {w.queue, loudRequeues, fmt.Errorf("writing: %w", apierrors.NewConflict(pods, "web-0", errors.New("changed"))), false},
+		"a stale cache":      {w.queue, loudRequeues, fmt.Errorf("%w: the pod is there", errBehind), false},
+		"a tenant that goes": {w.queue, loudRequeues, fmt.Errorf("writing: %w", terminating), false},
+		"one that is gone":   {w.queue, loudRequeues, fmt.Errorf("finding it: %w", errNoHome), false},
+		"a refusal":          {w.queue, loudRequeues, apierrors.NewForbidden(pods, "web-0", errors.New("no")), true},
+		"a long conflict":    {w.queue, patientRequeues, apierrors.NewConflict(pods, "web-0", errors.New("changed")), true},
+	} {
 		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true)))
-		for range loudRequeues {
-			q.AddRateLimited(staleItemOfHome)
+		i := staleItemOfHome
+		i.name += name
+		for range tc.times {
+			tc.queue.AddRateLimited(i)
 		}
-		q.Add(staleItemOfHome)
-		w.work(klog.NewContext(t.Context(), logger), q, time.Minute, func(context.Context, item) error { return errors.New("away") })
-		if said := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); !strings.Contains(said, "fails again and again") {
+		tc.queue.Add(i)
+		w.work(klog.NewContext(t.Context(), logger), tc.queue, time.Minute, func(context.Context, item) error { return tc.err })
+		if said := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); strings.Contains(said, "fails again and again") != tc.want {
 			t.Errorf("%s: the log says %q", name, said)
 		}
 	}

@@ -24,6 +24,11 @@ const (
 	// tenants may, and else more. Chosen: a quarter of the two seconds in which a pod is to run beside others who create
 	// all they can.
 	schedulerWait = 500 * time.Millisecond
+	// How many pods of all tenants may wait grows by a sum and shrinks by a factor, as TCP's window does (AIMD).
+	// Chosen: one more for four pods that the scheduler has looked at in time, and a 16th less for one that it has not:
+	// of a queue, all come late.
+	additiveIncrease       = 0.25
+	multiplicativeDecrease = 1.0 / 16
 	// schedulerPatience is after which time pods do not count if the scheduler looks at none: there may be no scheduler. Chosen: a
 	// scheduler that works looks at some in each second.
 	schedulerPatience = 3 * time.Second
@@ -47,14 +52,17 @@ type scheduling struct {
 // tenantQueue is what waits of a tenant.
 type tenantQueue struct {
 	// onHost are pods that the scheduler has not looked at, or that are about to be made.
-	onHost map[item]place
+	onHost map[item]waitTimes
 	// queued are the others, in their order, and isQueued says who they are.
 	queued   []item
 	isQueued map[item]bool
+	// aside are pods that wait for copies, and have no place meanwhile: maxUnscheduled at most, because each asks again
+	// for its copies. In the end they come after all others.
+	aside map[item]bool
 }
 
-// place says since when a pod counts, and when it was first seen to wait on the host, if it was.
-type place struct{ since, seen time.Time }
+// waitTimes say since when a pod counts, and when it was first seen to wait on the host, if it was.
+type waitTimes struct{ since, seen time.Time }
 
 // released are pods to retry now, and one to retry after schedulerPatience in case no event comes.
 type released struct{ ready, retryLater []item }
@@ -68,8 +76,9 @@ func (s *scheduling) enter(i item) (bool, released) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queueOf(i.tenant)
+	delete(q.aside, i)
 	if _, entered := q.onHost[i]; entered || s.room(q) > 0 {
-		q.onHost[i] = place{since: s.clock.Now()}
+		q.onHost[i] = waitTimes{since: s.clock.Now()}
 		return true, released{}
 	}
 	if !q.isQueued[i] {
@@ -82,7 +91,28 @@ func (s *scheduling) enter(i item) (bool, released) {
 	return false, released{retryLater: q.queued[:1:1]} // the first one always comes again: there may be room by time alone
 }
 
-// note notes which pods of the host there are for one of a space. While there is none, it keeps the place that it has.
+// isAside reports whether a pod waits for copies without a place.
+func (s *scheduling) isAside(i item) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.byTenant[i.tenant]
+	return q != nil && q.aside[i]
+}
+
+// stepAside takes the place of a pod that waits for copies, if not too many have stepped aside. It enters again when it
+// has them.
+func (s *scheduling) stepAside(i item) released {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queueOf(i.tenant)
+	if q.aside[i] || len(q.aside) >= maxUnscheduled {
+		return released{}
+	}
+	q.aside[i] = true
+	return s.giveUp(i, q)
+}
+
+// note notes which pods of the host there are for one of a space. While there is none, it keeps the times that it has.
 func (s *scheduling) note(i item, all []*corev1.Pod) released {
 	if len(all) == 0 {
 		return released{}
@@ -92,7 +122,7 @@ func (s *scheduling) note(i item, all []*corev1.Pod) released {
 	for _, host := range all {
 		if host.DeletionTimestamp == nil && !isLookedAt(host) && s.counts(host.CreationTimestamp.Time) {
 			of := s.queueOf(i.tenant).onHost
-			of[i] = place{host.CreationTimestamp.Time, cmp.Or(of[i].seen, s.clock.Now())}
+			of[i] = waitTimes{host.CreationTimestamp.Time, cmp.Or(of[i].seen, s.clock.Now())}
 			return released{}
 		}
 	}
@@ -108,13 +138,13 @@ func (s *scheduling) note(i item, all []*corev1.Pod) released {
 
 // looked notes that the scheduler has looked at a pod of a tenant. It falls behind if that took long; if not, the
 // tenants may have more pods there, if they have more.
-func (s *scheduling) looked(q *tenantQueue, at place) {
+func (s *scheduling) looked(q *tenantQueue, at waitTimes) {
 	s.lastLook = s.clock.Now()
 	switch {
 	case !at.seen.IsZero() && s.clock.Since(at.seen) > schedulerWait:
-		s.most -= s.most / 16
+		s.most -= s.most * multiplicativeDecrease
 	case len(q.queued) > 0:
-		s.most += 0.25
+		s.most += additiveIncrease
 	}
 	s.most = max(leastUnscheduled, min(s.most, float64(maxUnscheduled*len(s.byTenant))))
 }
@@ -130,17 +160,23 @@ func (s *scheduling) leave(i item) released {
 }
 
 func (s *scheduling) remove(i item, q *tenantQueue) released {
+	delete(q.aside, i)
+	return s.giveUp(i, q)
+}
+
+// giveUp gives the place of a pod to others.
+func (s *scheduling) giveUp(i item, q *tenantQueue) released {
 	delete(q.onHost, i)
 	n := min(s.room(q), len(q.queued))
 	r := released{ready: q.queued[:n:n]}
 	for _, next := range r.ready {
 		delete(q.isQueued, next)
-		q.onHost[next] = place{since: s.clock.Now()} // it is about to be made
+		q.onHost[next] = waitTimes{since: s.clock.Now()} // it is about to be made
 	}
 	if q.queued = q.queued[n:]; n > 0 && len(q.queued) > 0 {
 		r.retryLater = q.queued[:1:1]
 	}
-	if len(q.onHost)+len(q.queued) == 0 {
+	if len(q.onHost)+len(q.queued)+len(q.aside) == 0 {
 		delete(s.byTenant, i.tenant)
 	}
 	return r
@@ -148,7 +184,7 @@ func (s *scheduling) remove(i item, q *tenantQueue) released {
 
 func (s *scheduling) queueOf(n tenant.Name) *tenantQueue {
 	if s.byTenant[n] == nil {
-		s.byTenant[n] = &tenantQueue{onHost: map[item]place{}, isQueued: map[item]bool{}}
+		s.byTenant[n] = &tenantQueue{onHost: map[item]waitTimes{}, isQueued: map[item]bool{}, aside: map[item]bool{}}
 	}
 	return s.byTenant[n]
 }
@@ -157,7 +193,7 @@ func (s *scheduling) queueOf(n tenant.Name) *tenantQueue {
 func (s *scheduling) room(q *tenantQueue) int {
 	most := min(maxUnscheduled, max(1, int(s.most)/len(s.byTenant)))
 	if len(q.onHost) >= most {
-		maps.DeleteFunc(q.onHost, func(_ item, at place) bool { return !s.counts(at.since) })
+		maps.DeleteFunc(q.onHost, func(_ item, at waitTimes) bool { return !s.counts(at.since) })
 	}
 	return max(0, most-len(q.onHost))
 }

@@ -294,3 +294,78 @@ func TestPlacesAreGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// TestPodsThatWaitForCopiesMakeRoom has a pod wait for copies that has the last place of its tenant: another one takes
+// it, and the pod, when it has its copies, comes after that.
+func TestPodsThatWaitForCopiesMakeRoom(t *testing.T) {
+	pod := spacePod(reading)
+	w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), pod)
+	w.writeBudgets[copyBudget].wait(itemWrite{item{secretItem, "acme", "acme|shop", "other"}, writeCreation}, copiedAtOnce)
+	other := func(n int) item { return item{podItem, "acme", "acme|shop", fmt.Sprint("other-", n)} }
+	for n := range maxUnscheduled - 1 {
+		w.scheduling.enter(other(n))
+	}
+	looks := func(inQueue int, onHost ...string) {
+		t.Helper()
+		if err := w.look(); err != nil {
+			t.Fatal(err)
+		}
+		w.expect(nil, onHost)
+		if n := len(w.scheduling.byTenant["acme"].queued); n != inQueue {
+			t.Errorf("%d wait for a place, want %d", n, inQueue)
+		}
+	}
+	looks(0)
+	if may, _ := w.scheduling.enter(other(maxUnscheduled)); !may {
+		t.Fatal("the pod keeps its place")
+	}
+	looks(0) // it asks again for its copies, and for no place
+	w.clock.Step(time.Second)
+	looks(1, "create secrets")
+	if w.scheduling.isAside(itemOf(podItem, pod)) {
+		t.Error("it waits for its place and for copies")
+	}
+	w.release(w.scheduling.note(other(0), []*corev1.Pod{hostPod(spacePod(nil), onNode)}))
+	if w.queue.Len() != 1 {
+		t.Fatal("it is not looked at")
+	}
+	looks(0, "create pods")
+}
+
+// TestFewPodsMakeRoom checks that not more than some pods of a tenant wait for copies beside those that have places,
+// that each is forgotten when it leaves, and that one which waits for another worker alone keeps its place.
+func TestFewPodsMakeRoom(t *testing.T) {
+	pod := spacePod(reading)
+	w := newWorld(t, hostSpace(), pod)
+	in := w.copiesOf(home)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	if _, has := w.scheduling.byTenant["acme"].onHost[itemOf(podItem, pod)]; !has {
+		t.Error("one that waits for another worker has no place")
+	}
+	s := newScheduling(w.clock)
+	other := func(n int) item { return item{podItem, "acme", "acme|shop", fmt.Sprint("other-", n)} }
+	for n := range maxUnscheduled + 1 {
+		s.enter(other(n))
+		s.stepAside(other(n))
+		if s.isAside(other(n)) != (n < maxUnscheduled) {
+			t.Errorf("%d is aside: %v", n, s.isAside(other(n)))
+		}
+	}
+	if n := len(s.byTenant["acme"].onHost); n != 1 {
+		t.Errorf("%d have places, want the last one", n)
+	}
+	s.leave(other(0))
+	if s.stepAside(other(maxUnscheduled)); !s.isAside(other(maxUnscheduled)) {
+		t.Error("who has left still waits for copies")
+	}
+	for n := range maxUnscheduled {
+		s.leave(other(n + 1))
+	}
+	if len(s.byTenant) > 0 {
+		t.Error("the tenant is known without pods")
+	}
+}

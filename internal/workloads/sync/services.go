@@ -199,7 +199,7 @@ func notTaken(err error, of names.Namespace) string {
 // podNotTaken says why the host does not take its pod for one of a space, or a change of it, with the names of the space.
 func podNotTaken(err error, pod, host *corev1.Pod) string {
 	of, _, _ := sourceOf(host)
-	return refusedByHost + translate.Text(err.Error(), pod, of)
+	return refusedByHost + translate.Text(err.Error(), host, pod, of)
 }
 
 // detailsOf returns what an API server says of its error beside the text, which is nothing of other errors.

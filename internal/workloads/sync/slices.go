@@ -187,7 +187,7 @@ func (s *syncer) wantedSlices(ctx context.Context, service, host *corev1.Service
 		s.behind.forget(of)
 	} else {
 		s.queue.AddAfter(itemOf(slicesItem, service), left) // after failures it would come later
-		return nil, nil, fmt.Errorf("the cache is behind: it has other slices of the host's Service %s/%s than were written", host.Namespace, host.Name)
+		return nil, nil, fmt.Errorf("%w: it has other slices of the host's Service %s/%s than were written", errBehind, host.Namespace, host.Name)
 	}
 	recorded := &recorder{there: ours}
 	if leads(service) {

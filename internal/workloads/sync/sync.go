@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/informers"
@@ -419,16 +420,28 @@ func (s *syncer) work(ctx context.Context, q *queue, timeout time.Duration, do f
 	return true
 }
 
-// loudRequeues is how often something must have failed to be an error: caches are often behind, and what is
-// changed at the same time is a conflict.
-const loudRequeues = 6
+const (
+	// loudRequeues is how often something must have failed to be an error.
+	loudRequeues = 6
+	// patientRequeues is the same for what passes by itself. Chosen: some minutes after the first failure.
+	patientRequeues = 12
+)
+
+// errBehind is that a cache has not seen yet what has happened.
+var errBehind = errors.New("the cache is behind")
+
+// passes reports whether an error passes by itself: a cache is behind, somebody else changes the object at the same
+// time, or a namespace or tenant is being deleted.
+func passes(err error) bool {
+	return errors.Is(err, errBehind) || errors.Is(err, errNoHome) || apierrors.IsConflict(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
 
 // report logs why an item of a queue is to be looked at again.
 func report(ctx context.Context, q *queue, i item, err error) {
 	logger := klog.FromContext(ctx).WithValues("tenant", i.tenant, "namespace", i.namespace, "name", i.name)
 	switch {
 	case errors.Is(err, context.Canceled):
-	case q.NumRequeues(i) == loudRequeues:
+	case q.NumRequeues(i) == loudRequeues && !passes(err), q.NumRequeues(i) == patientRequeues:
 		logger.Error(err, "Synchronising with the host cluster fails again and again")
 	default:
 		logger.V(2).Info("Synchronising with the host cluster failed; trying again", "err", err)

@@ -82,7 +82,7 @@ func isGone(err error) bool {
 // is made at one time is not renewed at one time.
 func renewAfter(life time.Duration) time.Duration {
 	after := min(life/5*4, maxTokenAge)
-	return after - rand.N(max(1, after/10)) //nolint:gosec // nobody gains by guessing it
+	return after - rand.N(max(1, after/10)) // nobody gains by guessing it
 }
 
 // ensureTokens makes and renews the tokens of a pod that is on the host, and has it looked at again when that is due.

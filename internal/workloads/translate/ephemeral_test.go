@@ -175,7 +175,7 @@ func TestDebuggerStatus(t *testing.T) {
 	if diff := cmp.Diff(want, Status(host, pod, home.Namespace, true).EphemeralContainerStatuses); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := Text("spec.ephemeralContainers{tn-d1}", pod, home.Namespace); got != "spec.ephemeralContainers{d1}" {
+	if got := Text("spec.ephemeralContainers{tn-d1}", host, pod, home.Namespace); got != "spec.ephemeralContainers{d1}" {
 		t.Errorf("an event is about %q", got)
 	}
 }
@@ -211,7 +211,7 @@ func TestResizeStatus(t *testing.T) {
 		})
 	}
 	text := "node didn't have enough allocatable resources: cpu, requested: 9000, allocatable: 4000; memory, requested: 3, allocatable: 2"
-	if got := Text(text, plain(), home.Namespace); got != "node didn't have enough allocatable resources: cpu, requested: 9000; memory, requested: 3" {
+	if got := Text(text, &corev1.Pod{}, plain(), home.Namespace); got != "node didn't have enough allocatable resources: cpu, requested: 9000; memory, requested: 3" {
 		t.Errorf("it is told %q", got)
 	}
 	if names.Debugger("x") == "x" {

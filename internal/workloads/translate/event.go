@@ -56,10 +56,15 @@ func Event(event *corev1.Event, host, pod *corev1.Pod, home names.Namespace) cor
 		Reason: event.Reason, Type: event.Type, Count: event.Count, FirstTimestamp: event.FirstTimestamp, LastTimestamp: event.LastTimestamp, EventTime: event.EventTime,
 		Source: corev1.EventSource{Component: event.Source.Component}, ReportingController: event.ReportingController,
 	}
-	message := Text(event.Message, pod, home)
+	message, plain := event.Message, texts(pod, home)
+	if !containerOfEvent.MatchString(event.InvolvedObject.FieldPath) {
+		message = withoutAdded(message, addedTo(host, pod))
+	}
+	message = plain(message)
+	shown.InvolvedObject.FieldPath = plain(event.InvolvedObject.FieldPath)
 	switch {
 	case isOfAnother(event, pod):
-		shown.Message = notShown
+		shown.Message, shown.InvolvedObject.FieldPath = notShown, ""
 	case event.Reason == "FailedScheduling":
 		shown.Message = unschedulable(message)
 	case aboutPod.Has(event.Reason):

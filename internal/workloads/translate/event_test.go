@@ -35,6 +35,9 @@ func TestEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Event(&corev1.Event{Reason: tc.reason, Message: tc.message, Source: corev1.EventSource{Host: tc.from}, InvolvedObject: corev1.ObjectReference{FieldPath: tc.about}, ReportingInstance: tc.from, Action: "of " + tc.from}, host, pod, home)
+			if (got.InvolvedObject.FieldPath != "") != (tc.about != "" && tc.want != notShown) {
+				t.Errorf("it is about %q", got.InvolvedObject.FieldPath)
+			}
 			if got.Reason != tc.reason || got.Message != tc.want || got.Source.Host != tc.node || got.ReportingInstance != tc.node || got.Action != "" {
 				t.Errorf("told %+v", got)
 			}

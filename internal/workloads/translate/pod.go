@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// PriorityClass is the PriorityClass of the host that all pods of spaces have. It preempts nobody.
-const PriorityClass = "tenantry-workloads"
+// priorityClass is the PriorityClass of the host that all pods of spaces have. It preempts nobody.
+const priorityClass = "tenantry-workloads"
 
 // MaxGraceSeconds is how long a pod of the host may take to end at most. Whoever drains a node of the host, or removes
 // a Tenant, waits for no longer than that.
@@ -94,7 +94,7 @@ func (o Options) changeSpec(spec *corev1.PodSpec, home Home) {
 	spec.ServiceAccountName, spec.DeprecatedServiceAccount = "", ""
 	spec.AutomountServiceAccountToken = new(false)
 	spec.EnableServiceLinks = new(false)
-	spec.PriorityClassName, spec.Priority, spec.PreemptionPolicy = PriorityClass, nil, nil
+	spec.PriorityClassName, spec.Priority, spec.PreemptionPolicy = priorityClass, nil, nil
 	if grace := spec.TerminationGracePeriodSeconds; grace != nil {
 		spec.TerminationGracePeriodSeconds = new(min(*grace, MaxGraceSeconds))
 	}

@@ -72,7 +72,7 @@ func TestPod(t *testing.T) {
 				}}},
 			}}}},
 			DNSPolicy: corev1.DNSDefault, SchedulerName: corev1.DefaultSchedulerName,
-			AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false), PriorityClassName: PriorityClass,
+			AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false), PriorityClassName: priorityClass,
 			TerminationGracePeriodSeconds: new(int64(3600)), SecurityContext: runtimeDefault,
 		},
 	}

@@ -28,6 +28,7 @@ func OwnsAddresses(host *corev1.Pod) bool {
 func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, hostIsCurrent bool) corev1.PodStatus {
 	status := *host.Status.DeepCopy()
 	plain := texts(pod, home)
+	added := addedTo(host, pod)
 	observed := func(is, was int64) int64 {
 		if hostIsCurrent && is > 0 && is >= host.Generation {
 			return pod.Generation
@@ -37,12 +38,12 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, hostIsCurre
 	status.QOSClass, status.NominatedNodeName = pod.Status.QOSClass, pod.Status.NominatedNodeName
 	status.ObservedGeneration = observed(status.ObservedGeneration, pod.Status.ObservedGeneration)
 	status.ResourceClaimStatuses, status.ExtendedResourceClaimStatus = nil, nil
-	status.Message, status.Reason = plain(status.Message), plain(status.Reason)
+	status.Message, status.Reason = plain(withoutAdded(status.Message, added)), plain(status.Reason)
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return isGate(pod, c.Type) })
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		c.ObservedGeneration = observed(c.ObservedGeneration, generationOf(pod, c.Type))
-		c.Message = plain(c.Message)
+		c.Message = plain(withoutAdded(c.Message, added))
 		if c.Type != corev1.PodScheduled {
 			continue
 		}
@@ -167,5 +168,8 @@ func texts(pod *corev1.Pod, home names.Namespace) func(string) string {
 	return func(text string) string { return roomOfNode.ReplaceAllString(replacer.Replace(text), "$1") }
 }
 
-// Text returns a text for people about the host's pod with the names of the space.
-func Text(text string, pod *corev1.Pod, home names.Namespace) string { return texts(pod, home)(text) }
+// Text returns a text for people about the host's pod as a whole with the names of the space, and without those of what
+// others have added.
+func Text(text string, host, pod *corev1.Pod, home names.Namespace) string {
+	return texts(pod, home)(withoutAdded(text, addedTo(host, pod)))
+}

@@ -57,7 +57,7 @@ func key(row *index.Row) string {
 
 // rows are all objects, in the order of their keys in etcd as far as the resource leads it.
 func (b *bench) rows() iter.Seq[index.Row] {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	random := rand.New(rand.NewPCG(1, 2)) // the same each time
 	return func(yield func(index.Row) bool) {
 		for _, k := range kinds {
 			for s := range b.spaces {
@@ -182,7 +182,7 @@ func (b *bench) bound() *rights.Set {
 func (b *bench) busy(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same each time
+	random := rand.New(rand.NewPCG(3, 4)) // the same each time
 	lags := make(chan []time.Duration, 1)
 	var failed error
 	go func() {

@@ -34,7 +34,7 @@ func (b *bench) besideGreedy(ctx context.Context) error {
 	var rows [4]*record
 	for i, side := range []struct {
 		name   string
-		places []place
+		places []podNamespace
 	}{{"space", inSpaces}, {"direct", direct}} {
 		quiet := side.places[:1]
 		if _, err := b.steadily(ctx, side.name+"-warm", quiet, nil, 1, quietEvery); err != nil {
@@ -77,7 +77,7 @@ func reportGreedy(rows [4]*record, quietPods, greedy, pods int) {
 
 // amid measures pods of quiet places beside greedy ones that create theirs as fast as they can or, if times are given,
 // at these. It returns the times.
-func (b *bench) amid(ctx context.Context, name string, quiet, greedy []place, at map[string]time.Duration) (*record, map[string]time.Duration, error) {
+func (b *bench) amid(ctx context.Context, name string, quiet, greedy []podNamespace, at map[string]time.Duration) (*record, map[string]time.Duration, error) {
 	busy, stop := context.WithCancel(ctx)
 	defer stop()
 	began, crowd := time.Now(), newRecord(0)

@@ -34,7 +34,7 @@ const (
 
 // changing is a pod that comes, is changed, and goes.
 type changing struct {
-	in   place
+	in   podNamespace
 	name string
 	// uid is that which it is to have, none if it is not to be there.
 	uid     types.UID

@@ -49,7 +49,7 @@ func times(all []time.Duration) string {
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // steadily creates pods in places in turn, at intervals, and returns when all are Running.
-func (b *bench) steadily(ctx context.Context, prefix string, places []place, everywhere *place, count int, every time.Duration) (*record, error) {
+func (b *bench) steadily(ctx context.Context, prefix string, places []podNamespace, everywhere *podNamespace, count int, every time.Duration) (*record, error) {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := newRecord(count)

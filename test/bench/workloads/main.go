@@ -82,9 +82,9 @@ func main() {
 type bench struct {
 	*system
 	options
-	spaces, direct []place
+	spaces, direct []podNamespace
 	// everywhere is the whole host.
-	everywhere place
+	everywhere podNamespace
 }
 
 func measure(ctx context.Context, s *system, o options) error {
@@ -93,7 +93,7 @@ func measure(ctx context.Context, s *system, o options) error {
 		runtime.NumCPU(), runtime.Version(), strings.Fields(string(load) + " ?")[0], o.tenants, nodes, o.hostQPS)
 	b := &bench{system: s, options: o}
 	var err error
-	if b.everywhere, err = newPlace(s.cluster.Config, ""); err != nil {
+	if b.everywhere, err = newPodNamespace(s.cluster.Config, ""); err != nil {
 		return err
 	}
 	if b.spaces, err = s.newTenants(ctx, tenantPrefix, o.tenants); err != nil {

@@ -19,13 +19,13 @@ import (
 // appLabel is a label of all pods that are made, here and there.
 const appLabel = "app"
 
-// place is a namespace in which pods are made, of a space or of the host.
-type place struct {
+// podNamespace is a namespace in which pods are made, of a space or of the host.
+type podNamespace struct {
 	client    kubernetes.Interface
 	namespace string
 }
 
-func (p place) create(ctx context.Context, name string) (*corev1.Pod, error) {
+func (p podNamespace) create(ctx context.Context, name string) (*corev1.Pod, error) {
 	return p.client.CoreV1().Pods(p.namespace).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{appLabel: "bench"}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
@@ -35,8 +35,8 @@ func (p place) create(ctx context.Context, name string) (*corev1.Pod, error) {
 	}, metav1.CreateOptions{})
 }
 
-// follow watches the pods of a place with a label, until ctx ends.
-func (p place) follow(ctx context.Context, label string, report func(pod *corev1.Pod, gone bool)) error {
+// follow watches the pods of a namespace with a label, until ctx ends.
+func (p podNamespace) follow(ctx context.Context, label string, report func(pod *corev1.Pod, gone bool)) error {
 	pods := p.client.CoreV1().Pods(p.namespace)
 	now, err := pods.List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -107,7 +107,7 @@ func (r *record) onHost(pod *corev1.Pod, _ bool) {
 }
 
 // create creates a pod and notes that.
-func (r *record) create(ctx context.Context, in place, name string) error {
+func (r *record) create(ctx context.Context, in podNamespace, name string) error {
 	r.note(name, func(m *moments) *time.Time { return &m.asked })
 	if _, err := in.create(ctx, name); err != nil {
 		return fmt.Errorf("creating pod %s: %w", name, err)
@@ -144,7 +144,7 @@ func (r *record) between(from, to func(*moments) time.Time) []time.Duration {
 }
 
 // follow records what happens in places and, if there is an everywhere, to all such pods of the host.
-func (r *record) follow(ctx context.Context, places []place, everywhere *place) error {
+func (r *record) follow(ctx context.Context, places []podNamespace, everywhere *podNamespace) error {
 	if everywhere != nil {
 		if err := everywhere.follow(ctx, appLabel+"=bench", r.onHost); err != nil {
 			return err
@@ -155,8 +155,8 @@ func (r *record) follow(ctx context.Context, places []place, everywhere *place) 
 }
 
 // empty deletes all pods of places and returns when they are gone, there and on the host of spaces.
-func empty(ctx context.Context, places []place, everywhere place) error {
-	gone := func(p place, label string) error {
+func empty(ctx context.Context, places []podNamespace, everywhere podNamespace) error {
+	gone := func(p podNamespace, label string) error {
 		return harness.Until(ctx, runTimeout, "all pods are gone", func(ctx context.Context) error {
 			left, err := p.client.CoreV1().Pods(p.namespace).List(ctx, metav1.ListOptions{Limit: 1, LabelSelector: label})
 			if err == nil && len(left.Items) > 0 {

@@ -275,8 +275,8 @@ func tenantName(prefix string, i int) string { return fmt.Sprintf("%s-%05d", pre
 func tokenOf(name string) string { return "token-of-" + name }
 
 // newTenants creates tenants and returns their users' places when they can work there.
-func (s *system) newTenants(ctx context.Context, prefix string, count int) ([]place, error) {
-	all := make([]place, count)
+func (s *system) newTenants(ctx context.Context, prefix string, count int) ([]podNamespace, error) {
+	all := make([]podNamespace, count)
 	_, err := harness.Each(0, count, 16, func(i int) error {
 		name := tenantName(prefix, i)
 		if err := s.tenants.CreateReady(ctx, name, step, runTimeout); err != nil {
@@ -286,7 +286,7 @@ func (s *system) newTenants(ctx context.Context, prefix string, count int) ([]pl
 			return nil
 		}
 		config := harness.InSpace(s.server.Config, name)
-		admin, err := newPlace(config, "default")
+		admin, err := newPodNamespace(config, "default")
 		if err != nil {
 			return err
 		}
@@ -294,7 +294,7 @@ func (s *system) newTenants(ctx context.Context, prefix string, count int) ([]pl
 			return err
 		}
 		config.BearerToken = tokenOf(name)
-		if all[i], err = newPlace(config, "default"); err != nil {
+		if all[i], err = newPodNamespace(config, "default"); err != nil {
 			return err
 		}
 		return harness.Until(ctx, startTimeout, "the user has its rights", func(ctx context.Context) error {
@@ -306,7 +306,7 @@ func (s *system) newTenants(ctx context.Context, prefix string, count int) ([]pl
 }
 
 // letIn gives a tenant's user all rights in its space.
-func (p place) letIn(ctx context.Context) error {
+func (p podNamespace) letIn(ctx context.Context) error {
 	_, err := p.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: user}, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
@@ -315,10 +315,10 @@ func (p place) letIn(ctx context.Context) error {
 }
 
 // newNamespaces creates namespaces of the host and returns when pods can be created in them.
-func (s *system) newNamespaces(ctx context.Context, prefix string, count int) ([]place, error) {
-	all := make([]place, count)
+func (s *system) newNamespaces(ctx context.Context, prefix string, count int) ([]podNamespace, error) {
+	all := make([]podNamespace, count)
 	_, err := harness.Each(0, count, 16, func(i int) error {
-		p, err := newPlace(s.cluster.Config, fmt.Sprintf("%s-%05d", prefix, i))
+		p, err := newPodNamespace(s.cluster.Config, fmt.Sprintf("%s-%05d", prefix, i))
 		if err != nil {
 			return err
 		}
@@ -334,10 +334,10 @@ func (s *system) newNamespaces(ctx context.Context, prefix string, count int) ([
 	return all, err
 }
 
-// newPlace returns a namespace of a space, or of the host.
-func newPlace(config *rest.Config, namespace string) (place, error) {
+// newPodNamespace returns a namespace of a space, or of the host.
+func newPodNamespace(config *rest.Config, namespace string) (podNamespace, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	c, err := kubernetes.NewForConfig(config)
-	return place{c, namespace}, err
+	return podNamespace{c, namespace}, err
 }

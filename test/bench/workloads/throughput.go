@@ -13,7 +13,7 @@ import (
 )
 
 // turn creates pods in places as fast as it can, and returns how long it takes until all are Running there.
-func (b *bench) turn(ctx context.Context, prefix string, places []place, pods int) (time.Duration, error) {
+func (b *bench) turn(ctx context.Context, prefix string, places []podNamespace, pods int) (time.Duration, error) {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := newRecord(pods)
@@ -33,7 +33,7 @@ func (b *bench) turn(ctx context.Context, prefix string, places []place, pods in
 // side is one of the two that are compared.
 type side struct {
 	name   string
-	places []place
+	places []podNamespace
 	took   time.Duration
 	// spent is the processor time of each process in all turns.
 	spent []time.Duration

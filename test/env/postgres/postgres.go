@@ -28,7 +28,7 @@ var ErrMissing = errors.New("there is no PostgreSQL 15 at " + binaries + ": inst
 
 const (
 	role     = "tenantry"
-	password = "not-a-secret" //nolint:gosec // of a server on loopback that ends with its test
+	password = "not-a-secret" // of a server on loopback that ends with its test
 	// startTimeout is what the server gets to start or end.
 	startTimeout = time.Minute
 )
@@ -86,7 +86,7 @@ func (s *Server) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.port = listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // of tcp
+	s.port = listener.Addr().(*net.TCPAddr).Port // of tcp
 	if err := listener.Close(); err != nil {
 		return err
 	}

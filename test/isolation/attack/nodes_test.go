@@ -23,8 +23,8 @@ import (
 // Nodes: the one that attacks, and the one that is attacked.
 const attacker, victim = "node-attacker", "node-victim"
 
-// place is a space with pods of both nodes, as the attacker sees it.
-type place struct {
+// nodeSpace is a space with pods of both nodes, as the attacker sees it.
+type nodeSpace struct {
 	space tenant.Name
 	// admin is a client of the system's administrator, node one of the attacker.
 	admin, node kubernetes.Interface
@@ -50,11 +50,11 @@ func audienceIn(n tenant.Name) string { return "vault-of-" + driverIn(n) }
 
 func driverIn(n tenant.Name) string { return n.String() + ".csi.example.com" }
 
-// newPlace makes the pods of both nodes in a space, of which own has a volume whose
+// newNodeSpace makes the pods of both nodes in a space, of which own has a volume whose
 // driver wants tokens.
-func newPlace(ctx context.Context, n tenant.Name) *place {
+func newNodeSpace(ctx context.Context, n tenant.Name) *nodeSpace {
 	GinkgoHelper()
-	p := &place{space: n, admin: tenantry.Client(tenant.System), node: nodeIn(n, attacker), pods: map[string]types.UID{}}
+	p := &nodeSpace{space: n, admin: tenantry.Client(tenant.System), node: nodeIn(n, attacker), pods: map[string]types.UID{}}
 	storage := p.admin.StorageV1().CSIDrivers()
 	if n != tenant.System {
 		p.admin = suite.Client(tenantry.In(n, tenantry.Config(tenant.System)))
@@ -75,7 +75,7 @@ func newPlace(ctx context.Context, n tenant.Name) *place {
 }
 
 // createVolume makes a claim "data" with a volume "disk" of the driver of the space.
-func (p *place) createVolume(ctx context.Context) {
+func (p *nodeSpace) createVolume(ctx context.Context) {
 	GinkgoHelper()
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -100,7 +100,7 @@ func (p *place) createVolume(ctx context.Context) {
 	}
 }
 
-func (p *place) createPod(ctx context.Context, name, node string) {
+func (p *nodeSpace) createPod(ctx context.Context, name, node string) {
 	GinkgoHelper()
 	pods := p.admin.CoreV1().Pods("default")
 	object := plainPod(name, "")
@@ -143,7 +143,7 @@ func mirrorPod(name string, node *corev1.Node) *corev1.Pod {
 
 // token asks for a token of the account of all pods as the attacker. An empty pod means
 // a token that is bound to nothing.
-func (p *place) token(ctx context.Context, pod string, uid types.UID, audiences ...string) error {
+func (p *nodeSpace) token(ctx context.Context, pod string, uid types.UID, audiences ...string) error {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
 	if pod != "" {
 		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod, UID: uid}
@@ -153,16 +153,16 @@ func (p *place) token(ctx context.Context, pod string, uid types.UID, audiences 
 }
 
 // patchStatus changes the status of a pod, or its metadata by that way.
-func (p *place) patchStatus(ctx context.Context, pod, patch string) error {
+func (p *nodeSpace) patchStatus(ctx context.Context, pod, patch string) error {
 	_, err := p.node.CoreV1().Pods("default").Patch(ctx, pod, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	return err
 }
 
-func (p *place) evict(ctx context.Context, pod string) error {
+func (p *nodeSpace) evict(ctx context.Context, pod string) error {
 	return p.node.CoreV1().Pods("default").EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod}, DeleteOptions: &immediately})
 }
 
-func (p *place) createdPod(ctx context.Context, pod *corev1.Pod) error {
+func (p *nodeSpace) createdPod(ctx context.Context, pod *corev1.Pod) error {
 	_, err := p.node.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
 	if err == nil {
 		DeferCleanup(func(ctx SpecContext) {
@@ -173,9 +173,9 @@ func (p *place) createdPod(ctx context.Context, pod *corev1.Pod) error {
 }
 
 var _ = Describe("A node", Ordered, ContinueOnFailure, func() {
-	var places []*place
+	var places []*nodeSpace
 	var nodes map[string]*corev1.Node
-	in := func(n tenant.Name) *place {
+	in := func(n tenant.Name) *nodeSpace {
 		for _, p := range places {
 			if (p.space == tenant.System) == (n == tenant.System) {
 				return p
@@ -197,39 +197,39 @@ var _ = Describe("A node", Ordered, ContinueOnFailure, func() {
 		}
 		places = nil
 		for _, n := range []tenant.Name{tenant.System, tenantry.NewTenant(ctx, "pods")} {
-			places = append(places, newPlace(ctx, n))
+			places = append(places, newNodeSpace(ctx, n))
 		}
 		for _, p := range places {
 			Eventually(func() error { return p.token(ctx, "own", p.pods["own"]) }).Should(Succeed(), "a token for its pod in %s", p.space)
 		}
 	}, NodeTimeout(suite.StartTimeout))
 
-	DescribeTable("is refused, in the system space and in a tenant's,", func(ctx SpecContext, attack func(context.Context, *place) error) {
+	DescribeTable("is refused, in the system space and in a tenant's,", func(ctx SpecContext, attack func(context.Context, *nodeSpace) error) {
 		for _, p := range places {
 			Expect(attack(ctx, p)).To(refused, "in %s", p.space)
 		}
 	},
-		Entry("a pod of its own", func(ctx context.Context, p *place) error {
+		Entry("a pod of its own", func(ctx context.Context, p *nodeSpace) error {
 			return p.createdPod(ctx, plainPod("attack", attacker))
 		}),
-		Entry("a mirror pod of another node", func(ctx context.Context, p *place) error {
+		Entry("a mirror pod of another node", func(ctx context.Context, p *nodeSpace) error {
 			return p.createdPod(ctx, mirrorPod("attack", nodes[victim]))
 		}),
-		Entry("a mirror pod with an account", func(ctx context.Context, p *place) error {
+		Entry("a mirror pod with an account", func(ctx context.Context, p *nodeSpace) error {
 			pod := mirrorPod("attack", nodes[attacker])
 			pod.Spec.ServiceAccountName = "default"
 			return p.createdPod(ctx, pod)
 		}),
-		Entry("a token that is bound to nothing", func(ctx context.Context, p *place) error {
+		Entry("a token that is bound to nothing", func(ctx context.Context, p *nodeSpace) error {
 			return p.token(ctx, "", "")
 		}),
-		Entry("a token for whatever pod has a name", func(ctx context.Context, p *place) error {
+		Entry("a token for whatever pod has a name", func(ctx context.Context, p *nodeSpace) error {
 			return p.token(ctx, "own", "")
 		}),
-		Entry("a token for a pod of another node", func(ctx context.Context, p *place) error {
+		Entry("a token for a pod of another node", func(ctx context.Context, p *nodeSpace) error {
 			return p.token(ctx, "foreign", p.pods["foreign"])
 		}),
-		Entry("a token for the pod of that name in another space", func(ctx context.Context, p *place) error {
+		Entry("a token for the pod of that name in another space", func(ctx context.Context, p *nodeSpace) error {
 			for _, other := range places {
 				if other != p {
 					return p.token(ctx, "own", other.pods["own"])
@@ -237,10 +237,10 @@ var _ = Describe("A node", Ordered, ContinueOnFailure, func() {
 			}
 			return nil
 		}),
-		Entry("a token for an audience that its pod does not have", func(ctx context.Context, p *place) error {
+		Entry("a token for an audience that its pod does not have", func(ctx context.Context, p *nodeSpace) error {
 			return p.token(ctx, "own", p.pods["own"], "somebody")
 		}),
-		Entry("a token for the audience of the volume of that name in another space", func(ctx context.Context, p *place) error {
+		Entry("a token for the audience of the volume of that name in another space", func(ctx context.Context, p *nodeSpace) error {
 			for _, other := range places {
 				if other != p {
 					return p.token(ctx, "own", p.pods["own"], audienceIn(other.space))
@@ -248,17 +248,17 @@ var _ = Describe("A node", Ordered, ContinueOnFailure, func() {
 			}
 			return nil
 		}),
-		Entry("the status of another node's pod", func(ctx context.Context, p *place) error {
+		Entry("the status of another node's pod", func(ctx context.Context, p *nodeSpace) error {
 			return p.patchStatus(ctx, "foreign", `{"status":{"message":"attack"}}`)
 		}),
-		Entry("labels of its pod", func(ctx context.Context, p *place) error {
+		Entry("labels of its pod", func(ctx context.Context, p *nodeSpace) error {
 			return p.patchStatus(ctx, "own", `{"metadata":{"labels":{"app":"attack"}}}`)
 		}),
-		Entry("the eviction of another node's pod", func(ctx context.Context, p *place) error { return p.evict(ctx, "foreign") }),
-		Entry("the deletion of another node's pod", func(ctx context.Context, p *place) error {
+		Entry("the eviction of another node's pod", func(ctx context.Context, p *nodeSpace) error { return p.evict(ctx, "foreign") }),
+		Entry("the deletion of another node's pod", func(ctx context.Context, p *nodeSpace) error {
 			return p.node.CoreV1().Pods("default").Delete(ctx, "foreign", immediately)
 		}),
-		Entry("labels of its claim", func(ctx context.Context, p *place) error {
+		Entry("labels of its claim", func(ctx context.Context, p *nodeSpace) error {
 			_, err := p.node.CoreV1().PersistentVolumeClaims("default").Patch(ctx, "data", types.MergePatchType,
 				[]byte(`{"metadata":{"labels":{"app":"attack"}}}`), metav1.PatchOptions{}, "status")
 			return err

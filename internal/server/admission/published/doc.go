@@ -9,7 +9,7 @@
 // In a space, the rules depend on the marks on the object alone. Only the publisher writes
 // marks, so they can be trusted.
 //
-// In the system space, only users with the verbs Verb and ForceVerb may change published
+// In the system space, only users with the verbs publishVerb and forceVerb may change published
 // objects, and the annotation that publishes them (originals.go): a change of such an object
 // changes every space. Objects without the annotation cost nothing else.
 package published

@@ -29,12 +29,12 @@ import (
 // resource at the cluster scope, with the object's name, so that rights in one namespace of
 // the system space do not include them.
 const (
-	// Verb is needed to publish an object, to change or delete a published one, and to
+	// publishVerb is needed to publish an object, to change or delete a published one, and to
 	// stop publishing it.
-	Verb = "publish"
-	// ForceVerb is needed beside Verb while the annotation is tenant.PublishedForce,
+	publishVerb = "publish"
+	// forceVerb is needed beside publishVerb while the annotation is tenant.PublishedForce,
 	// which replaces tenants' own objects, and for a change to or from that.
-	ForceVerb = "force-publish"
+	forceVerb = "force-publish"
 )
 
 // Original names an object of the system space.
@@ -150,12 +150,12 @@ func (r Rules) mayChange(ctx context.Context, object Original, was, is original,
 	case was.value == "":
 		why = "every space has it"
 	}
-	if err := r.may(ctx, Verb, object, why); err != nil {
+	if err := r.may(ctx, publishVerb, object, why); err != nil {
 		return err
 	}
 	if was.forced() || is.forced() {
 		why = fmt.Sprintf("annotation %s=%s replaces what tenants have of that name", tenant.PublishedAnnotation, tenant.PublishedForce)
-		return r.may(ctx, ForceVerb, object, why)
+		return r.may(ctx, forceVerb, object, why)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (r Rules) mayEmpty(ctx context.Context, namespace string) error {
 		return apierrors.NewInternalError(fmt.Errorf("looking for what is published in namespace %q: %w", namespace, err))
 	}
 	for _, object := range objects {
-		if err := r.may(ctx, Verb, object, fmt.Sprintf("its deletion takes %s from every space", object)); err != nil {
+		if err := r.may(ctx, publishVerb, object, fmt.Sprintf("its deletion takes %s from every space", object)); err != nil {
 			return apierrors.NewForbidden(namespaces, namespace, err)
 		}
 	}

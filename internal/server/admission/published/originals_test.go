@@ -58,7 +58,7 @@ func noticed(o *corev1.ConfigMap) {
 
 func TestOriginals(t *testing.T) {
 	const free, refused = "", "needs the verb"
-	both := []string{Verb, ForceVerb}
+	both := []string{publishVerb, forceVerb}
 	for name, tc := range map[string]struct {
 		verbs         []string
 		user          string
@@ -76,16 +76,16 @@ func TestOriginals(t *testing.T) {
 		"publish":                        {before: object(), after: object(value("true")), want: refused, asked: true},
 		"create":                         {after: object(value("true")), want: refused, asked: true},
 		"create with false":              {after: object(value("false")), want: refused, asked: true},
-		"publish with the verb":          {verbs: []string{Verb}, after: object(value("true")), asked: true},
-		"publish by name":                {verbs: []string{Verb + " o"}, after: object(value("true")), asked: true},
-		"publish by another name":        {verbs: []string{Verb + " p"}, after: object(value("true")), want: refused, asked: true},
-		"force with one verb":            {verbs: []string{Verb}, after: object(value("force")), want: ForceVerb, asked: true},
-		"force with the other":           {verbs: []string{ForceVerb}, after: object(value("force")), want: refused, asked: true},
+		"publish with the verb":          {verbs: []string{publishVerb}, after: object(value("true")), asked: true},
+		"publish by name":                {verbs: []string{publishVerb + " o"}, after: object(value("true")), asked: true},
+		"publish by another name":        {verbs: []string{publishVerb + " p"}, after: object(value("true")), want: refused, asked: true},
+		"force with one verb":            {verbs: []string{publishVerb}, after: object(value("force")), want: forceVerb, asked: true},
+		"force with the other":           {verbs: []string{forceVerb}, after: object(value("force")), want: refused, asked: true},
 		"force":                          {verbs: both, after: object(value("force")), asked: true},
 		"edit":                           {before: object(value("true")), after: object(value("true"), edited), want: refused, asked: true},
-		"edit with the verb":             {verbs: []string{Verb}, before: object(value("true")), after: object(value("true"), edited), asked: true},
-		"edit what is forced":            {verbs: []string{Verb}, before: object(value("force")), after: object(value("force"), edited), want: ForceVerb, asked: true},
-		"force no more":                  {verbs: []string{Verb}, before: object(value("force")), after: object(value("true")), want: ForceVerb, asked: true},
+		"edit with the verb":             {verbs: []string{publishVerb}, before: object(value("true")), after: object(value("true"), edited), asked: true},
+		"edit what is forced":            {verbs: []string{publishVerb}, before: object(value("force")), after: object(value("force"), edited), want: forceVerb, asked: true},
+		"force no more":                  {verbs: []string{publishVerb}, before: object(value("force")), after: object(value("true")), want: forceVerb, asked: true},
 		"edit nothing":                   {before: object(value("true")), after: object(value("true"), noticed)},
 		"take back":                      {before: object(value("true")), after: object(), want: refused, asked: true},
 		"take back with false":           {before: object(value("true")), after: object(value("false")), want: refused, asked: true},
@@ -122,7 +122,7 @@ func TestOriginals(t *testing.T) {
 		"what every space shows":     {resource: corev1.Resource("services"), before: object(), after: object(edited), want: "every space has it", asked: true},
 		"delete that":                {resource: corev1.Resource("services"), before: object(), want: "every space has it", asked: true},
 		"a namespace with published": {resource: namespaces, before: object(), after: object(terminating), want: `takes configmaps "o/inside" from every space`, asked: true},
-		"a namespace with the verb":  {resource: namespaces, verbs: []string{Verb}, before: object(), after: object(terminating), asked: true},
+		"a namespace with the verb":  {resource: namespaces, verbs: []string{publishVerb}, before: object(), after: object(terminating), asked: true},
 		"an edit of a namespace":     {resource: namespaces, before: object(), after: object(edited)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestWarnings(t *testing.T) {
 	}
 	asked := 0
 	plugins := admission.NewPlugins()
-	Register(plugins, Rules{Authorizer: verbs{[]string{Verb, ForceVerb}, &asked},
+	Register(plugins, Rules{Authorizer: verbs{[]string{publishVerb, forceVerb}, &asked},
 		Publishable: []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}, {Group: "example.com", Resource: "widgets"}}})
 	made, err := plugins.InitPlugin(PluginName, nil, admission.PluginInitializers{})
 	if err != nil {

@@ -22,7 +22,7 @@ type Rules struct {
 	// Terminating reports whether a tenant is being deleted: then its copies are deleted like
 	// all objects.
 	Terminating func(tenant.Name) bool
-	// Authorizer decides about Verb and ForceVerb in the system space. If it is nil, nobody may
+	// Authorizer decides about publishVerb and forceVerb in the system space. If it is nil, nobody may
 	// change published objects.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Shown reports whether every space shows an object of the system space that

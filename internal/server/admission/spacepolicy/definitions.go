@@ -74,10 +74,10 @@ func definitionsIn(a admission.Attributes) (definition, old *apiextensions.Custo
 	return definition, old
 }
 
-// checkFits refuses versions and defaults by which the objects that there are take too much memory.
-func (r Rules) checkFits(ctx context.Context, a admission.Attributes, n tenant.Name) error {
+// checkDefinitionChange refuses versions and defaults by which the objects that there are take too much memory.
+func (r Rules) checkDefinitionChange(ctx context.Context, a admission.Attributes, n tenant.Name) error {
 	definition, old := definitionsIn(a)
-	if definition == nil || old == nil || r.DefinitionFits == nil || apiequality.Semantic.DeepEqual(old.Spec, definition.Spec) {
+	if definition == nil || old == nil || r.CheckDefinitionChange == nil || apiequality.Semantic.DeepEqual(old.Spec, definition.Spec) {
 		return nil
 	}
 	spec, err := withSchemas(definition)
@@ -90,7 +90,7 @@ func (r Rules) checkFits(ctx context.Context, a admission.Attributes, n tenant.N
 	}
 	object, element := growth(elementsOfVersions(before), elementsOfVersions(spec))
 	resource := schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
-	err = r.DefinitionFits(ctx, n, resource, cachememory.DefinitionChange{
+	err = r.CheckDefinitionChange(ctx, n, resource, cachememory.DefinitionChange{
 		Before: len(old.Spec.Versions), Versions: len(definition.Spec.Versions), Object: object, Element: element,
 	})
 	switch {
@@ -167,7 +167,7 @@ func checkSpec(spec *apiextensionsv1.CustomResourceDefinitionSpec, created bool,
 			continue
 		}
 		at, schema := at.Child("schema", "openAPIV3Schema"), version.Schema.OpenAPIV3Schema
-		if err := (&rules{most: maxRules}).check(at, schema); err != nil {
+		if err := (&ruleCount{most: maxRules}).check(at, schema); err != nil {
 			return err
 		}
 		if err := checkValues(at, schema); err != nil {

@@ -211,10 +211,10 @@ func TestDefinitionsWhere(t *testing.T) {
 	}
 }
 
-// TestDefinitionFits checks that versions and new defaults are compared with what the objects take that there are.
-func TestDefinitionFits(t *testing.T) {
+// TestCheckDefinitionChange checks that versions and new defaults are compared with what the objects take that there are.
+func TestCheckDefinitionChange(t *testing.T) {
 	var asked cachememory.DefinitionChange
-	plugin, err := New(nil, Rules{DefinitionFits: func(_ context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error {
+	plugin, err := New(nil, Rules{CheckDefinitionChange: func(_ context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error {
 		if n != "a" || resource.String() != "xs.example.com" {
 			t.Errorf("asked about %v in %s", resource, n)
 		}

@@ -53,9 +53,10 @@ const (
 	// upstream makes of it.
 	maxSchemas        = 25_000
 	maxSchemasInSpace = 100_000
-	// maxVersionsInSpace are those of all definitions. Each has storage with a watch cache, which takes some 150 kB of memory however
-	// small it is.
-	maxVersionsInSpace = 1_500
+	// maxVersionsInSpace are those of all definitions. Each has storage with a watch cache, which takes some 180 kB of
+	// memory however small it is, and paths in OpenAPI documents, which take 800 kB for two minutes after these were read.
+	// The 237 definitions of 25 charts have some 300.
+	maxVersionsInSpace = 600
 )
 
 // Expressions are the CEL expressions that there are in a space.
@@ -64,9 +65,6 @@ type Expressions struct {
 	Policies func(n tenant.Name) map[string]PolicyCosts
 	// Definitions returns what those have, by their names, in a map that the caller may change.
 	Definitions func(n tenant.Name) map[string]DefinitionCosts
-
-	policies    *pending[PolicyCosts]
-	definitions *pending[DefinitionCosts]
 }
 
 // PolicyCosts are what an admission policy, a binding of one, or a configuration of webhooks, costs as long as it exists.
@@ -152,7 +150,7 @@ func costsOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) DefinitionCosts
 
 // checkPolicies refuses policies and webhooks with very many expressions, very many webhooks, and what compares requests with very much. One
 // that had as much before can be changed.
-func (e Expressions) checkPolicies(ctx context.Context, a admission.Attributes, n tenant.Name) error {
+func (p *Plugin) checkPolicies(ctx context.Context, a admission.Attributes, n tenant.Name) error {
 	costs, before := PolicyCostsOf(a.GetObject()), PolicyCostsOf(a.GetOldObject())
 	if costs.Longest > before.Longest && costs.Longest > maxExpressionBytes {
 		return forbidden(a, fmt.Sprintf("one of its expressions has %d bytes, and in a space it may have at most %d; make several of it, or variables", costs.Longest, maxExpressionBytes))
@@ -169,13 +167,13 @@ func (e Expressions) checkPolicies(ctx context.Context, a admission.Attributes, 
 	if costs.Expressions > before.Expressions && costs.Expressions > maxExpressions {
 		return forbidden(a, fmt.Sprintf("it has %d expressions, and a policy in a space at most %d; make several policies of it", costs.Expressions, maxExpressions))
 	}
-	if e.Policies == nil {
+	if p.rules.Expressions.Policies == nil {
 		return nil
 	}
-	all := e.Policies(n)
-	e.policies.mu.Lock()
-	defer e.policies.mu.Unlock()
-	e.policies.include(n, all)
+	all := p.rules.Expressions.Policies(n)
+	p.pendingPolicies.mu.Lock()
+	defer p.pendingPolicies.mu.Unlock()
+	p.pendingPolicies.include(n, all)
 	key := PolicyKey(a.GetResource().Resource, a.GetName())
 	delete(all, key)
 	with := costs
@@ -199,7 +197,7 @@ func (e Expressions) checkPolicies(ctx context.Context, a admission.Attributes, 
 		return forbidden(a, fmt.Sprintf("with it the policies, bindings and webhooks of the space have %d entries in their lists, such as names of resources, and at most %d may be there; name groups and * instead", with.Entries, maxEntriesInSpace))
 	}
 	if !a.IsDryRun() && a.GetName() != "" { // a name that is generated is known when it is validated
-		e.policies.add(ctx, n, key, costs)
+		p.pendingPolicies.add(ctx, n, key, costs)
 	}
 	return nil
 }
@@ -288,9 +286,9 @@ func expressionsOf(v reflect.Value) (count int) {
 }
 
 // checkDefinitions refuses definitions with which all of a space cost very much.
-func (e Expressions) checkDefinitions(ctx context.Context, a admission.Attributes, n tenant.Name) error {
+func (p *Plugin) checkDefinitions(ctx context.Context, a admission.Attributes, n tenant.Name) error {
 	definition, old := definitionsIn(a)
-	if definition == nil || e.Definitions == nil {
+	if definition == nil || p.rules.Expressions.Definitions == nil {
 		return nil
 	}
 	costs, before := costsOfInternal(definition), DefinitionCosts{}
@@ -303,10 +301,10 @@ func (e Expressions) checkDefinitions(ctx context.Context, a admission.Attribute
 	if costs.Schemas > before.Schemas && costs.Schemas > maxSchemas {
 		return forbidden(a, fmt.Sprintf("its versions have %d schemas of values, and a definition in a space at most %d; leave fields to the controller with x-kubernetes-preserve-unknown-fields, or make several definitions of it", costs.Schemas, maxSchemas))
 	}
-	e.definitions.mu.Lock()
-	defer e.definitions.mu.Unlock()
-	all := e.Definitions(n)
-	e.definitions.include(n, all)
+	p.pendingDefinitions.mu.Lock()
+	defer p.pendingDefinitions.mu.Unlock()
+	all := p.rules.Expressions.Definitions(n)
+	p.pendingDefinitions.include(n, all)
 	delete(all, definition.Name)
 	with := costs
 	for _, others := range all {
@@ -329,7 +327,7 @@ func (e Expressions) checkDefinitions(ctx context.Context, a admission.Attribute
 		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d bytes, and at most %d may be there; leave out descriptions, or definitions that nobody uses", with.Bytes, maxDefinitionBytes))
 	}
 	if !a.IsDryRun() {
-		e.definitions.add(ctx, n, definition.Name, costs)
+		p.pendingDefinitions.add(ctx, n, definition.Name, costs)
 	}
 	return nil
 }
@@ -343,8 +341,8 @@ func costsOfInternal(definition *apiextensions.CustomResourceDefinition) Definit
 }
 
 // rulesOf returns the rules that a definition has in all of its versions.
-func rulesOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) rules {
-	all := rules{most: math.MaxInt, anySize: true}
+func rulesOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) ruleCount {
+	all := ruleCount{most: math.MaxInt, anySize: true}
 	for _, version := range spec.Versions {
 		if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
 			_ = all.check(nil, version.Schema.OpenAPIV3Schema)
@@ -368,14 +366,14 @@ func schemasOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) (count int) {
 	return count
 }
 
-// rules counts the rules of a schema, of which there may be so many, and of what size unless any is allowed, and the instructions of the patterns in them.
-type rules struct {
+// ruleCount counts the rules of a schema, of which there may be so many, and of what size unless any is allowed, and the instructions of the patterns in them.
+type ruleCount struct {
 	count, nodes, instructions, most int
 	anySize                          bool
 }
 
 // add adds an expression of a rule.
-func (r *rules) add(text string) error {
+func (r *ruleCount) add(text string) error {
 	if len(text) > maxExpressionBytes {
 		if r.anySize {
 			return nil
@@ -397,7 +395,7 @@ func (r *rules) add(text string) error {
 	}
 }
 
-func (r *rules) check(path *field.Path, props *apiextensionsv1.JSONSchemaProps) error {
+func (r *ruleCount) check(path *field.Path, props *apiextensionsv1.JSONSchemaProps) error {
 	r.count += len(props.XValidations)
 	for i, rule := range props.XValidations {
 		if rule.MessageExpression != "" {

@@ -267,7 +267,7 @@ func TestExpressionsInSpace(t *testing.T) {
 		"fields of many":              {object: fields(10), schemas: maxSchemasInSpace - 10, message: "with it the definitions of the space have 100001 schemas of values"},
 		"as many fields of many":      {object: fields(10), old: fields(10), schemas: maxSchemasInSpace},
 		"as many versions as may be":  {object: described(1000), versions: maxVersionsInSpace - 1},
-		"more versions":               {object: described(1000), versions: maxVersionsInSpace, message: "with it the definitions of the space have 1501 versions, and at most 1500 may be there"},
+		"more versions":               {object: described(1000), versions: maxVersionsInSpace, message: "with it the definitions of the space have 601 versions, and at most 600 may be there"},
 		"as many versions as before":  {object: described(1000), old: described(999), versions: maxVersionsInSpace},
 		"few bytes":                   {object: described(1000), bytes: maxDefinitionBytes / 2},
 		"something without any there": {object: &core.ConfigMap{}, others: maxExpressionsInSpace + 1, rules: maxRulesInSpace + 1, entries: maxEntriesInSpace + 1},
@@ -349,7 +349,7 @@ func TestPendingWebhooks(t *testing.T) {
 	}
 	create := func(name string) error {
 		configuration := &admissionregistration.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: make([]admissionregistration.MutatingWebhook, maxWebhooksInSpace/2)}
-		return plugin.rules.Expressions.checkPolicies(t.Context(), admission.NewAttributesRecord(configuration, nil, admissionregistration.Kind("MutatingWebhookConfiguration").WithVersion("v1"), "", name,
+		return plugin.checkPolicies(t.Context(), admission.NewAttributesRecord(configuration, nil, admissionregistration.Kind("MutatingWebhookConfiguration").WithVersion("v1"), "", name,
 			admissionregistration.Resource("mutatingwebhookconfigurations").WithVersion("v1"), "", admission.Create, nil, false, nil), "a")
 	}
 	for _, name := range []string{"", "", "", "first", "second"} { // what has no name yet comes again with one
@@ -385,7 +385,7 @@ func TestPendingDefinitions(t *testing.T) {
 			if dryRun {
 				a = dry{a}
 			}
-			return plugin.rules.Expressions.checkDefinitions(ctx, a, space)
+			return plugin.checkDefinitions(ctx, a, space)
 		}
 		create := func(space tenant.Name, name string) (context.CancelFunc, error) {
 			ctx, cancel := context.WithCancel(tenant.WithSpace(t.Context(), space))
@@ -447,8 +447,8 @@ func TestPendingDefinitions(t *testing.T) {
 		refused("c", "after dry runs", false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(plugin.rules.Expressions.definitions.of) > 0 {
-			t.Errorf("%v are still pending", plugin.rules.Expressions.definitions.of)
+		if len(plugin.pendingDefinitions.of) > 0 {
+			t.Errorf("%v are still pending", plugin.pendingDefinitions.of)
 		}
 	})
 }

@@ -33,8 +33,9 @@ type Rules struct {
 	// Definition returns the definition of a custom resource in a space. If nil, what
 	// definitions say is taken to cost nothing.
 	Definition Definitions
-	// DefinitionFits returns an error if a definition of a space may not change so because of its objects. If nil, it may.
-	DefinitionFits func(ctx context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error
+	// CheckDefinitionChange returns an error if a definition of a space may not change so because of its objects. If nil,
+	// it may.
+	CheckDefinitionChange func(ctx context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error
 	// UID returns the UID of a Tenant. If nil, a name stands for one tenant.
 	UID func(tenant.Name) types.UID
 	// LimitRanges returns those of a namespace. If nil, there are none.
@@ -73,6 +74,9 @@ type Plugin struct {
 	config   *configv1alpha1.SpacePolicyConfiguration
 	rules    Rules
 	patterns seenPatterns
+	// What pendingPolicies and pendingDefinitions have counts beside rules.Expressions.
+	pendingPolicies    pending[PolicyCosts]
+	pendingDefinitions pending[DefinitionCosts]
 }
 
 var (
@@ -93,7 +97,6 @@ func New(config io.Reader, rules Rules) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules.Expressions.policies, rules.Expressions.definitions = &pending[PolicyCosts]{}, &pending[DefinitionCosts]{}
 	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update), config: parsed, rules: rules}, nil
 }
 
@@ -141,16 +144,16 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			return err
 		}
 	}
-	if err := p.rules.Expressions.checkPolicies(ctx, a, n); err != nil {
+	if err := p.checkPolicies(ctx, a, n); err != nil {
 		return err
 	}
-	if err := p.rules.Expressions.checkDefinitions(ctx, a, n); err != nil {
+	if err := p.checkDefinitions(ctx, a, n); err != nil {
 		return err
 	}
 	if err := checkDefinition(a, p.patterns.in(p.rules.lifeOf(n))); err != nil {
 		return err
 	}
-	if err := p.rules.checkFits(ctx, a, n); err != nil {
+	if err := p.rules.checkDefinitionChange(ctx, a, n); err != nil {
 		return err
 	}
 	if err := checkDevices(a); err != nil {

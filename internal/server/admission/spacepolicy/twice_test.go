@@ -44,7 +44,7 @@ func newAsked(t *testing.T) askedPlugin {
 		Definition: func(tenant.Name, schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
 			return &apiextensionsv1.CustomResourceDefinition{}, nil
 		},
-		DefinitionFits: func(_ context.Context, _ tenant.Name, _ schema.GroupResource, change cachememory.DefinitionChange) error {
+		CheckDefinitionChange: func(_ context.Context, _ tenant.Name, _ schema.GroupResource, change cachememory.DefinitionChange) error {
 			asked.changes[change] = true
 			if change.Versions > 2 {
 				return errors.New("they take too much memory")
@@ -93,8 +93,8 @@ func (p askedPlugin) state() askedState {
 		Policies: map[string]PolicyCosts{}, Definitions: map[string]DefinitionCosts{},
 		Patterns: p.patterns.of[p.rules.lifeOf("a")].instructions, Changes: slices.Collect(maps.Keys(p.changes)),
 	}
-	p.rules.Expressions.policies.include("a", s.Policies)
-	p.rules.Expressions.definitions.include("a", s.Definitions)
+	p.pendingPolicies.include("a", s.Policies)
+	p.pendingDefinitions.include("a", s.Definitions)
 	return s
 }
 

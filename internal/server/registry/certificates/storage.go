@@ -31,8 +31,8 @@ func Wrap(storages map[string]rest.Storage) error {
 	}
 	requests.CreateStrategy = creation{requests.CreateStrategy}
 	requests.UpdateStrategy = change{requests.UpdateStrategy}
-	storages[resource+"/status"] = &Status{status}
-	storages[resource+"/approval"] = &Approval{approval}
+	storages[resource+"/status"] = &statusStorage{status}
+	storages[resource+"/approval"] = &approvalStorage{approval}
 	return nil
 }
 
@@ -77,27 +77,27 @@ func bounded(info rest.UpdatedObjectInfo) rest.UpdatedObjectInfo {
 	})
 }
 
-// Status serves the subresource status.
-type Status struct{ *storage.StatusREST }
+// statusStorage serves the subresource status.
+type statusStorage struct{ *storage.StatusREST }
 
 // Update implements rest.Updater. It serves patches and server-side apply too.
-func (s *Status) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+func (s *statusStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return s.StatusREST.Update(ctx, name, bounded(info), create, update, forceAllowCreate, options)
 }
 
-// Approval serves the subresource approval.
-type Approval struct{ *storage.ApprovalREST }
+// approvalStorage serves the subresource approval.
+type approvalStorage struct{ *storage.ApprovalREST }
 
 // Update implements rest.Updater. It serves patches and server-side apply too.
-func (a *Approval) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+func (a *approvalStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return a.ApprovalREST.Update(ctx, name, bounded(info), create, update, forceAllowCreate, options)
 }
 
 var (
-	_ rest.Patcher             = &Status{}
-	_ rest.Patcher             = &Approval{}
-	_ rest.ResetFieldsStrategy = &Status{}
-	_ rest.ResetFieldsStrategy = &Approval{}
+	_ rest.Patcher             = &statusStorage{}
+	_ rest.Patcher             = &approvalStorage{}
+	_ rest.ResetFieldsStrategy = &statusStorage{}
+	_ rest.ResetFieldsStrategy = &approvalStorage{}
 )

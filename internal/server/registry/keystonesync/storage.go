@@ -107,13 +107,13 @@ func (s strategy) validate(ctx context.Context, sync *v1alpha1.KeystoneSync, old
 		}
 		errs = append(errs, v1alpha1.ValidateQuota(template.Quota, before.Quota, s.spaces.Counted, field.NewPath("spec", "tenantTemplate", "quota"))...)
 	}
-	type place struct {
+	type mapped struct {
 		role  string
 		scope v1alpha1.KeystoneScope
 	}
-	seen := map[place]bool{}
+	seen := map[mapped]bool{}
 	for i, mapping := range sync.Spec.RoleMappings {
-		at, path := place{mapping.RoleID, mapping.Scope}, field.NewPath("spec", "roleMappings").Index(i)
+		at, path := mapped{mapping.RoleID, mapping.Scope}, field.NewPath("spec", "roleMappings").Index(i)
 		if seen[at] {
 			errs = append(errs, field.Duplicate(path.Child("roleID"), mapping.RoleID))
 		}

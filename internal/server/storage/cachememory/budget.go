@@ -16,7 +16,7 @@ type Budget struct {
 	// most is the bound of a space, and total that of all together, zero for none.
 	most, total int64
 
-	// mu guards what follows, the caches of all definitions and the contents of all caches.
+	// mu guards what follows, and all of the caches of definitions.
 	mu sync.Mutex
 	// bytes are what the objects of spaces take in all caches, and all the sum of these.
 	bytes map[tenant.Name]int64
@@ -32,13 +32,7 @@ type Budget struct {
 	lists    map[tenant.Name]int64
 	allLists int64
 	// definitions have the caches of each.
-	definitions map[ID]*definitionCaches
-}
-
-// ID identifies the watch caches of a resource: of Everything or, if a space has defined the resource, of that space.
-type ID struct {
-	Resource string // as schema.GroupResource prints it
-	Of       tenant.Scope
+	definitions map[tenant.CacheID]*definitionCaches
 }
 
 // New returns a budget of so many bytes for each space, and of all together, nil without both. Zero is no bound but the other.
@@ -48,7 +42,7 @@ func New(most, total int64) *Budget {
 	}
 	return &Budget{
 		most: cmp.Or(most, total), total: total, bytes: map[tenant.Name]int64{}, shared: map[tenant.Name]int64{}, stored: map[tenant.Name]int64{},
-		headroom: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[ID]*definitionCaches{},
+		headroom: map[tenant.Name]int64{}, lists: map[tenant.Name]int64{}, definitions: map[tenant.CacheID]*definitionCaches{},
 	}
 }
 
@@ -117,7 +111,8 @@ func (m *Budget) errSharedLocked(n tenant.Name, more int64) error {
 		"of which all spaces together have used most; delete some, or ask the platform for more (--tenant-cache-total-bytes)", m.takesLocked(n), more)
 }
 
-// useHeadroomLocked notes that a space has got so much headroom, or gives it back.
+// useHeadroomLocked notes that a space has got so much headroom, or gives it back. An object that shrinks gives
+// back headroom, also one that has got none: who frees memory may have as much again.
 func (m *Budget) useHeadroomLocked(n tenant.Name, bytes int64) {
 	if m.headroom[n] = max(0, m.headroom[n]+bytes); m.headroom[n] == 0 {
 		delete(m.headroom, n)

@@ -15,22 +15,8 @@ import (
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/dense"
 )
-
-// dense is an object of few bytes that takes much memory: some 350 bytes for each map.
-func dense(name string, maps int) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetAPIVersion("example.com/v1")
-	object.SetKind("Widget")
-	object.SetNamespace("ns")
-	object.SetName(name)
-	list := make([]any, maps)
-	for i := range list {
-		list[i] = map[string]any{"": int64(0)}
-	}
-	object.Object["list"] = list
-	return object
-}
 
 // key and owner are those of objects of one namespace, which have an annotation for their space.
 func key(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
@@ -60,7 +46,7 @@ func TestMemoryOfAll(t *testing.T) {
 	expect("b", 340)
 	m.addLocked("b", 340)
 	expect("c", 170)
-	if !m.isNearLimit("d", ID{}, 0) {
+	if !m.isNearLimit("d", tenant.CacheID{}, 0) {
 		t.Error("where half is used, it is not near the limit")
 	}
 	if !m.mayUpdateStatus("d") {
@@ -73,7 +59,7 @@ func TestMemoryOfAll(t *testing.T) {
 	m.addLocked("f", 45)
 	expect("g", least)
 	expect("f", 45+least)
-	if err := m.checkChangeLocked(ID{"widgets.example.com", "f"}, DefinitionChange{Versions: 1}, 1, 1, 0); err == nil {
+	if err := m.checkChangeLocked(tenant.CacheID{Resource: "widgets.example.com", Of: "f"}, DefinitionChange{Versions: 1}, 1, 1, 0); err == nil {
 		t.Error("a definition gets a version where nothing is left")
 	}
 	if m.mayUpdateStatus("f") {
@@ -103,9 +89,9 @@ func TestMemoryOfAll(t *testing.T) {
 // webhook does not convert to fill later.
 func TestCachesThatAreEmpty(t *testing.T) {
 	m := New(1<<20, 0)
-	definition := ID{"widgets.example.com", "a"}
+	definition := tenant.CacheID{Resource: "widgets.example.com", Of: "a"}
 	full, empty := m.NewCache(definition, "", key, owner), m.NewCache(definition, "", key, owner)
-	object := dense("x", 1)
+	object := dense.Widget("x", 1)
 	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
 	full.Listed(&unstructured.UnstructuredList{}, true)
 	full.Set(object, 1000)
@@ -137,9 +123,11 @@ func TestCachesThatAreEmpty(t *testing.T) {
 // TestWritesThatNoCacheHas checks that what is written counts from then on, and once, whatever caches have or wait for.
 func TestWritesThatNoCacheHas(t *testing.T) {
 	m := New(80_000, 0)
-	definition := ID{"widgets.example.com", "a"}
+	definition := tenant.CacheID{Resource: "widgets.example.com", Of: "a"}
 	first, second := m.NewCache(definition, "", nil, nil), m.NewCache(definition, "", nil, nil)
-	newWrite := func(of ID) *Write { return m.NewWrite(of, schema.GroupResource{Resource: "widgets"}, "a", nil) }
+	newWrite := func(of tenant.CacheID) *Write {
+		return m.NewWrite(of, schema.GroupResource{Resource: "widgets"}, "a", nil)
+	}
 	expect := func(what string, bytes int64) {
 		t.Helper()
 		if m.bytes["a"] != bytes {
@@ -147,7 +135,7 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 		}
 	}
 	at := func(version string) *unstructured.Unstructured {
-		object := dense("x", 1)
+		object := dense.Widget("x", 1)
 		object.SetResourceVersion(version)
 		return object
 	}
@@ -196,7 +184,7 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 	expect("one that is not written when other caches are there", 0)
 	m.NewCache(definition, "", nil, nil)
 
-	first, second = m.NewCache(ID{"gadgets.example.com", "a"}, "", nil, nil), nil
+	first, second = m.NewCache(tenant.CacheID{Resource: "gadgets.example.com", Of: "a"}, "", nil, nil), nil
 	gadgets := first.of.id
 	first.Forget()
 	late = newWrite(gadgets)
@@ -210,7 +198,7 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 
 	fits := func() error {
 		w := newWrite(definition)
-		err := w.Check(t.Context(), nil)(dense("x", 3))
+		err := w.Begin(t.Context(), nil).Admit(dense.Widget("x", 3))
 		if err == nil {
 			w.Settle(nil, at("3000"))
 		}
@@ -227,18 +215,37 @@ func TestWritesThatNoCacheHas(t *testing.T) {
 	}
 }
 
+// TestLargeObjectsAreReleased checks that finalizers are taken out of an object that is as large as one may be, in a
+// space with little.
+func TestLargeObjectsAreReleased(t *testing.T) {
+	before := dense.Widget("x", 10)
+	m := New(int64(memory.Of(before))*objectShare, 0)
+	definition := tenant.CacheID{Resource: "widgets.example.com", Of: "a"}
+	m.NewCache(definition, "", nil, nil)
+	after := before.DeepCopy()
+	after.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "example"}})
+	for _, only := range []bool{true, false} {
+		w := m.NewWrite(definition, schema.GroupResource{Resource: "widgets"}, "a", func(runtime.Object) (func(runtime.Object) (bool, error), error) {
+			return func(runtime.Object) (bool, error) { return only, nil }, nil
+		})
+		if err := w.Begin(t.Context(), before).Admit(after); (err == nil) != only {
+			t.Errorf("a change that does nothing but let it go (%t): %v", only, err)
+		}
+	}
+}
+
 // TestCachesMadeAnew checks that what objects take is known while the caches of a definition are made anew, and that a
 // definition is not changed again while earlier ones are there.
 func TestCachesMadeAnew(t *testing.T) {
 	m := New(10_000, 0)
-	definition := ID{"widgets.example.com", "a"}
-	object := dense("x", 1)
+	definition := tenant.CacheID{Resource: "widgets.example.com", Of: "a"}
+	object := dense.Widget("x", 1)
 	object.SetAnnotations(map[string]string{tenant.Annotation: "a"})
 	old := m.NewCache(definition, "", key, owner)
 	old.Listed(&unstructured.UnstructuredList{}, true)
 	old.Set(object, 4000)
 	fits := func(versions int) error {
-		return m.CheckChange(definition, DefinitionChange{Before: 1, Versions: versions}, nil)
+		return m.CheckDefinitionChange(definition, DefinitionChange{Before: 1, Versions: versions}, nil)
 	}
 	expect := func(what string, versions int, is func(error) bool) {
 		t.Helper()
@@ -254,6 +261,9 @@ func TestCachesMadeAnew(t *testing.T) {
 	expect("beside an earlier cache", 1, apierrors.IsTooManyRequests)
 	old.Forget()
 	expect("three versions before another cache is filled", 3, tooMuch)
+	if err := m.CheckDefinitionChange(definition, DefinitionChange{Before: 1, Versions: 1, Object: 7000}, nil); !tooMuch(err) {
+		t.Errorf("a default of each object before another cache is filled: %v", err)
+	}
 	anew.Forget()
 	expect("three versions without a cache", 3, tooMuch)
 	anew = m.NewCache(definition, "", key, owner)
@@ -264,7 +274,7 @@ func TestCachesMadeAnew(t *testing.T) {
 
 // TestDecodedListsOfAll checks that lists of all spaces share what they may decode at once.
 func TestDecodedListsOfAll(t *testing.T) {
-	object := dense("x", 10)
+	object := dense.Widget("x", 10)
 	one := int64(memory.Of(object))
 	m := New(1<<30, 20*one)
 	large, small := &List{budget: m, of: "a"}, &List{budget: m, of: "b"}
@@ -313,7 +323,7 @@ func TestListsThatHaveEnded(t *testing.T) {
 func TestCachesOfTheSystemSpace(t *testing.T) {
 	m := New(10, 10)
 	for n, bounded := range map[tenant.Name]bool{"a": true, tenant.System: false} {
-		c := m.NewCache(ID{Resource: "widgets.example.com", Of: n.Scope()}, "v1", nil, nil)
+		c := m.NewCache(tenant.CacheID{Resource: "widgets.example.com", Of: n.Scope()}, "v1", nil, nil)
 		if got := c.Filling(t.Context(), true) != t.Context(); got != bounded {
 			t.Errorf("the list that fills a cache of %q is bounded: %t", n, got)
 		}
@@ -323,11 +333,11 @@ func TestCachesOfTheSystemSpace(t *testing.T) {
 // TestDefinitionsDoNotKeepCachesEmpty checks that custom resources are in the watch cache whatever the definitions of the space take: these are in memory anyhow.
 func TestDefinitionsDoNotKeepCachesEmpty(t *testing.T) {
 	m := New(1000, 0)
-	definitions := m.NewCache(ID{Resource: "customresourcedefinitions.apiextensions.k8s.io", Of: tenant.Everything}, "", key, owner)
-	definition := dense("x", 1)
+	definitions := m.NewCache(tenant.CacheID{Resource: "customresourcedefinitions.apiextensions.k8s.io", Of: tenant.Everything}, "", key, owner)
+	definition := dense.Widget("x", 1)
 	definition.SetAnnotations(map[string]string{tenant.Annotation: "a"})
 	definitions.Set(definition, 10_000)
-	c := m.NewCache(ID{Resource: "widgets.example.com", Of: "a"}, "", key, owner)
+	c := m.NewCache(tenant.CacheID{Resource: "widgets.example.com", Of: "a"}, "", key, owner)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c.decoded = 1250

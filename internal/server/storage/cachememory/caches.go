@@ -34,7 +34,7 @@ type heldObject struct {
 
 // NewCache returns what the watch cache of one version of a definition has, or of a built-in resource, nil without a
 // budget. key and owner say of an object what its key in the cache is, and in whose space it is.
-func (m *Budget) NewCache(id ID, version string, key func(runtime.Object) (string, error), owner func(runtime.Object) (tenant.Name, error)) *Cache {
+func (m *Budget) NewCache(id tenant.CacheID, version string, key func(runtime.Object) (string, error), owner func(runtime.Object) (tenant.Name, error)) *Cache {
 	if m == nil {
 		return nil
 	}

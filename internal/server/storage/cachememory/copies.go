@@ -10,15 +10,23 @@ import (
 const copyBytes = 128 << 10
 
 // Copy is what the server has of objects of a space beside its watch caches, because the space has asked for it: the
-// parameters of policies. Nil is one without a budget.
+// parameters of policies. What is read anew is there beside what it replaces, until all has been read. Nil is one
+// without a budget.
 type Copy struct {
 	budget *Budget
 	of     tenant.Name
-	// The lock of the budget guards what follows. held are the bytes of each object, and bytes the sum.
-	held      map[types.NamespacedName]int64
-	bytes     int64
-	forgotten bool
+	// The lock of the budget guards what follows. held is what there is, and read what is read anew, nil if nothing is.
+	held, read *copied
+	forgotten  bool
 }
+
+// copied is what objects take, and their sum.
+type copied struct {
+	objects map[types.NamespacedName]int64
+	bytes   int64
+}
+
+func newCopied() *copied { return &copied{objects: map[types.NamespacedName]int64{}} }
 
 // NewCopy returns a copy of objects of a space, of which it has none yet, nil without a budget.
 func (m *Budget) NewCopy(of tenant.Name) *Copy {
@@ -28,36 +36,56 @@ func (m *Budget) NewCopy(of tenant.Name) *Copy {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.addSharedLocked(of, copyBytes)
-	return &Copy{budget: m, of: of, held: map[types.NamespacedName]int64{}}
+	return &Copy{budget: m, of: of, held: newCopied()}
 }
 
-// Empty notes that the copy is read anew.
-func (c *Copy) Empty() {
+// Begin notes that all is read anew, instead of what was read since the last time if that has not been Filled.
+func (c *Copy) Begin() {
 	if c == nil {
 		return
 	}
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
-	c.emptyLocked()
+	c.dropReadLocked()
+	c.read = newCopied()
 }
 
-// Set notes that an object takes so much in the copy, none if it has been deleted. It returns an error that names the
-// rule and the way out if the space may not have so much more.
+// Set notes that an object takes so much in what is read anew or, if nothing is, in the copy; none if it has been
+// deleted. It returns an error that names the rule and the way out if the space may not have so much more.
 func (c *Copy) Set(object types.NamespacedName, bytes int) error {
 	if c == nil {
 		return nil
 	}
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
-	more := int64(bytes) - c.held[object]
-	if err := c.budget.checkWithoutHeadroomLocked(c.of, more); err != nil {
+	in, replaces := c.held, int64(0)
+	if c.read != nil {
+		in, replaces = c.read, c.held.bytes
+	}
+	more := int64(bytes) - in.objects[object]
+	if err := c.budget.checkCopyLocked(c.of, more, replaces); err != nil {
+		c.dropReadLocked()
 		return err
 	}
-	c.addLocked(more)
-	if c.held[object] = int64(bytes); bytes == 0 {
-		delete(c.held, object)
+	in.objects[object] = int64(bytes)
+	if bytes == 0 {
+		delete(in.objects, object)
 	}
+	c.addLocked(in, more)
 	return nil
+}
+
+// Filled notes that all has been read, and has taken the place of what there was.
+func (c *Copy) Filled() {
+	if c == nil {
+		return
+	}
+	c.budget.mu.Lock()
+	defer c.budget.mu.Unlock()
+	if c.read != nil {
+		c.addLocked(c.held, -c.held.bytes)
+		c.held, c.read = c.read, nil
+	}
 }
 
 // Forget notes that there is no copy any more.
@@ -68,20 +96,33 @@ func (c *Copy) Forget() {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	if !c.forgotten {
-		c.emptyLocked()
+		c.dropReadLocked()
+		c.addLocked(c.held, -c.held.bytes)
 		c.budget.addSharedLocked(c.of, -copyBytes)
 		c.forgotten = true
 	}
 }
 
-func (c *Copy) emptyLocked() {
-	c.addLocked(-c.bytes)
-	clear(c.held)
+// dropReadLocked notes that what was read anew is there no more.
+func (c *Copy) dropReadLocked() {
+	if c.read != nil {
+		c.addLocked(c.read, -c.read.bytes)
+		c.read = nil
+	}
 }
 
-func (c *Copy) addLocked(bytes int64) {
+func (c *Copy) addLocked(to *copied, bytes int64) {
 	if !c.forgotten {
-		c.bytes += bytes
+		to.bytes += bytes
 		c.budget.addSharedLocked(c.of, bytes)
 	}
+}
+
+// checkCopyLocked returns an error if a copy of a space may not have so much more, when it replaces so much. Until it
+// does, the space, and all, may have a quarter more than their bound.
+func (m *Budget) checkCopyLocked(n tenant.Name, more, replaces int64) error {
+	if m.bytes[n]+more > m.most+m.most/4 || m.total > 0 && m.takeAllLocked()+more > m.total+m.total/4 {
+		replaces = 0
+	}
+	return m.checkWithoutHeadroomLocked(n, more-replaces)
 }

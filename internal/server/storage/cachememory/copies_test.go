@@ -27,16 +27,24 @@ func TestCopies(t *testing.T) {
 	if err := set("c", each); err == nil || !strings.Contains(err.Error(), "parameters of policies") {
 		t.Errorf("a third one of two and a half: %v", err)
 	}
-	if c.Empty(); m.bytes["acme"] != copyBytes {
-		t.Errorf("while it is read anew it counts %d bytes", m.bytes["acme"])
+	c.Begin()
+	if err := set("b", each/4); err != nil || m.bytes["acme"] != copyBytes+2*each+each/4 {
+		t.Errorf("what is read anew beside what there is counts, together, %d bytes (%v)", m.bytes["acme"], err)
 	}
-	m.most += each
+	if err := set("a", each); err == nil || m.bytes["acme"] != copyBytes+2*each {
+		t.Errorf("all is read anew without room for both: %v, and counts %d bytes", err, m.bytes["acme"])
+	}
+	m.most += 4 * each
+	c.Begin()
 	for _, name := range []string{"a", "b", "c"} {
 		if err := set(name, each); err != nil {
 			t.Errorf("%s, although there is room: %v", name, err)
 		}
 	}
-	m.most -= each
+	if c.Filled(); m.bytes["acme"] != copyBytes+3*each {
+		t.Errorf("what was read anew, in place of what there was, counts %d bytes", m.bytes["acme"])
+	}
+	m.most -= 4 * each
 	if err := set("a", 1); err != nil {
 		t.Errorf("an object gets smaller: %v", err)
 	}

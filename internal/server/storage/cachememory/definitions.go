@@ -13,7 +13,7 @@ import (
 // webhook fails, and fill when it does not. The lock of the budget guards all.
 type definitionCaches struct {
 	budget *Budget
-	id     ID
+	id     tenant.CacheID
 	all    map[*Cache]struct{}
 	// fullest is what the fullest has, and total how many bytes all count as.
 	fullest cacheFill
@@ -109,14 +109,14 @@ type DefinitionChange struct {
 // grows reports whether objects may take more memory by a change.
 func (c DefinitionChange) grows() bool { return c.Versions > c.Before || c.Object+c.Element > 0 }
 
-// CheckChange returns an error if a space may not change a definition of its own because of the objects that there are,
-// of which stored says how many are in etcd, and what they take, if caches do not know. It need read no more than most.
-// The error is one to try again after if caches from before an earlier change are still there.
-func (m *Budget) CheckChange(definition ID, change DefinitionChange, stored func(most int64) (objects int, bytes int64, err error)) error {
+// CheckDefinitionChange returns an error if a space may not change a definition of its own because of the objects that
+// there are, of which stored says how many are in etcd, and what they take, if caches do not know. It need read no more
+// than most. The error is one to try again after if caches from before an earlier change are still there.
+func (m *Budget) CheckDefinitionChange(definition tenant.CacheID, change DefinitionChange, stored func(most int64) (objects int, bytes int64, err error)) error {
 	if m == nil {
 		return nil
 	}
-	known, err := m.checkCached(definition, change)
+	known, err := m.checkCachedChange(definition, change)
 	if known || !change.grows() {
 		return err
 	}
@@ -130,8 +130,8 @@ func (m *Budget) CheckChange(definition ID, change DefinitionChange, stored func
 	return m.checkChangeLocked(definition, change, objects, bytes, 0)
 }
 
-// checkCached is CheckChange for what is in caches, and reports whether that is all.
-func (m *Budget) checkCached(definition ID, change DefinitionChange) (known bool, err error) {
+// checkCachedChange is CheckDefinitionChange for what is in caches, and reports whether that is all.
+func (m *Budget) checkCachedChange(definition tenant.CacheID, change DefinitionChange) (known bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.definitions[definition]
@@ -144,9 +144,9 @@ func (m *Budget) checkCached(definition ID, change DefinitionChange) (known bool
 	return true, m.checkChangeLocked(definition, change, d.fullest.objects, d.fullest.bytes+d.pending.reserved, d.total)
 }
 
-// checkChangeLocked is CheckChange for so many objects that take so much in a cache, and take so much in all caches
-// now.
-func (m *Budget) checkChangeLocked(definition ID, change DefinitionChange, objects int, bytes, now int64) error {
+// checkChangeLocked is CheckDefinitionChange for so many objects that take so much in a cache, and take so much in all
+// caches now.
+func (m *Budget) checkChangeLocked(definition tenant.CacheID, change DefinitionChange, objects int, bytes, now int64) error {
 	n, _ := definition.Of.Space()
 	each := bytes + int64(objects)*change.Object + bytes/leastMap*change.Element
 	return m.checkWithoutHeadroomLocked(n, each*int64(change.Versions)-now)

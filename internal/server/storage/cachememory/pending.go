@@ -17,21 +17,6 @@ type pendingWrite struct {
 	bytes   int64
 }
 
-// reserve notes that a write takes so much more, or less, in each of some caches, and returns these. Nil stands
-// for those that the definition has now, and is returned if it has none.
-func (m *Budget) reserve(id ID, in *definitionCaches, bytes int64) *definitionCaches {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if in == nil {
-		in = m.definitions[id]
-	}
-	if in != nil {
-		in.pending.reserved += bytes
-		in.recountLocked()
-	}
-	return in
-}
-
 // maxPending is how many writes of a definition are told apart that no cache has: later ones are one.
 const maxPending = 256
 

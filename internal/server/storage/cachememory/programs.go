@@ -17,7 +17,7 @@ import (
 const (
 	schemaBytes   = 3 << 9
 	ruleBytes     = 100 << 10
-	versionBytes  = 64 << 10
+	versionBytes  = 176 << 10
 	definedCopies = 2
 	// expressionBytes is what the program of a short expression of a policy takes, 35 to 38 kB, and eachByte what each byte of one, or of a rule, adds.
 	expressionBytes = 40 << 10

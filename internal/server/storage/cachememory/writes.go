@@ -22,56 +22,75 @@ const objectShare = 8
 // Write is what one write of an object takes more in caches, until one has it.
 type Write struct {
 	budget   *Budget
-	id       ID
+	id       tenant.CacheID
 	resource schema.GroupResource
 	n        tenant.Name
-	releases Releases
+	releases releases
 	in       *definitionCaches
 	bytes    int64
 	headroom int64
 }
 
-// Releases returns the function that reports whether a change of an object does nothing but let it go.
-type Releases func(before runtime.Object) (func(after runtime.Object) (bool, error), error)
+// releases returns the function that reports whether a change of an object does nothing but let it go.
+type releases func(before runtime.Object) (func(after runtime.Object) (bool, error), error)
 
 // NewWrite returns a write of an object in a space. Without a budget everything may be written.
-func (m *Budget) NewWrite(of ID, resource schema.GroupResource, n tenant.Name, releases Releases) *Write {
+func (m *Budget) NewWrite(of tenant.CacheID, resource schema.GroupResource, n tenant.Name, releases releases) *Write {
 	return &Write{budget: m, id: of, resource: resource, n: n, releases: releases}
 }
 
-// Check returns what refuses an object as it becomes if the space may not have so much, for each attempt anew. What was
-// is read at once, because updates may change it.
-func (w *Write) Check(ctx context.Context, before runtime.Object) func(after runtime.Object) error {
-	m, n := w.budget, w.n
-	if m == nil || !n.IsSpace() {
-		return func(runtime.Object) error { return nil }
+// Attempt is one attempt of a write: another one follows if the object has been changed meanwhile.
+type Attempt struct {
+	// Write is nil if everything may be written.
+	*Write
+	// had is what the object took, and isNew whether it was not there.
+	had   int
+	isNew bool
+	// ofStatus is whether the status is written alone.
+	ofStatus     bool
+	onlyReleases func(after runtime.Object) bool
+}
+
+// Begin gives back what an attempt before has reserved, and begins another one. What is there, nil if there is nothing
+// yet, is read at once, because updates may change it.
+func (w *Write) Begin(ctx context.Context, before runtime.Object) Attempt {
+	if w.budget == nil || !w.n.IsSpace() {
+		return Attempt{}
 	}
 	w.take(0)
 	w.takeHeadroom(0)
-	had, onlyReleases := 0, func(runtime.Object) bool { return false }
-	if before != nil {
-		had = weightOf(before, memory.Of(before))
-		if m.isNearLimit(n, w.id, had) {
-			onlyReleases = w.onlyReleases(ctx, before)
-		}
+	a := Attempt{Write: w, isNew: before == nil, onlyReleases: func(runtime.Object) bool { return false }}
+	if before == nil {
+		return a
 	}
-	return func(after runtime.Object) error {
-		has := weightOf(after, memory.Of(after))
-		if has <= had || onlyReleases(after) {
-			w.take(max(0, has-had))
-			return nil
-		}
-		headroom, err := m.checkWrite(n, w.id, had, has)
-		if w.takeHeadroom(headroom); err == nil || before != nil && has-had <= smallGrowth && updatesStatus(ctx, after) && m.mayUpdateStatus(n) {
-			w.take(has - had)
-			return nil
-		}
-		name := ""
-		if o, noObject := meta.Accessor(after); noObject == nil {
-			name = o.GetName()
-		}
-		return apierrors.NewForbidden(w.resource, name, err)
+	info, ok := request.RequestInfoFrom(ctx)
+	a.ofStatus = ok && info.Subresource == "status"
+	if a.had = weightOf(before, memory.Of(before)); w.budget.isNearLimit(w.n, w.id, a.had) {
+		a.onlyReleases = w.onlyReleases(ctx, before)
 	}
+	return a
+}
+
+// Admit reserves what an object takes more as it becomes, or returns an error if the space may not have so much.
+func (a Attempt) Admit(after runtime.Object) error {
+	if a.Write == nil {
+		return nil
+	}
+	has := weightOf(after, memory.Of(after))
+	if has <= a.had || a.onlyReleases(after) {
+		a.take(max(0, has-a.had))
+		return nil
+	}
+	headroom, err := a.budget.checkWrite(a.n, a.id, a.had, has)
+	if a.takeHeadroom(headroom); err == nil || has-a.had <= smallGrowth && a.updatesStatus(after) && a.budget.mayUpdateStatus(a.n) {
+		a.take(has - a.had)
+		return nil
+	}
+	name := ""
+	if o, noObject := meta.Accessor(after); noObject == nil {
+		name = o.GetName()
+	}
+	return apierrors.NewForbidden(a.resource, name, err)
 }
 
 // Settle ends a write with its result.
@@ -93,14 +112,22 @@ func (w *Write) Settle(err error, result runtime.Object) {
 	w.in.recountLocked()
 }
 
-// take notes what an attempt takes, in place of one before. Nothing keeps the caches of resources that are no tenant's
-// own.
+// take notes what an attempt takes, in place of one before, in each of the caches that the definition has at the first.
+// Nothing keeps the caches of resources that are no tenant's own.
 func (w *Write) take(bytes int) {
-	if _, one := w.id.Of.Space(); !one || int64(bytes) == w.bytes {
+	more := int64(bytes) - w.bytes
+	if _, one := w.id.Of.Space(); !one || more == 0 {
 		return
 	}
-	if w.in = w.budget.reserve(w.id, w.in, int64(bytes)-w.bytes); w.in != nil {
-		w.bytes = int64(bytes)
+	w.budget.mu.Lock()
+	defer w.budget.mu.Unlock()
+	if w.in == nil {
+		w.in = w.budget.definitions[w.id]
+	}
+	if w.in != nil {
+		w.in.pending.reserved += more
+		w.in.recountLocked()
+		w.bytes += more
 	}
 }
 
@@ -116,7 +143,7 @@ func (w *Write) takeHeadroom(bytes int64) {
 
 // checkWrite returns an error if an object of a space may not become so large in each cache of a definition, and
 // otherwise how much headroom it takes.
-func (m *Budget) checkWrite(n tenant.Name, definition ID, before, after int) (headroom int64, err error) {
+func (m *Budget) checkWrite(n tenant.Name, definition tenant.CacheID, before, after int) (headroom int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	caches := m.definitions[definition].countLocked()
@@ -138,12 +165,9 @@ const smallGrowth = 4 << 10
 
 // updatesStatus reports whether a change is one of the status, or of an object that is being deleted: controllers write
 // what they do before they let it go.
-func updatesStatus(ctx context.Context, after runtime.Object) bool {
-	if info, ok := request.RequestInfoFrom(ctx); ok && info.Subresource == "status" {
-		return true
-	}
+func (a Attempt) updatesStatus(after runtime.Object) bool {
 	object, err := meta.Accessor(after)
-	return err == nil && object.GetDeletionTimestamp() != nil
+	return !a.isNew && (a.ofStatus || err == nil && object.GetDeletionTimestamp() != nil)
 }
 
 // onlyReleases returns what reports whether a change of an object lets it go, and so may be written in a full space
@@ -170,7 +194,7 @@ func (w *Write) onlyReleases(ctx context.Context, before runtime.Object) func(af
 
 // isNearLimit reports whether what a space has, or all, or one object of it that takes so much in a cache, may be
 // refused soon.
-func (m *Budget) isNearLimit(n tenant.Name, definition ID, object int) bool {
+func (m *Budget) isNearLimit(n tenant.Name, definition tenant.CacheID, object int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.bytes[n] > m.most/2 || m.total > 0 && m.takeAllLocked() > m.total/2 || int64(object)*m.definitions[definition].countLocked() > m.most/objectShare/2

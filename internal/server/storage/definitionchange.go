@@ -12,10 +12,10 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// DefinitionFits returns an error if a space may not change a definition of its own because of the objects that there
-// are; see CheckChange.
-func (g *RESTOptionsGetter) DefinitionFits(ctx context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error {
-	return g.CacheMemory.CheckChange(cachememory.ID{Resource: resource.String(), Of: n.Scope()}, change, func(most int64) (objects int, bytes int64, err error) {
+// CheckDefinitionChange returns an error if a space may not change a definition of its own because of the objects that
+// there are; see that of cachememory.Budget.
+func (g *RESTOptionsGetter) CheckDefinitionChange(ctx context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error {
+	return g.CacheMemory.CheckDefinitionChange(tenant.CacheID{Resource: resource.String(), Of: n.Scope()}, change, func(most int64) (objects int, bytes int64, err error) {
 		return g.Ranges.memoryOf(ctx, n, resource, most)
 	})
 }

@@ -5,42 +5,23 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
-	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/dense"
 	"github.com/tenantry/tenantry/test/until"
 )
-
-// dense is an object of few bytes that takes much memory: some 350 bytes for each map.
-func dense(name string, maps int) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetAPIVersion("example.com/v1")
-	object.SetKind("Widget")
-	object.SetNamespace("ns")
-	object.SetName(name)
-	list := make([]any, maps)
-	for i := range list {
-		list[i] = map[string]any{"": int64(0)}
-	}
-	object.Object["list"] = list
-	return object
-}
 
 // TestCacheMemory checks that what the custom resources of a space take in all versions is known and bounded.
 func TestCacheMemory(t *testing.T) {
@@ -52,12 +33,12 @@ func TestCacheMemory(t *testing.T) {
 	held := func(n tenant.Name) int64 { return held(b.cacheMemory, n) }
 	inCaches := func() (n int) { return b.cacheMemory.Usage().Objects }
 	create := func(s *store, n tenant.Name, name string, maps int) error {
-		return s.Create(s.in(t, n.Scope(), "ns"), s.key("ns", name), dense(name, maps), s.newFunc(), 0)
+		return s.Create(s.in(t, n.Scope(), "ns"), s.key("ns", name), dense.Widget(name, maps), s.newFunc(), 0)
 	}
 	become := func(name string, maps int) error {
 		return widgets.GuaranteedUpdate(widgets.in(t, "a", "ns"), widgets.key("ns", name), widgets.newFunc(), false, nil,
 			func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-				becomes := dense(name, maps)
+				becomes := dense.Widget(name, maps)
 				becomes.SetResourceVersion(input.(metav1.Object).GetResourceVersion())
 				return becomes, nil, nil
 			}, nil)
@@ -103,7 +84,7 @@ func TestCacheMemory(t *testing.T) {
 	fits := func(of tenant.Name, change cachememory.DefinitionChange) error {
 		getter := &RESTOptionsGetter{CacheMemory: b.cacheMemory, Ranges: b.ranges}
 		change.Before = 2
-		return getter.DefinitionFits(t.Context(), of, widgets.resource, change)
+		return getter.CheckDefinitionChange(t.Context(), of, widgets.resource, change)
 	}
 	for what, tc := range map[string]struct {
 		of     tenant.Name
@@ -121,7 +102,7 @@ func TestCacheMemory(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := (&RESTOptionsGetter{Ranges: b.ranges}).DefinitionFits(t.Context(), "a", widgets.resource, cachememory.DefinitionChange{Versions: 100}); err != nil {
+	if err := (&RESTOptionsGetter{Ranges: b.ranges}).CheckDefinitionChange(t.Context(), "a", widgets.resource, cachememory.DefinitionChange{Versions: 100}); err != nil {
 		t.Errorf("without a bound: %v", err)
 	}
 	started := b.cacheMemory
@@ -144,7 +125,7 @@ func TestCacheMemory(t *testing.T) {
 	b.cacheMemory = started
 
 	changed := WithDefinition(widgets.in(t, "a", "ns"), Definition{Changed: func() bool { return true }})
-	if err := widgets.Create(changed, widgets.key("ns", "late"), dense("late", 1), widgets.newFunc(), 0); !apierrors.IsTooManyRequests(err) {
+	if err := widgets.Create(changed, widgets.key("ns", "late"), dense.Widget("late", 1), widgets.newFunc(), 0); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("one whose definition has changed: %v", err)
 	}
 	if err := widgets.GuaranteedUpdate(changed, widgets.key("ns", "0"), widgets.newFunc(), false, nil,
@@ -188,65 +169,51 @@ func TestCacheMemory(t *testing.T) {
 	taken("one instead", create(widgets, "a", "z", 1))
 
 	for _, s := range []*store{widgets, other, third} {
-		s.contents().Forget()
+		s.counted().Forget()
 	}
 	if left := held("a"); left != 0 {
 		t.Errorf("of caches that are stopped, %d bytes are held", left)
 	}
 }
 
-// TestListsBeyondTheBound checks that a cache is not filled with more than a space may have, however that was written.
-func TestListsBeyondTheBound(t *testing.T) {
-	const maps, objects, most = 100, 20, 300_000 // some eight of such objects
+// TestHeadroom checks that a write which fails gives back what it took where nothing is left, and a deletion, too.
+func TestHeadroom(t *testing.T) {
 	b := newBackend(t)
-	decoded := 0
-	b.raw = func(config storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
-		return b.server.Storage(config, func() runtime.Object { decoded++; return newFunc() }, newListFunc, resourcePrefix)
+	b.cacheMemory = cachememory.New(1<<20, 1<<20)
+	occupier(b.cacheMemory)("others", 1<<20)
+	s := b.widgets(t, "a", true)
+	create := func(name string, maps int) error {
+		return s.Create(s.in(t, "a", "ns"), s.key("ns", name), dense.Widget(name, maps), s.newFunc(), 0)
 	}
-	widgets := b.customs(t, "a", true, false)
-	for i := range objects {
-		name := strconv.Itoa(i)
-		if err := widgets.Create(widgets.in(t, "a", "ns"), widgets.key("ns", name), dense(name, maps), widgets.newFunc(), 0); err != nil {
+	headroom := func() int64 { return b.cacheMemory.Usage().Headroom["a"] }
+	for _, name := range []string{"one", "two"} {
+		if err := create(name, 15); err != nil {
 			t.Fatal(err)
 		}
 	}
-	m := cachememory.New(most, 0)
-	etcd := widgets.uncached.(*etcdKeys)
-	h := b.histories.newHistory(etcd, m.NewCache(etcd.cacheID, "", etcd.cacheKey, tenantOf), widgets.newFunc(), time.Minute)
-	t.Cleanup(h.close)
-	list := func(limit int64, token string) (runtime.Object, error) {
-		found := widgets.newListFunc()
-		return found, h.GetList(t.Context(), tenant.CachePrefix(widgets.resourcePrefix, "a"),
-			storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(), Limit: limit, Continue: token}}, found)
+	used := headroom()
+	if used == 0 || used > 1<<20/64 {
+		t.Fatalf("%d bytes are headroom", used)
 	}
-	full := func(what string, err error) {
-		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), `the custom resources of tenant "a" take more than`) || decoded >= objects || held(m, "a") != 0 {
-			t.Errorf("%s: %v; %d objects were decoded, and %d bytes count", what, err, decoded, held(m, "a"))
-		}
-		decoded = 0
+	if err := create("two", 5); err == nil || headroom() != used {
+		t.Errorf("after a write that failed, %d bytes are headroom, and were %d: %v", headroom(), used, err)
 	}
-	decoded = 0
-	_, err := list(0, "")
-	full("all", err)
-	h.failedLists.Store(0)
-	page, err := list(objects/4, "")
-	if err != nil || h.contents.Filled() {
-		t.Fatalf("a page: %v; complete is %t", err, h.contents.Filled())
+	w := s.newWrite("a")
+	before := dense.Widget("one", 15)
+	fits := w.Begin(t.Context(), before).Admit
+	if err := fits(dense.Widget("one", 16)); err != nil || headroom() == used {
+		t.Errorf("an attempt takes none of %d: %v", headroom(), err)
 	}
-	_, err = list(objects, page.(metav1.ListInterface).GetContinue())
-	if h.failedLists.Store(0); err == nil {
-		t.Errorf("all after a page")
+	if err := w.Begin(t.Context(), before).Admit(before); err != nil || headroom() != used {
+		t.Errorf("the next attempt, which takes none, leaves %d of %d: %v", headroom(), used, err)
 	}
-	for i := range objects - 5 {
-		name := strconv.Itoa(i)
-		if err := widgets.Delete(widgets.in(t, "a", "ns"), widgets.key("ns", name), widgets.newFunc(), nil, nil, nil, storage.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+	if err := create("three", 40); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "all spaces together") {
+		t.Errorf("one too many: %v", err)
 	}
-	if _, err := list(0, ""); err != nil || !h.contents.Filled() || held(m, "a") < 5*300*maps || held(m, "a") > most {
-		t.Errorf("few: %v; %d bytes count", err, held(m, "a"))
+	if err := s.Delete(s.in(t, "a", "ns"), s.key("ns", "two"), s.newFunc(), nil, nil, nil, storage.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
+	until.True(t, "what is deleted is given back", func() bool { return headroom() < used })
 }
 
 // TestDenseObjects checks that built-in objects count that take far more memory than bytes, and others do not.
@@ -321,7 +288,7 @@ func TestFinalizersInFullSpaces(t *testing.T) {
 	b := newBackend(t)
 	b.cacheMemory = cachememory.New(most, 0)
 	widgets := b.widgets(t, "a", true)
-	object := dense("x", 50)
+	object := dense.Widget("x", 50)
 	object.SetFinalizers([]string{"example.com/1", "example.com/2", "example.com/3", "example.com/4", "example.com/5"})
 	if err := widgets.Create(widgets.in(t, "a", "ns"), widgets.key("ns", "x"), object, widgets.newFunc(), 0); err != nil {
 		t.Fatal(err)
@@ -376,10 +343,10 @@ func held(m *cachememory.Budget, n tenant.Name) int64 { return m.Usage().Bytes[n
 // occupier returns what has a space take so many bytes more, or fewer, in another cache.
 func occupier(m *cachememory.Budget) func(n tenant.Name, bytes int64) {
 	name := func(o runtime.Object) (string, error) { return o.(metav1.Object).GetName(), nil }
-	other := m.NewCache(cachememory.ID{Resource: "others", Of: tenant.Everything}, "", name, tenantOf)
+	other := m.NewCache(tenant.CacheID{Resource: "others", Of: tenant.Everything}, "", name, tenantOf)
 	of := map[tenant.Name]int64{}
 	return func(n tenant.Name, bytes int64) {
-		object := dense(string(n), 1)
+		object := dense.Widget(string(n), 1)
 		object.SetAnnotations(map[string]string{tenant.Annotation: string(n)})
 		of[n] += bytes
 		other.Set(object, int(of[n]))

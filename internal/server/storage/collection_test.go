@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/dense"
 	"github.com/tenantry/tenantry/test/until"
 )
 
@@ -24,7 +25,7 @@ func TestDecodedLists(t *testing.T) {
 	widgets, others, cached := b.customs(t, "a", true, false), b.customs(t, "b", true, false), b.widgets(t, "a", true)
 	for n, s := range map[tenant.Name]*store{"a": widgets, "b": others} {
 		for i := range objects {
-			if err := s.Create(s.in(t, n.Scope(), "ns"), s.key("ns", strconv.Itoa(i)), dense(strconv.Itoa(i), maps), s.newFunc(), 0); err != nil {
+			if err := s.Create(s.in(t, n.Scope(), "ns"), s.key("ns", strconv.Itoa(i)), dense.Widget(strconv.Itoa(i), maps), s.newFunc(), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -85,7 +86,7 @@ func TestDecodedWatches(t *testing.T) {
 	b := newBackend(t)
 	b.cacheMemory = cachememory.New(1<<20, 0)
 	s := b.customs(t, "a", true, false)
-	if err := s.Create(s.in(t, "a", "ns"), s.key("ns", "one"), dense("one", 1), s.newFunc(), 0); err != nil {
+	if err := s.Create(s.in(t, "a", "ns"), s.key("ns", "one"), dense.Widget("one", 1), s.newFunc(), 0); err != nil {
 		t.Fatal(err)
 	}
 	ctx := request.WithUser(s.in(t, "a", "ns"), &user.DefaultInfo{Name: "dev", Extra: map[string][]string{tenant.UserExtraKey: {"a"}}})
@@ -98,4 +99,40 @@ func TestDecodedWatches(t *testing.T) {
 		t.Fatalf("the watch begins with %v", event)
 	}
 	until.True(t, "nothing counts", func() bool { return len(b.cacheMemory.Usage().Lists) == 0 })
+}
+
+// TestNamespacesEndWithoutCaches checks that the platform lists what is in a namespace whose objects no cache has, and a page of it where it deletes.
+func TestNamespacesEndWithoutCaches(t *testing.T) {
+	const page = 10_000
+	b := newBackend(t)
+	b.cacheMemory = cachememory.New(1<<20, 0)
+	s := b.widgets(t, "a", true)
+	platform := &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}
+	dev := &user.DefaultInfo{Name: "dev", Extra: map[string][]string{tenant.UserExtraKey: {"a"}}}
+	h := s.Interface.(*withHistory).history
+	filled := h.counted
+	for what, tc := range map[string]struct {
+		empty           bool
+		failed          int32
+		user            user.Info
+		verb, namespace string
+		uncached        bool
+		limit           int64
+	}{
+		"the platform deletes":                {false, 1, platform, "deletecollection", "ns", true, deletedAtOnce},
+		"before there is a cache":             {true, 0, platform, "deletecollection", "ns", true, deletedAtOnce},
+		"the platform looks what is left":     {false, 1, platform, "list", "ns", true, page},
+		"the platform lists all of the space": {false, 1, platform, "list", "", false, page},
+		"a user deletes":                      {false, 1, dev, "deletecollection", "ns", false, page},
+		"there is a cache":                    {false, 0, platform, "deletecollection", "ns", false, page},
+	} {
+		h.failedLists.Store(tc.failed)
+		if h.counted = filled; tc.empty {
+			h.counted = b.cacheMemory.NewCache(s.cacheID, "", nil, nil)
+		}
+		ctx := request.WithRequestInfo(request.WithUser(s.in(t, "a", "ns"), tc.user), &request.RequestInfo{IsResourceRequest: true, Verb: tc.verb, Namespace: tc.namespace})
+		if by, limit := s.listedBy(ctx, page); (by == s.uncached) != tc.uncached || limit != tc.limit {
+			t.Errorf("%s: without a cache is %t, by %d", what, by == s.uncached, limit)
+		}
+	}
 }
