@@ -25,7 +25,7 @@ type sides struct {
 	secrets        []corev1.Secret
 }
 
-// sides reads the pods of places, and what is on the host of all spaces.
+// sides reads the pods of spaces, and what is on the host of all spaces.
 func (b *bench) sides(ctx context.Context) (s sides, err error) {
 	host := b.everywhere.client.CoreV1()
 	marked := metav1.ListOptions{LabelSelector: names.InstallationLabel}
