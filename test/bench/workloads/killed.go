@@ -90,7 +90,9 @@ func (b *bench) killAmid(ctx context.Context, pods []*changing) (sum [3]int, _ e
 				if err != nil {
 					return err
 				}
-				changes[worker][done]++
+				if done > 0 || pod.uid != "" { // or its name is taken for now
+					changes[worker][done]++
+				}
 				if err := signal.Pause(ctx, time.Duration(random.Int64N(int64(longestPause)))); err != nil {
 					return err
 				}

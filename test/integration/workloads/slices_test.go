@@ -112,7 +112,7 @@ var _ = Describe("Slices of Services on the host", func() {
 		unselecting.Spec.Selector = nil
 		_, err = client.CoreV1().Services("default").Create(ctx, unselecting, metav1.CreateOptions{})
 		Expect(err).To(And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("spec.selector"))), "what it leads to would be the tenant's to write")
-		_, err = client.CoreV1().Endpoints("default").Create(ctx, &corev1.Endpoints{ //nolint:staticcheck // tenants may write it
+		_, err = client.CoreV1().Endpoints("default").Create(ctx, &corev1.Endpoints{
 			ObjectMeta: metav1.ObjectMeta{Name: "claiming"},
 			Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.0.0.77"}}, Ports: []corev1.EndpointPort{{Port: 80}}}},
 		}, metav1.CreateOptions{})
