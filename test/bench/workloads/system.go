@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/test/harness"
 	"github.com/tenantry/tenantry/test/host"
@@ -279,7 +280,14 @@ func (s *system) newTenants(ctx context.Context, prefix string, count int) ([]po
 	all := make([]podNamespace, count)
 	_, err := harness.Each(0, count, 16, func(i int) error {
 		name := tenantName(prefix, i)
-		if err := s.tenants.CreateReady(ctx, name, step, runTimeout); err != nil {
+		var spec v1alpha1.TenantSpec
+		if prefix == greedyPrefix { // by itself, a tenant may have 1,000
+			spec.Quota = map[corev1.ResourceName]resource.Quantity{corev1.ResourcePods: *resource.NewQuantity(nodes*podsOfNode, resource.DecimalSI)}
+		}
+		if err := s.tenants.Create(ctx, name, spec); err != nil {
+			return fmt.Errorf("creating tenant %q: %w", name, err)
+		}
+		if err := s.tenants.Await(ctx, name, step, runTimeout); err != nil {
 			return err
 		}
 		if prefix == idlePrefix {
