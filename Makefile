@@ -91,8 +91,9 @@ postgres-package: ## Install PostgreSQL for tests of searches, on Debian, as roo
 mutants: ## Take away lines that defend the boundary, and see that a test notices.
 	go run ./test/mutants
 
-chaos: build ## Kill the process again and again while it publishes to 1,000 spaces, and verify every copy.
+chaos: build bench-host ## Kill the process again and again while it publishes to 1,000 spaces, and the syncer beside 1,000 changing pods, and verify every copy and every pod.
 	go run ./test/bench/published -kill 12
+	go run ./test/bench/workloads -kill 10m -pods 1000 -tenants 20 -idle 0
 
 failover: build ## Kill servers, managers and members of etcd while clients write, and replace servers and keys: nothing acknowledged is lost. BEFORE= runs at first.
 	go run ./test/bench/failover -before '$(BEFORE)'

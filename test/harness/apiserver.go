@@ -98,6 +98,11 @@ func (s *APIServer) await(ctx context.Context) error {
 // CPU returns the processor time that the server has taken, without its etcd.
 func (s *APIServer) CPU() (time.Duration, error) { return cpu(s.command.Process.Pid) }
 
+// Footprint returns what the server holds, without its etcd.
+func (s *APIServer) Footprint(ctx context.Context) (Footprint, error) {
+	return MeasureFootprint(ctx, s.Config, s.command.Process.Pid)
+}
+
 // Stop ends the server and its etcd.
 func (s *APIServer) Stop() {
 	if s.command != nil {

@@ -9,6 +9,22 @@ var syncerTable = []mutant{
 		return err
 	}
 	if err := s.losses`, `	if err := s.losses`},
+	{"a receipt waits until the Tenant has gone", by("internal/workloads/sync", "TestReceipt"),
+		"internal/workloads/sync/receipts.go", ` || t != nil && t.UID == uid {`, ` || t != nil && t.UID == "" {`},
+	{"a receipt is of what the host itself says", by("internal/workloads/sync", "TestReceipt"),
+		"internal/workloads/sync/receipts.go", `	if len(left.Items) > 0 {`, `	if false && len(left.Items) > 0 {`},
+	{"what a receipt is to be of is noted before it goes", by("internal/workloads/sync", "TestReceipt"),
+		"internal/workloads/sync/namespaces.go", `	if err := s.noteEnding(ctx, of); err != nil {
+		return err
+	}
+`, ``},
+	{"a restart knows of which deleted tenants there is to be a receipt", by("internal/workloads/sync", "TestReceipt"),
+		"internal/workloads/sync/receipts.go", `			s.ending.Set(about.UID, there)`, `			_ = there`},
+	{"there is one receipt", by("internal/workloads/sync", "TestReceipt"),
+		"internal/workloads/sync/receipts.go", `	s.ending.Delete(uid)
+`, ``},
+	{"the last namespace that goes from the host brings the receipt", bySpec("test/integration/workloads", "of a deleted tenant are gone"),
+		"internal/workloads/sync/watch.go", `, gone: s.hostNamespaceGone}`, `}`},
 	{"not much goes by itself", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/counterpart.go", `	if _, seen := s.deleted.of(uid); seen {`, `	if _, seen := s.deleted.of(uid); !seen {`},
 	{"the same event is posted once", by("internal/workloads/sync", "TestToldOnce"),

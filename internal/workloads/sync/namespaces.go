@@ -289,11 +289,15 @@ func (s *syncer) patchNamespace(ctx context.Context, of *corev1.Namespace, chang
 // syncHostNamespace deletes a host's namespace whose own is gone, or that has been idle for an hour.
 func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 	found, err := s.hostCaches.namespace(i.name)
-	if err != nil || found == nil || found.DeletionTimestamp != nil {
+	if err != nil || found == nil {
 		s.idle.forget(i.name)
 		return err
 	}
 	of, ok := namespaceOf(found)
+	if ok && found.DeletionTimestamp != nil {
+		s.idle.forget(i.name)
+		return s.noteEnding(ctx, of)
+	}
 	if !ok {
 		return fmt.Errorf("the host's namespace %q has the label of this installation and not the marks of its name; whoever administers the host is to remove it", i.name)
 	}
@@ -321,7 +325,7 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 		s.queue.AddAfter(i, left)
 		return nil
 	}
-	return s.deleteNamespace(ctx, found)
+	return s.deleteNamespace(ctx, found, of)
 }
 
 // isUsed reports whether there is a pod in a namespace of a space, or a pod, Service or claim in the host's.
@@ -351,10 +355,13 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 			return err
 		}
 	}
-	return s.deleteNamespace(ctx, found)
+	return s.deleteNamespace(ctx, found, of)
 }
 
-func (s *syncer) deleteNamespace(ctx context.Context, found *corev1.Namespace) error {
+func (s *syncer) deleteNamespace(ctx context.Context, found *corev1.Namespace, of names.Namespace) error {
+	if err := s.noteEnding(ctx, of); err != nil {
+		return err
+	}
 	if err := deleteOne(ctx, s.host.CoreV1().Namespaces(), fmt.Sprintf("the host's namespace %q", found.Name), found, nil); err != nil {
 		return err
 	}

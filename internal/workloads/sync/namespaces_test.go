@@ -35,6 +35,7 @@ func TestHostNamespaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		objects []runtime.Object
 		before  func(*world)
+		inSpace []string
 		onHost  []string
 		fail    string
 		// label is that of load balancers afterwards.
@@ -59,7 +60,7 @@ func TestHostNamespaces(t *testing.T) {
 		}, onHost: []string{"delete namespaces h"}},
 		"one of an earlier tenant": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
 			w.cache(w.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "next"}})
-		}, onHost: []string{"delete namespaces h"}},
+		}, inSpace: []string{"create events"}, onHost: []string{"delete namespaces h"}},
 		"one of which the cache is behind": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
 			gone(w)
 			w.add(w.space, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n"}})
@@ -97,7 +98,7 @@ func TestHostNamespaces(t *testing.T) {
 			if (err != nil) != (tc.fail != "") || err != nil && !strings.Contains(err.Error(), tc.fail) {
 				t.Errorf("got error %v, want %q", err, tc.fail)
 			}
-			w.expect(nil, tc.onHost)
+			w.expect(tc.inSpace, tc.onHost)
 			if got, err := w.onHost.CoreV1().Namespaces().Get(t.Context(), home.Host(), metav1.GetOptions{}); err == nil && got.Labels[names.LoadBalancersLabel] != tc.label {
 				t.Errorf("it has the labels %v", got.Labels)
 			}

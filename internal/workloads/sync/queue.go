@@ -34,6 +34,8 @@ const (
 	nodeItem
 	// wantedItem is a namespace of a space for which a server wants the host's.
 	wantedItem
+	// receiptItem is a life of a tenant of which nothing is to be on the host, by its UID.
+	receiptItem
 	// staleItem is a namespace of the host with slices to look at, see enqueueStale. It is in a queue of its own.
 	staleItem
 

@@ -173,6 +173,7 @@ type notes struct {
 	references *references
 	copies     *copies
 	deleted    *deletions
+	ending     *endingTenants
 	idle       *idleSince
 	making     *idleSince
 	governed   *governed
@@ -188,7 +189,7 @@ type notes struct {
 
 func newNotes(c clock.Clock) notes {
 	return notes{
-		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: newGoverned(), checked: &checked{}, recent: newRecentEvents(c), events: &hostEvents{limits: newEventLimits()},
+		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), ending: &endingTenants{}, governed: newGoverned(), checked: &checked{}, recent: newRecentEvents(c), events: &hostEvents{limits: newEventLimits()},
 		selected: newSelected(), sliceTracker: endpointsliceutil.NewEndpointSliceTracker(),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking), behind: newIdleSince(c, behindPeriod),
 	}
@@ -365,6 +366,9 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	if err := s.countOrphans(); err != nil {
 		klog.FromContext(ctx).Error(err, "Looking what is on the host cluster")
 	}
+	if err := s.readEnding(ctx); err != nil {
+		return err
+	}
 	s.nameCertificates()
 	s.enqueueHostNamespaces()
 	if err := s.followRoutes(ctx); err != nil {
@@ -470,6 +474,8 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 		return s.syncNode(ctx, i)
 	case wantedItem:
 		return s.syncWanted(ctx, i)
+	case receiptItem:
+		return s.syncReceipt(ctx, i)
 	case tenantItem, contentsItem, roomItem, claimantsItem, classItem, selectingItem:
 		return s.enqueueMany(i)
 	case configMapItem, secretItem, certificateItem:

@@ -45,7 +45,7 @@ func newTypedClient(config *rest.Config, version schema.GroupVersion, add func(*
 func slimTenant(obj any) (any, error) {
 	if t, ok := obj.(*v1alpha1.Tenant); ok {
 		return &v1alpha1.Tenant{
-			ObjectMeta: metav1.ObjectMeta{Name: t.Name, UID: t.UID, ResourceVersion: t.ResourceVersion},
+			ObjectMeta: metav1.ObjectMeta{Name: t.Name, UID: t.UID, ResourceVersion: t.ResourceVersion, DeletionTimestamp: t.DeletionTimestamp},
 			Spec:       v1alpha1.TenantSpec{Workloads: t.Spec.Workloads, Quota: t.Spec.Quota}, // which names devices
 		}, nil
 	}

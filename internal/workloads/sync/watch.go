@@ -52,7 +52,7 @@ func (s *syncer) watch() (remove func(), synced []cache.InformerSynced, err erro
 		{s.hostCaches.budgets, handler{changed: s.hostBudgetChanged, gone: s.andRoom(s.hostBudgetChanged)}},
 		{s.informers.Networking().V1().Ingresses().Informer(), handler{changed: s.ingressChanged, gone: s.ingressGone}},
 		{s.hostCaches.ingresses, handler{changed: s.hostIngressChanged, gone: s.andRoom(s.hostIngressChanged)}},
-		{s.hostCaches.namespaces, handler{changed: s.hostNamespaceChanged, updated: s.hostNamespaceUpdated}},
+		{s.hostCaches.namespaces, handler{changed: s.hostNamespaceChanged, updated: s.hostNamespaceUpdated, gone: s.hostNamespaceGone}},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
 		if err != nil {
@@ -291,6 +291,7 @@ func (s *syncer) tenantGone(obj any, seen bool) {
 		s.deleted.note(t.UID, false)
 	}
 	s.enqueueTenant(tenant.Name(t.Name))
+	s.enqueueReceipt(tenant.Name(t.Name), t.UID)
 }
 
 // hostPodSeen has the pod of a space looked at, and nothing else.

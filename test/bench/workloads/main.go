@@ -20,7 +20,9 @@ type options struct {
 	hostQPS                                 int
 	pods, tenants, runs, workers            int
 	lagPods, rate, greedy, greedyPods, idle int
-	settle, idleFor                         time.Duration
+	quietPods                               int
+	settle, idleFor, kill, longest          time.Duration
+	seed                                    uint64
 	measured                                []string
 }
 
@@ -45,9 +47,13 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 10, "Of them, pods created in a second.")
 	flag.IntVar(&o.greedy, "greedy", 10, "Tenants that create pods as fast as they can, beside a quiet one.")
 	flag.IntVar(&o.greedyPods, "greedy-pods", 200, "Pods of each of them.")
+	flag.IntVar(&o.quietPods, "quiet-pods", 30, "Pods of the quiet tenant, each two seconds after the one before. The others create theirs for as long as these come.")
+	flag.DurationVar(&o.longest, "longest", 0, "Fail if a pod of the quiet tenant takes longer than this, beside the others, from its creation until it is Running in its space. 0 is no bound.")
 	flag.IntVar(&o.idle, "idle", 2000, "Idle tenants.")
 	flag.DurationVar(&o.settle, "settle", 20*time.Second, "Time without requests before memory is measured.")
 	flag.DurationVar(&o.idleFor, "idle-for", time.Minute, "Time for which a syncer is observed that has nothing to do.")
+	flag.DurationVar(&o.kill, "kill", 0, "Kill the syncer at random moments for so long, while pods of all tenants come, change and go, and compare both sides, instead of measuring.")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "What kills and changes are derived from.")
 	var names []string
 	for _, part := range parts {
 		names = append(names, part.name)
@@ -92,6 +98,9 @@ func measure(ctx context.Context, s *system, o options) error {
 	}
 	if b.spaces, err = s.newTenants(ctx, tenantPrefix, o.tenants); err != nil {
 		return err
+	}
+	if o.kill > 0 {
+		return b.survive(ctx)
 	}
 	if b.direct, err = s.newNamespaces(ctx, "direct", o.tenants); err != nil {
 		return err

@@ -25,15 +25,14 @@ type podNamespace struct {
 	namespace string
 }
 
-func (p podNamespace) create(ctx context.Context, name string) error {
-	_, err := p.client.CoreV1().Pods(p.namespace).Create(ctx, &corev1.Pod{
+func (p podNamespace) create(ctx context.Context, name string) (*corev1.Pod, error) {
+	return p.client.CoreV1().Pods(p.namespace).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{appLabel: "bench"}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "app", Image: "registry.example/app:1", Env: []corev1.EnvVar{{Name: "MODE", Value: "bench"}},
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}},
 		}}},
 	}, metav1.CreateOptions{})
-	return err
 }
 
 // follow watches the pods of a namespace with a label, until ctx ends.
@@ -110,7 +109,7 @@ func (r *record) onHost(pod *corev1.Pod, _ bool) {
 // create creates a pod and notes that.
 func (r *record) create(ctx context.Context, in podNamespace, name string) error {
 	r.note(name, func(m *moments) *time.Time { return &m.asked })
-	if err := in.create(ctx, name); err != nil {
+	if _, err := in.create(ctx, name); err != nil {
 		return fmt.Errorf("creating pod %s: %w", name, err)
 	}
 	r.note(name, func(m *moments) *time.Time { return &m.answered })

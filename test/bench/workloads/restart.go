@@ -58,13 +58,7 @@ func (b *bench) restartSyncer(ctx context.Context) (time.Duration, harness.Footp
 	if b.syncer, err = startSyncer(ctx, b.dir, b.spacesFile, b.hostFile); err != nil {
 		return 0, harness.Footprint{}, err
 	}
-	if err := harness.Until(ctx, startTimeout, "the syncer reads the host", func(ctx context.Context) error {
-		sent, err := b.syncer.sent(ctx)
-		if err == nil && sent["host watch pods"] == 0 {
-			err = fmt.Errorf("it does not watch pods")
-		}
-		return err
-	}); err != nil {
+	if err := b.syncer.awaitHost(ctx); err != nil {
 		return 0, harness.Footprint{}, err
 	}
 	last, err := b.syncer.waitIdle(ctx)
@@ -137,6 +131,10 @@ func (b *bench) besideIdle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	heldBefore, err := b.held(ctx)
+	if err != nil {
+		return err
+	}
 	if _, err := b.newTenants(ctx, idlePrefix, b.idle); err != nil {
 		return err
 	}
@@ -148,14 +146,20 @@ func (b *bench) besideIdle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	heldAfter, err := b.held(ctx)
+	if err != nil {
+		return err
+	}
 	fmt.Printf("\n| %d idle tenants | measured |\n|---|---|\n", b.idle)
 	harness.Row("requests of the syncer while they are created, but for leases", "%s", sentences(since(sentBefore, sentAfter)))
 	harness.Row(fmt.Sprintf("in %s after that", b.idleFor), "%s", sentences(after.sent))
 	harness.Row("processor time while nothing happens, before and after", "%.2f and %.2f %% of a core", before.share, after.share)
-	harness.Row("goroutines", "%d to %d", before.Goroutines, after.Goroutines)
-	harness.Row("watches that it has opened", "%d to %d", watches(sentBefore), watches(sentAfter))
+	for i := range heldAfter {
+		harness.Row(heldAfter[i].what, "%d to %d", heldBefore[i].count, heldAfter[i].count)
+	}
+	harness.Row("watches that the syncer has opened", "%d to %d", watches(sentBefore), watches(sentAfter))
 	reportMemory("per idle tenant", before.Footprint, after.Footprint, b.idle)
-	return nil
+	return grown(heldBefore, heldAfter, b.idle)
 }
 
 func watches(sent map[string]int) (all int) {

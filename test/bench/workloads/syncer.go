@@ -140,6 +140,17 @@ func (s *syncer) sent(ctx context.Context) (map[string]int, error) {
 	return counts, err
 }
 
+// awaitHost waits until it works, which it does when no other one does.
+func (s *syncer) awaitHost(ctx context.Context) error {
+	return harness.Until(ctx, startTimeout, "the syncer reads the host", func(ctx context.Context) error {
+		sent, err := s.sent(ctx)
+		if err == nil && sent["host watch pods"] == 0 {
+			err = fmt.Errorf("it does not watch pods")
+		}
+		return err
+	})
+}
+
 func (s *syncer) cpu() (time.Duration, error) { return harness.CPU(s.command) }
 
 func (s *syncer) footprint(ctx context.Context) (harness.Footprint, error) {

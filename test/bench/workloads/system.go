@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/test/harness"
 	"github.com/tenantry/tenantry/test/host"
@@ -51,6 +53,8 @@ type system struct {
 	processes []process
 	tenants   harness.Tenants
 	syncer    *syncer
+	// managerMetrics is the address of the manager's.
+	managerMetrics string
 	// spacesFile and hostFile are the syncer's kubeconfigs.
 	spacesFile, hostFile string
 }
@@ -232,7 +236,12 @@ func (s *system) startServer(ctx context.Context, o options) error {
 	if s.spacesFile, err = harness.WriteToken(s.server.Config, "", filepath.Join(s.dir, "spaces.kubeconfig")); err != nil {
 		return err
 	}
-	if err := s.run(ctx, "manager", o.tenantry, "manager", "--kubeconfig="+s.spacesFile); err != nil {
+	port, err := harness.FreePort()
+	if err != nil {
+		return err
+	}
+	s.managerMetrics = "127.0.0.1:" + strconv.Itoa(port)
+	if err := s.run(ctx, "manager", o.tenantry, "manager", "--kubeconfig="+s.spacesFile, "--metrics-bind-address="+s.managerMetrics); err != nil {
 		return err
 	}
 	if s.tenants, err = harness.NewTenants(s.server.Config); err != nil {
@@ -271,7 +280,14 @@ func (s *system) newTenants(ctx context.Context, prefix string, count int) ([]po
 	all := make([]podNamespace, count)
 	_, err := harness.Each(0, count, 16, func(i int) error {
 		name := tenantName(prefix, i)
-		if err := s.tenants.CreateReady(ctx, name, step, runTimeout); err != nil {
+		var spec v1alpha1.TenantSpec
+		if prefix == greedyPrefix { // by itself, a tenant may have 1,000
+			spec.Quota = map[corev1.ResourceName]resource.Quantity{corev1.ResourcePods: *resource.NewQuantity(nodes*podsOfNode, resource.DecimalSI)}
+		}
+		if err := s.tenants.Create(ctx, name, spec); err != nil {
+			return fmt.Errorf("creating tenant %q: %w", name, err)
+		}
+		if err := s.tenants.Await(ctx, name, step, runTimeout); err != nil {
 			return err
 		}
 		if prefix == idlePrefix {

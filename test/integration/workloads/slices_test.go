@@ -102,6 +102,47 @@ var _ = Describe("Slices of Services on the host", func() {
 		Eventually(func() []discoveryv1.EndpointSlice { return hostSlices(ctx, there) }).WithTimeout(time.Minute).Should(BeEmpty())
 	})
 
+	It("have no addresses that a tenant writes", func(ctx SpecContext) {
+		foreign := behind(ctx, globex, "foreign")
+		_, err := host.CoreV1().Pods(foreign.Namespace).Patch(ctx, foreign.Name, types.MergePatchType,
+			[]byte(`{"status":{"podIP":"10.0.0.77","podIPs":[{"ip":"10.0.0.77"}]}}`), metav1.PatchOptions{}, "status")
+		Expect(err).NotTo(HaveOccurred())
+		client := tenantry.Client(acme)
+		unselecting := plainService("unselecting")
+		unselecting.Spec.Selector = nil
+		_, err = client.CoreV1().Services("default").Create(ctx, unselecting, metav1.CreateOptions{})
+		Expect(err).To(And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("spec.selector"))), "what it leads to would be the tenant's to write")
+		_, err = client.CoreV1().Endpoints("default").Create(ctx, &corev1.Endpoints{
+			ObjectMeta: metav1.ObjectMeta{Name: "claiming"},
+			Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.0.0.77"}}, Ports: []corev1.EndpointPort{{Port: 80}}}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = client.DiscoveryV1().EndpointSlices("default").Create(ctx, &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Name: "claiming-own", Labels: map[string]string{discoveryv1.LabelServiceName: "claiming"}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.77"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+			Ports:       []discoveryv1.EndpointPort{{Port: new(int32(80))}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = client.CoreV1().Services("default").Create(ctx, plainService("claiming"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		behind(ctx, acme, "claiming")
+		there := hostServices(ctx, "claiming")["acme"]
+		Eventually(func() []string { return readyIn(hostSlices(ctx, there)) }).Should(Equal([]string{"10.0.0.7"}), "its own pod is there")
+		Consistently(func(g Gomega) {
+			all, err := host.DiscoveryV1().EndpointSlices(there.Namespace).List(ctx, metav1.ListOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			for _, slice := range all.Items {
+				for _, e := range slice.Endpoints {
+					g.Expect(e.Addresses).NotTo(ContainElement("10.0.0.77"), slice.Name)
+				}
+			}
+			endpoints, err := host.CoreV1().Endpoints(there.Namespace).List(ctx, metav1.ListOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(endpoints.Items).To(BeEmpty())
+		}).WithTimeout(3 * time.Second).Should(Succeed())
+	})
+
 	It("take the place of those that the host's controllers have made", func(ctx SpecContext) {
 		_, err := tenantry.Client(acme).CoreV1().Services("default").Create(ctx, plainService("upgraded"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())

@@ -1,15 +1,22 @@
 package workloads
 
 import (
+	"context"
+	"slices"
+	"time"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	gomegatypes "github.com/onsi/gomega/types"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -203,6 +210,9 @@ var _ = Describe("Pods of spaces", func() {
 			now, err := tenantry.Client(n).CoreV1().Pods("default").Get(ctx, "going", metav1.GetOptions{})
 			return now.Spec.NodeName, err
 		}).Should(Equal("node"))
+		space, err := tenantry.Tenants().Get(ctx, n.String(), metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		uid := space.GetUID()
 		Expect(tenantry.Tenants().Delete(ctx, n.String(), metav1.DeleteOptions{})).To(Succeed())
 		pods := host.CoreV1().Pods(there.Namespace)
 		Eventually(func(g Gomega) { // as a kubelet does
@@ -212,21 +222,71 @@ var _ = Describe("Pods of spaces", func() {
 		}).Should(Succeed())
 		Expect(pods.Delete(ctx, "going", *metav1.NewDeleteOptions(0))).To(Succeed())
 		tenantry.DeleteTenant(ctx, n)
-		Eventually(func() error {
-			_, err := host.CoreV1().Namespaces().Get(ctx, there.Namespace, metav1.GetOptions{})
-			return err
-		}).Should(Satisfy(apierrors.IsNotFound))
+		receipts := func(reason string) (all []eventsv1.Event) {
+			GinkgoHelper()
+			list, err := host.EventsV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
+			Expect(err).NotTo(HaveOccurred())
+			for _, event := range list.Items {
+				if event.Regarding.UID == uid && event.Regarding.Kind == "Tenant" && event.Regarding.Name == n.String() {
+					all = append(all, event)
+				}
+			}
+			return all
+		}
+		Eventually(func() []eventsv1.Event { return receipts("WorkloadsDeleted") }).Should(HaveLen(1))
+		left, err := host.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: names.TenantUIDLabel + "=" + string(uid)})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(left.Items).To(BeEmpty(), "when there is the receipt, nothing else is there")
+		_, err = host.CoreV1().Namespaces().Get(ctx, there.Namespace, metav1.GetOptions{})
+		Expect(err).To(Satisfy(apierrors.IsNotFound))
+		Expect(receipts("WorkloadsDeleted")[0].Note).To(Equal("of the tenant's namespaces on the host cluster (1), none is left"))
+		Eventually(func() []eventsv1.Event { return receipts("WorkloadsDeleting") }).Should(BeEmpty())
+		Expect(receipts("SpaceDeleted")).To(HaveLen(1))
 	})
 
 	It("cost an idle tenant nothing on the host", func(ctx SpecContext) {
 		n := tenantry.NewTenant(ctx, "idle")
-		list, err := host.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: names.InstallationLabel})
+		space, err := tenantry.Tenants().Get(ctx, n.String(), metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		for _, namespace := range list.Items {
-			Expect(namespace.Annotations).NotTo(HaveKeyWithValue(names.TenantAnnotation, n.String()))
-		}
+		uid := string(space.GetUID())
+		core := tenantry.Client(n).CoreV1()
+		_, err = core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "unused"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = core.ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "unused"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		of := func() []string { return hostObjectsOf(ctx, uid) }
+		Consistently(of).WithTimeout(3 * time.Second).Should(BeEmpty())
+		_, err = core.Pods("default").Create(ctx, plainPod("first"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(of).Should(ContainElements(HavePrefix("namespaces/"), HavePrefix("pods/"), HavePrefix("secrets/")), "one that is not idle has some")
 	})
 })
+
+// hostObjectsOf returns all objects of the host, of all kinds, that have the mark of a tenant.
+func hostObjectsOf(ctx context.Context, uid string) (all []string) {
+	GinkgoHelper()
+	lists, err := host.Discovery().ServerPreferredResources()
+	Expect(err).NotTo(HaveOccurred())
+	client, err := metadata.NewForConfig(tenantry.Config(tenant.System))
+	Expect(err).NotTo(HaveOccurred())
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		Expect(err).NotTo(HaveOccurred())
+		for _, resource := range list.APIResources {
+			if !slices.Contains(resource.Verbs, "list") {
+				continue
+			}
+			found, err := client.Resource(version.WithResource(resource.Name)).List(ctx, metav1.ListOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			for i := range found.Items {
+				if o := &found.Items[i]; o.Annotations[names.TenantUIDAnnotation] == uid || o.Labels[names.TenantUIDLabel] == uid {
+					all = append(all, resource.Name+"/"+o.Name)
+				}
+			}
+		}
+	}
+	return all
+}
 
 var _ = Describe("The labels by which namespaces of spaces are known", func() {
 	It("are the syncer's to set", func(ctx SpecContext) {

@@ -1,0 +1,165 @@
+package sync
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tenantry/tenantry/api/v1alpha1"
+)
+
+// lives makes the cache's Tenant one with a UID, or none.
+func (w *world) lives(uid types.UID, terminating bool) {
+	w.t.Helper()
+	t := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: uid}}
+	if terminating {
+		t.DeletionTimestamp = new(metav1.Now())
+	}
+	if w.cache(w.tenants, t); uid == "" {
+		if err := w.tenants.GetIndexer().Delete(t); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// leaves takes the host's namespace out of the host, or out of the cache of it alone.
+func (w *world) leaves(host bool) {
+	w.t.Helper()
+	ns := hostSpace()
+	if err := w.hostCaches.namespaces.GetIndexer().Delete(ns); err != nil {
+		w.t.Fatal(err)
+	}
+	if host {
+		_ = w.onHost.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("namespaces"), "", ns.Name) // the syncer may have
+	}
+	w.hostNamespaceGone(ns, true)
+}
+
+// receipts works on the receipts that are to be looked at, and returns how many there were.
+func (w *world) receipts() (n int, err error) {
+	w.t.Helper()
+	for _, i := range w.items() {
+		if i.kind == receiptItem {
+			n++
+			err = w.syncReceipt(w.t.Context(), i)
+		}
+	}
+	return n, err
+}
+
+// recorded returns the events about the tenant.
+func (w *world) recorded() (all []string) {
+	w.t.Helper()
+	list, err := w.space.EventsV1().Events("default").List(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, event := range list.Items {
+		if event.Regarding.UID != "t" || event.Regarding.Name != "acme" || !strings.HasPrefix(event.Name, "acme.t.") {
+			w.t.Errorf("event %s is about %v", event.Name, event.Regarding)
+		}
+		all = append(all, event.Reason+": "+event.Note)
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
+const (
+	noted   = "WorkloadsDeleting: namespaces of the tenant on the host cluster are being deleted: 1"
+	written = "WorkloadsDeleted: of the tenant's namespaces on the host cluster (1), none is left"
+)
+
+// TestReceipt checks that a deleted tenant gets one receipt when nothing of it is on the host any more, also from another syncer than the
+// one that has begun, and that it is not given before.
+func TestReceipt(t *testing.T) {
+	for name, restart := range map[string]bool{"": false, "restarted": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, hostSpace())
+			w.forgetNamespace()
+			w.lives("t", true)
+			if err := w.syncHostNamespace(t.Context(), item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()}); err != nil {
+				t.Fatal(err)
+			}
+			step := func(when string, looks int, fails bool, want ...string) {
+				t.Helper()
+				if n, err := w.receipts(); n != looks || (err != nil) != fails {
+					t.Errorf("%s, it is looked at %d times, with %v", when, n, err)
+				}
+				if diff := cmp.Diff(want, w.recorded()); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", when, diff)
+				}
+			}
+			step("while the namespace ends", 1, false, noted)
+			if restart {
+				w.ending.Clear()
+				if err := w.readEnding(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				step("after a restart", 1, false, noted)
+			}
+			w.leaves(true)
+			step("while there is the Tenant", 1, false, noted)
+			w.lives("", false)
+			w.add(w.onHost, hostSpace())
+			w.tenantGone(&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}}, true)
+			step("while the cache is behind", 1, true, noted)
+			w.leaves(true)
+			step("when all is gone", 1, false, written)
+			w.leaves(true)
+			w.tenantGone(&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}}, true)
+			step("after that", 0, false, written)
+			if err := w.readEnding(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			step("after another restart", 0, false, written)
+		})
+	}
+}
+
+// TestNoReceipt checks that there is none for a tenant that lives, or that had nothing on the host, nor of what somebody else deletes.
+func TestNoReceipt(t *testing.T) {
+	w := newWorld(t, hostSpace())
+	w.forgetNamespace()
+	if err := w.syncHostNamespace(t.Context(), item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()}); err != nil {
+		t.Fatal(err)
+	}
+	w.leaves(true)
+	w.lives("", false)
+	w.tenantGone(&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}}, true)
+	if n, err := w.receipts(); n > 0 || err != nil {
+		t.Errorf("a receipt of a tenant is looked at %d times, with %v", n, err)
+	}
+	if got := w.recorded(); len(got) > 0 {
+		t.Errorf("there are %v", got)
+	}
+}
+
+// TestReceiptOfOneThatEnds checks that what was already being deleted when its Tenant went, or when the syncer began, has a receipt.
+func TestReceiptOfOneThatEnds(t *testing.T) {
+	ends := hostSpace()
+	ends.DeletionTimestamp, ends.Finalizers = new(metav1.Now()), []string{"kubernetes"}
+	w := newWorld(t, ends)
+	look := func(want ...string) {
+		t.Helper()
+		if err := w.syncHostNamespace(t.Context(), item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, w.recorded()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	look()
+	w.lives("next", false) // another life of the name
+	look(noted)
+	w.leaves(true)
+	if _, err := w.receipts(); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{written}, w.recorded()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
