@@ -56,8 +56,8 @@ func dialCanary(ctx context.Context, addresses []string) error {
 	return canary.Dial(ctx, addresses[0], addresses[1:])
 }
 
-// checkIPv6 does with an address of IPv6 what was done with others, and looks whether packets arrive that are sent to its
-// port in another's name.
+// checkIPv6 does with an address of IPv6 what was done with others, and looks whether packets arrive that are sent to
+// its port in another's name.
 func checkIPv6(ctx context.Context, ipv6, word string, addresses []string) error {
 	host, _, err := net.SplitHostPort(ipv6)
 	if err != nil {

@@ -44,7 +44,8 @@ func (l *logFlags) errorsUntil(ctx context.Context) {
 	context.AfterFunc(ctx, func() { _ = l.klog.Set("stderrthreshold", "FATAL") })
 }
 
-// handleErrors has errors of controllers passed through a function before they are logged. None is logged of which it returns nil.
+// handleErrors has errors of controllers passed through a function before they are logged. None is logged of which it
+// returns nil.
 func handleErrors(pass func(error) error) {
 	handlers := slices.Clone(utilruntime.ErrorHandlers)
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{
@@ -60,8 +61,8 @@ func handleErrors(pass func(error) error) {
 	}
 }
 
-// dropRetry keeps one kind of error out of the log: a controller whose cache has yet to see the controller's own write says so
-// and tries again, many times a day on a healthy server.
+// dropRetry keeps one kind of error out of the log: a controller whose cache has yet to see the controller's own write
+// says so and tries again, many times a day on a healthy server.
 func dropRetry(err error) error {
 	if err != nil && strings.Contains(err.Error(), "is not as new as written version") {
 		return nil

@@ -2,8 +2,8 @@ package bounds
 
 import "regexp/syntax"
 
-// classRunes are so many bounds of ranges in a class of characters that take as much memory as an instruction. A pattern that is anchored at its
-// begin has, below 1,000 instructions, a copy of its class in each.
+// classRunes are so many bounds of ranges in a class of characters that take as much memory as an instruction. A
+// pattern that is anchored at its begin has, below 1,000 instructions, a copy of its class in each.
 const classRunes = 8
 
 // Instructions returns about how many instructions a regular expression has when it is compiled,

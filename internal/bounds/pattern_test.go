@@ -52,7 +52,8 @@ func TestInstructionsOfLongPatterns(t *testing.T) {
 	}
 }
 
-// TestInstructionsOfClasses checks that classes of many ranges count for their memory: 984 instructions of three took 13.8 MB.
+// TestInstructionsOfClasses checks that classes of many ranges count for their memory: 984 instructions of three took
+// 13.8 MB.
 func TestInstructionsOfClasses(t *testing.T) {
 	for pattern, least := range map[string]int{`^[\p{Lu}\p{Mn}\p{So}]{980}$`: 100_000, `\pL\pL\pL\pL`: 400} {
 		if got := Instructions(pattern); got < least {

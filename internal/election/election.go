@@ -45,8 +45,8 @@ type Config struct {
 	// the lease that it has lost is over. It is from NewIdentity, which is the default.
 	Identity string
 	Timing   Timing
-	// From is closed when the lease may be taken, nil if it may at once. Until then it is watched, so that one whose holder is gone is not waited for
-	// twice as long by those that need another lease first.
+	// From is closed when the lease may be taken, nil if it may at once. Until then it is watched, so that one whose
+	// holder is gone is not waited for twice as long by those that need another lease first.
 	From <-chan struct{}
 }
 
@@ -56,8 +56,8 @@ func NewIdentity() string { return string(uuid.NewUUID()) }
 // ErrLost is of a process that must not go on with what it has held the lease for.
 var ErrLost = errors.New("the lease was lost")
 
-// Run waits for the lease, and does the work once, until ctx ends or the lease is lost: the context of the work
-// ends then. It returns the error of the work; ErrLost if the lease was lost; or the error of ctx. The work has ended by
+// Run waits for the lease, and does the work once, until ctx ends or the lease is lost: the context of the work ends
+// then. It returns the error of the work; ErrLost if the lease was lost; or the error of ctx. The work has ended by
 // then, unless it took longer than Timing.Grace.
 func Run(ctx context.Context, c Config, work func(context.Context, *Term) error) error {
 	c.Timing, c.Identity = c.Timing.orDefaults(), cmp.Or(c.Identity, NewIdentity())

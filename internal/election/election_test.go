@@ -171,8 +171,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestAnothers gives up what the work still needs, and what another one has by then, as the elector does when it has not heard
-// of that: nothing is written.
+// TestAnothers gives up what the work still needs, and what another one has by then, as the elector does when it has
+// not heard of that: nothing is written.
 func TestAnothers(t *testing.T) {
 	s := newStore()
 	leases, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, name, s.CoreV1(), s.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: "me"})
@@ -230,7 +230,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestStuck has work that does not end. It can do nothing, and the process asks for the lease again, by the same identity.
+// TestStuck has work that does not end. It can do nothing, and the process asks for the lease again, by the same
+// identity.
 func TestStuck(t *testing.T) {
 	s := newStore()
 	timing := quick
@@ -273,7 +274,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestFrom has a lease whose holder is gone, and another one that is waited for first. When it may be taken, it is known that its holder is gone.
+// TestFrom has a lease whose holder is gone, and another one that is waited for first. When it may be taken, it is
+// known that its holder is gone.
 func TestFrom(t *testing.T) {
 	s := newStore()
 	r := start(t, t.Context(), Config{Client: s, Identity: "me", Timing: quick})

@@ -99,8 +99,8 @@ func (t *Term) lose() {
 	t.end()
 }
 
-// isOver reports whether the process must not act any more. It does not depend on a timer: a process that was stopped for
-// a while may send a request before any goes off.
+// isOver reports whether the process must not act any more. It does not depend on a timer: a process that was stopped
+// for a while may send a request before any goes off.
 func (t *Term) isOver() bool {
 	t.expire()
 	return t.ctx.Err() != nil

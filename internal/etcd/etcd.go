@@ -126,7 +126,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 // silence is how long etcd may take before it is said that it is not ready.
 const silence = 10 * time.Second
 
-// awaitReady waits until etcd serves. A member without its last writes, as a disk may have lost them, waits for others for ever.
+// awaitReady waits until etcd serves. A member without its last writes, as a disk may have lost them, waits for others
+// for ever.
 func (s *Server) awaitReady(ctx context.Context) error {
 	said := time.NewTicker(silence)
 	defer said.Stop()

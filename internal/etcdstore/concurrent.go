@@ -12,14 +12,15 @@ import (
 
 type concurrentKey struct{}
 
-// Concurrent decodes the custom resources of a list, several at once: a conversion webhook is asked for each, and answers when it can.
+// Concurrent decodes the custom resources of a list, several at once: a conversion webhook is asked for each, and
+// answers when it can.
 type Concurrent struct {
 	ctx   context.Context
 	group *errgroup.Group
 }
 
-// WithConcurrent returns a context in which a list decodes up to limit custom resources at once. Until Wait has returned, those in the list are
-// incomplete, and nobody may read them: its predicate must be empty.
+// WithConcurrent returns a context in which a list decodes up to limit custom resources at once. Until Wait has
+// returned, those in the list are incomplete, and nobody may read them: its predicate must be empty.
 func WithConcurrent(ctx context.Context, limit int) (context.Context, *Concurrent) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(limit)
@@ -45,7 +46,8 @@ func (c *Concurrent) decode(decode func() (apiruntime.Object, error)) (apiruntim
 	return later, c.ctx.Err()
 }
 
-// Wait waits until all objects of a list that has ended are complete. It returns the error of the first object that failed, or the list's own.
+// Wait waits until all objects of a list that has ended are complete. It returns the error of the first object that
+// failed, or the list's own.
 func (c *Concurrent) Wait(listed error) error {
 	if err := c.group.Wait(); err != nil {
 		return err

@@ -43,7 +43,8 @@ type Unchanged struct {
 
 type unchangedKey struct{}
 
-// WithUnchanged returns a context whose transactions, if they have a fence, create objects only while a key is unchanged.
+// WithUnchanged returns a context whose transactions, if they have a fence, create objects only while a key is
+// unchanged.
 func WithUnchanged(ctx context.Context, u Unchanged) context.Context {
 	return context.WithValue(ctx, unchangedKey{}, u)
 }
@@ -73,7 +74,8 @@ func (k fenced) Txn(ctx context.Context) clientv3.Txn {
 	return txn
 }
 
-// fencedTxn is a transaction that fails with the fence's error if its key exists, and if it writes a value that is too large.
+// fencedTxn is a transaction that fails with the fence's error if its key exists, and if it writes a value that is too
+// large.
 type fencedTxn struct {
 	txn     clientv3.Txn
 	fence   Fence

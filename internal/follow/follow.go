@@ -47,8 +47,8 @@ func Run[T Object](ctx context.Context, name string, in tenant.Scope, source Sou
 	}, index, seen)
 }
 
-// Reflect keeps index up to date with what source lists and watches, and seen with the versions of index, until ctx ends.
-// name is for the log.
+// Reflect keeps index up to date with what source lists and watches, and seen with the versions of index, until ctx
+// ends. name is for the log.
 func Reflect[T Object](ctx context.Context, name string, source *cache.ListWatch, index Index[T], seen *progress.Progress) {
 	var example T
 	cache.NewReflectorWithOptions(ListWatch{source}, example, store[T]{index, seen}, cache.ReflectorOptions{Name: name}).RunWithContext(ctx)

@@ -106,8 +106,8 @@ const (
 	fewWorkers      = 5
 	oneWorker       = 1
 
-	// oneWorkerTimeout is how long a request of the only worker for all tenants may take: webhooks are called one after the
-	// other.
+	// oneWorkerTimeout is how long a request of the only worker for all tenants may take: webhooks are called one after
+	// the other.
 	oneWorkerTimeout = 5 * time.Second
 )
 

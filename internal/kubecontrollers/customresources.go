@@ -26,7 +26,8 @@ import (
 // tells of one space only, and a namespace must not go before all that is in it.
 type customResources struct {
 	definitions cache.SharedIndexInformer
-	// ofSpaces are the resources that tenants' spaces define and the system space does not serve, as addNamespaced last found them.
+	// ofSpaces are the resources that tenants' spaces define and the system space does not serve, as addNamespaced last
+	// found them.
 	ofSpaces atomic.Pointer[sets.Set[schema.GroupVersionResource]]
 }
 
@@ -66,9 +67,9 @@ var errDefinitionsUnknown = errors.New("the definitions of custom resources are 
 
 var customResourceVerbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// addNamespaced adds to known what any space defines beside it. In a space that
-// does not define it such a resource is empty (spaces.NewClientConfig). What cannot be emptied of known, such as metrics,
-// is an API of the system space alone, and does not stand for what a space defines by its name.
+// addNamespaced adds to known what any space defines beside it. In a space that does not define it such a resource is
+// empty (spaces.NewClientConfig). What cannot be emptied of known, such as metrics, is an API of the system space
+// alone, and does not stand for what a space defines by its name.
 func (c *customResources) addNamespaced(known []*metav1.APIResourceList) ([]*metav1.APIResourceList, error) {
 	if !c.definitions.HasSynced() {
 		return nil, errDefinitionsUnknown

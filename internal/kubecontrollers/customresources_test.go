@@ -78,8 +78,9 @@ func TestDefinedMetadata(t *testing.T) {
 	}
 }
 
-// TestOfSpaces has the system space aggregate resources by names that a space defines as well. Where they cannot be emptied, as
-// metrics of pods, what the space has is deleted with its namespace, and namespaces of the system space have nothing.
+// TestOfSpaces has the system space aggregate resources by names that a space defines as well. Where they cannot be
+// emptied, as metrics of pods, what the space has is deleted with its namespace, and namespaces of the system space
+// have nothing.
 func TestOfSpaces(t *testing.T) {
 	definitions := synced{cache.NewSharedIndexInformer(&cache.ListWatch{}, &apiextensionsv1.CustomResourceDefinition{}, 0, definitionIndexers)}
 	names := apiextensionsv1.CustomResourceDefinitionNames{Plural: "pods", Kind: "PodMetrics"}
@@ -122,8 +123,8 @@ func TestOfSpaces(t *testing.T) {
 	}
 }
 
-// TestUndiscovered deletes namespaces while the discovery of an API fails that the system space aggregates: those of the
-// system space may have objects of it, those of others may not.
+// TestUndiscovered deletes namespaces while the discovery of an API fails that the system space aggregates: those of
+// the system space may have objects of it, those of others may not.
 func TestUndiscovered(t *testing.T) {
 	custom := &customResources{definitions: synced{cache.NewSharedIndexInformer(&cache.ListWatch{}, &apiextensionsv1.CustomResourceDefinition{}, 0, definitionIndexers)}}
 	aggregated, builtIn := schema.GroupVersion{Group: "metrics.example.com", Version: "v1"}, schema.GroupVersion{Group: "apps", Version: "v1"}

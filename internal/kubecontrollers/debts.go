@@ -105,8 +105,8 @@ func (d *debts) contended(n tenant.Name) bool {
 	return false
 }
 
-// collects is for the garbage collector, which gets no items from a lister. What it writes for a tenant is not refused: it has
-// read a lot for it before.
+// collects is for the garbage collector, which gets no items from a lister. What it writes for a tenant is not refused:
+// it has read a lot for it before.
 func (d *debts) collects(method string, n tenant.Name) bool {
 	return method != http.MethodGet || d.debt(n) < maxOwed-maxDebt/2 || !d.contended(n)
 }
@@ -115,8 +115,8 @@ func (d *debts) collects(method string, n tenant.Name) bool {
 // many items as there are workers.
 func mayStillSend(*debts, string, tenant.Name) bool { return workers.Worked() < maxWorked }
 
-// mayStillRead is mayStillSend for a controller that writes what it has found only at the end. An item that needs longer
-// fails, which the controller writes too: for a budget, that nothing may be disrupted.
+// mayStillRead is mayStillSend for a controller that writes what it has found only at the end. An item that needs
+// longer fails, which the controller writes too: for a budget, that nothing may be disrupted.
 func mayStillRead(_ *debts, method string, _ tenant.Name) bool {
 	return method != http.MethodGet || workers.Worked() < maxWorked
 }

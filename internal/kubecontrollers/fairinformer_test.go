@@ -108,8 +108,8 @@ func addTo(t *testing.T, informer cache.SharedIndexInformer, objects ...runtime.
 // indebt makes a tenant owe as much as one can.
 func indebt(t *debts, n tenant.Name) { t.charge(n, time.Minute) }
 
-// TestTakingTurns checks that objects of a tenant that owes much are worked on a few at a time, that the others come back
-// as soon as a worker is done, and that another tenant, the system and the handlers of the controller do not wait.
+// TestTakingTurns checks that objects of a tenant that owes much are worked on a few at a time, that the others come
+// back as soon as a worker is done, and that another tenant, the system and the handlers of the controller do not wait.
 func TestTakingTurns(t *testing.T) {
 	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	core, apps, batch := f.Core().V1(), f.Apps().V1(), f.Batch().V1()
@@ -588,7 +588,8 @@ func TestOfThousands(t *testing.T) {
 	}
 }
 
-// TestOrphansTakeTurns checks that the controller of Jobs looks for the pods of one that has gone when its tenant owes little.
+// TestOrphansTakeTurns checks that the controller of Jobs looks for the pods of one that has gone when its tenant owes
+// little.
 func TestOrphansTakeTurns(t *testing.T) {
 	defer func(all []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = all }(utilruntime.ErrorHandlers)
 	utilruntime.ErrorHandlers = nil // they wait by the time of other tests

@@ -116,8 +116,8 @@ func (l takingConfigMapsIn) Get(name string) (*corev1.ConfigMap, error) {
 	return l.ConfigMapNamespaceLister.Get(name)
 }
 
-// pods returns pods, of which a controller lists those that a selector matches: of thousands of selectors of one item, and
-// can do without (ReplicaSets), or in a queue whose items are tried again after errors (Jobs that have gone). Lists
+// pods returns pods, of which a controller lists those that a selector matches: of thousands of selectors of one item,
+// and can do without (ReplicaSets), or in a queue whose items are tried again after errors (Jobs that have gone). Lists
 // of a tenant that owes much are errors.
 func (d *debts) pods(informer coreinformers.PodInformer) offered[corelisters.PodLister] {
 	return offered[corelisters.PodLister]{exempting(informer.Informer()), limitedPods{informer.Lister(), d}}

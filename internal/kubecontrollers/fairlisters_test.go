@@ -90,8 +90,8 @@ func (issuingServer) LegacyTokens() *authentication.LegacyTokens {
 }
 func (issuingServer) Signing() signing.Config { return signing.Config{CertFile: "none"} }
 
-// TestControllersTakeTurns checks that the controllers are offered what takes turns: that their workers are measured, in
-// spaces alone. Whoever adds a controller has to decide what keeps a tenant from taking all its workers.
+// TestControllersTakeTurns checks that the controllers are offered what takes turns: that their workers are measured,
+// in spaces alone. Whoever adds a controller has to decide what keeps a tenant from taking all its workers.
 func TestControllersTakeTurns(t *testing.T) {
 	defer func(all []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = all }(utilruntime.ErrorHandlers)
 	utilruntime.ErrorHandlers = nil // they wait by the time of other tests
@@ -261,8 +261,8 @@ func TestMirroredEndpoints(t *testing.T) {
 	})
 }
 
-// TestLongItems checks that a worker sends no more requests for an item after some time, if its controller goes on where it
-// was, and reads no more if what it writes says that.
+// TestLongItems checks that a worker sends no more requests for an item after some time, if its controller goes on
+// where it was, and reads no more if what it writes says that.
 func TestLongItems(t *testing.T) {
 	config := &rest.Config{Transport: &requested{}}
 	e, err := newShared(fakeServer{config: config}, informers.NewSharedInformerFactory(fake.NewClientset(), 0), nil)
@@ -362,8 +362,8 @@ func TestRequestsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestRequestsAreCharged checks that a tenant owes the time of the requests of those controllers alone whose workers are not
-// measured.
+// TestRequestsAreCharged checks that a tenant owes the time of the requests of those controllers alone whose workers
+// are not measured.
 func TestRequestsAreCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := &rest.Config{Transport: roundtrip.Func(func(*http.Request) (*http.Response, error) {

@@ -16,9 +16,9 @@ import (
 // byHostNode indexes the pods that run on a host cluster by its nodes.
 const byHostNode = "host-node"
 
-// newHostNodes returns the nodes that the EndpointSlice controller is offered: it leaves out pods whose node it does not
-// find, and those of a host cluster are in the system space a moment later than their pods at best. Until then pods on them
-// have one with nothing but its name.
+// newHostNodes returns the nodes that the EndpointSlice controller is offered: it leaves out pods whose node it does
+// not find, and those of a host cluster are in the system space a moment later than their pods at best. Until then pods
+// on them have one with nothing but its name.
 func newHostNodes(nodes coreinformers.NodeInformer, pods cache.SharedIndexInformer) (offered[corelisters.NodeLister], error) {
 	if err := pods.AddIndexers(cache.Indexers{byHostNode: hostNodeOf}); err != nil {
 		return offered[corelisters.NodeLister]{}, fmt.Errorf("indexing pods by nodes of a host cluster: %w", err)

@@ -16,9 +16,9 @@ import (
 // maxMetricsBytes are those of an answer of a metrics API: some thousand pods.
 const maxMetricsBytes = 8 << 20
 
-// metricsConfig returns the configuration of clients of metrics APIs, on the flattened view. In a space, definitions of the
-// tenant may serve these, and of such objects nothing knows that clients read strings in them as
-// quantities. Large answers are refused where they are read first.
+// metricsConfig returns the configuration of clients of metrics APIs, on the flattened view. In a space, definitions of
+// the tenant may serve these, and of such objects nothing knows that clients read strings in them as quantities. Large
+// answers are refused where they are read first.
 func metricsConfig(config *rest.Config, options []spaces.Option) *rest.Config {
 	bounded := spaces.NewClientConfig(config, append(slices.Clip(options), spaces.WithMaxBytes(maxMetricsBytes))...)
 	bounded.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundedMetrics{next} })

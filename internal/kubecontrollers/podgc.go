@@ -33,8 +33,8 @@ const (
 	podGCSpaces  = 16
 )
 
-// podGC has pods fail that are deleted before they had a node. Jobs that replace pods which have failed alone wait
-// for that, and namespaces for these Jobs. Upstream's controller does the same, and brings the kubelet along. What it does
+// podGC has pods fail that are deleted before they had a node. Jobs that replace pods which have failed alone wait for
+// that, and namespaces for these Jobs. Upstream's controller does the same, and brings the kubelet along. What it does
 // about pods of nodes is left out: in a space there are none.
 type podGC struct {
 	client kubernetes.Interface

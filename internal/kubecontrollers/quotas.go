@@ -211,12 +211,13 @@ func classesOf(obj runtime.Object) []string {
 	}
 }
 
-// maxReplenished is how many limits of the quotas in a namespace of a space are looked at whenever an object there has ended.
+// maxReplenished is how many limits of the quotas in a namespace of a space are looked at whenever an object there has
+// ended.
 const maxReplenished = 200
 
-// replenished are the quotas for upstream's controller. It lists those of a namespace for each object there that ends, one after the
-// other for all tenants, and compares each of their limits. In spaces that is no more than a check, because the server has given
-// back by itself: quotas with many limits are left to the resync.
+// replenished are the quotas for upstream's controller. It lists those of a namespace for each object there that ends,
+// one after the other for all tenants, and compares each of their limits. In spaces that is no more than a check,
+// because the server has given back by itself: quotas with many limits are left to the resync.
 type replenished struct {
 	coreinformers.ResourceQuotaInformer
 }

@@ -32,8 +32,8 @@ type refusing struct{}
 
 func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, election.ErrLost }
 
-// TestNothingIsDiscovered loses the lease while controllers are built. Upstream's controller of namespaces ends the process if no
-// resource is known to it then; later it must know that it does not know all.
+// TestNothingIsDiscovered loses the lease while controllers are built. Upstream's controller of namespaces ends the
+// process if no resource is known to it then; later it must know that it does not know all.
 func TestNothingIsDiscovered(t *testing.T) {
 	config := &rest.Config{Host: "http://127.0.0.1:1", Transport: refusing{}}
 	e, err := newShared(fakeServer{config: config}, informers.NewSharedInformerFactory(fake.NewClientset(), 0), nil)

@@ -12,8 +12,8 @@ import (
 )
 
 // maxSelectorTerms is how many labels and values the selector of a scale may have: those of a selector of a built-in
-// kind together. It is a text, by a path that a definition names, so that nothing has checked it. The autoscaler parses and keeps
-// one for each HorizontalPodAutoscaler.
+// kind together. It is a text, by a path that a definition names, so that nothing has checked it. The autoscaler parses
+// and keeps one for each HorizontalPodAutoscaler.
 const maxSelectorTerms = 132
 
 // boundedScales refuses scales whose selectors are long.

@@ -5,8 +5,8 @@ import (
 )
 
 // What tenants owe for the time of workers, see debts. It counts all time that a worker has worked for a tenant; the
-// slow time of package spaces counts only what single requests take beyond a quarter of a second. Both hold at once: one
-// makes items wait in the queue, the other ends requests.
+// slow time of package spaces counts only what single requests take beyond a quarter of a second. Both hold at once:
+// one makes items wait in the queue, the other ends requests.
 const (
 	// debtDivisor is the share of the workers' time that a tenant has when others wait, as a divisor.
 	debtDivisor = 4

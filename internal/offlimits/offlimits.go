@@ -29,8 +29,8 @@ var (
 	compatible = netip.MustParsePrefix("::/96")        // RFC 4291
 )
 
-// Obsolete are networks in which addresses embed those of IPv4 that nobody needs any more. What decides by networks, and not
-// by Embedded, leaves them out.
+// Obsolete are networks in which addresses embed those of IPv4 that nobody needs any more. What decides by networks,
+// and not by Embedded, leaves them out.
 var Obsolete = []netip.Prefix{sixToFour, compatible}
 
 // MustParse returns networks as they are written. It panics if one cannot be read.
@@ -56,8 +56,8 @@ func Embedded(ip netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte(bytes[at : at+4]))
 }
 
-// Translated returns the address that packets to an address come to. By NAT64 that is the one of IPv4 in it. Others that embed
-// one lead to machines behind it.
+// Translated returns the address that packets to an address come to. By NAT64 that is the one of IPv4 in it. Others
+// that embed one lead to machines behind it.
 func Translated(ip netip.Addr) netip.Addr {
 	if nat64.Contains(ip) {
 		return Embedded(ip)

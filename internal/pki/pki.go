@@ -70,11 +70,12 @@ func Ensure(dir string, hosts ...string) (*PKI, error) {
 	return p, p.Renew()
 }
 
-// made are the keys that Ensure makes at the first start, in this order, so that of those that a crash leaves none is missing
-// before another one. The certificate of an authority is made anew of its key.
+// made are the keys that Ensure makes at the first start, in this order, so that of those that a crash leaves none is
+// missing before another one. The certificate of an authority is made anew of its key.
 var made = []string{"service-account.key", "server-ca.key", "client-ca.key", "front-proxy-ca.key"}
 
-// checkMissing refuses to make a key beside others that are there: it was lost, and all that it has signed would be refused.
+// checkMissing refuses to make a key beside others that are there: it was lost, and all that it has signed would be
+// refused.
 func (p *PKI) checkMissing() error {
 	missing := ""
 	for _, name := range made {

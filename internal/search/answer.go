@@ -43,8 +43,8 @@ const (
 	MaxLimit     = 10_000
 )
 
-// The bounds of answers of all kinds, in bytes of JSON: so many may be in memory for each search that runs, a few times over. No more than
-// that is read for one either, see index.MaxRead.
+// The bounds of answers of all kinds, in bytes of JSON: so many may be in memory for each search that runs, a few times
+// over. No more than that is read for one either, see index.MaxRead.
 const (
 	maxAnswer = index.MaxRead
 	// maxEvent is that of an event of a subscription, which has an object twice.

@@ -36,7 +36,8 @@ func refuse(t *testing.T, f *fixture) {
 	}
 }
 
-// TestSetAside has a database that refuses an object among others. These are found, and so is that one, by its name, with a message.
+// TestSetAside has a database that refuses an object among others. These are found, and so is that one, by its name,
+// with a message.
 func TestSetAside(t *testing.T) {
 	f := newFixture(t)
 	f.session.stream = &labelled{}

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// columns are what is read of custom resources, by the space and the resource of their definition. Every process has them, whether or not it
-// writes the index. The zero value has none.
+// columns are what is read of custom resources, by the space and the resource of their definition. Every process has
+// them, whether or not it writes the index. The zero value has none.
 type columns struct {
 	mu     sync.RWMutex
 	spaces map[tenant.Name]map[schema.GroupResource]*properties.Columns
@@ -30,8 +30,8 @@ func (c *columns) of(n tenant.Name, resource schema.GroupResource) *properties.C
 	return c.spaces[tenant.System][resource] // it is published
 }
 
-// define notes which columns the objects of a definition have, which is no object if it has gone. What is in the index has those that it had
-// when it was written.
+// define notes which columns the objects of a definition have, which is no object if it has gone. What is in the index
+// has those that it had when it was written.
 func (c *columns) define(place storage.Place, object runtime.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -89,8 +89,9 @@ func (l *local) read(ctx context.Context, a *asker, read reading) error {
 // errStillChanging is the answer when there is none in time.
 var errStillChanging = unavailable(errChanged.Error())
 
-// again waits until an answer can be made anew: the rights are other ones than those of a version, or some time has passed, after which
-// the authorizer or the database may have caught up with them. Of several spaces, it looks at the first.
+// again waits until an answer can be made anew: the rights are other ones than those of a version, or some time has
+// passed, after which the authorizer or the database may have caught up with them. Of several spaces, it looks at the
+// first.
 func again(ctx context.Context, current *session, a *asker, version rights.Version, pause time.Duration) {
 	short, cancel := context.WithTimeout(ctx, pause)
 	defer cancel()

@@ -31,8 +31,8 @@ import (
 const (
 	// catchUp is for how long a search waits for the index to have everything that was written before it.
 	catchUp = 500 * time.Millisecond
-	// attemptPause is between two attempts to have objects confirmed by the authorizer, which may be behind the rights. It is longer each time,
-	// up to maxAttemptPause.
+	// attemptPause is between two attempts to have objects confirmed by the authorizer, which may be behind the rights.
+	// It is longer each time, up to maxAttemptPause.
 	attemptPause    = 5 * time.Millisecond
 	maxAttemptPause = 100 * time.Millisecond
 	// retryAfter is in seconds.
@@ -171,7 +171,8 @@ type asker struct {
 	life    types.UID
 	// minRevision is what the answer must not be older than.
 	minRevision int64
-	// places are who asks in each of the spaces that are searched, itself among them if its own space is. Nil is itself alone.
+	// places are who asks in each of the spaces that are searched, itself among them if its own space is. Nil is itself
+	// alone.
 	places []*asker
 }
 

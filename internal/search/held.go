@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// connectionBytes and watchBytes are what a connection and a subscription take, with the requests that they are, whatever they hold.
+	// connectionBytes and watchBytes are what a connection and a subscription take, with the requests that they are,
+	// whatever they hold.
 	connectionBytes, watchBytes = 64 << 10, 64 << 10
 	// stateBytes is what an object takes beside its JSON while a subscription knows it.
 	stateBytes = 128
 )
 
-// held is what the connections of all tenants hold in memory: what their subscriptions know, and what waits to be written. Each tenant
-// has a bound of its own, and they have this one together. A tenant
-// that holds little is not refused because of one that holds much.
+// held is what the connections of all tenants hold in memory: what their subscriptions know, and what waits to be
+// written. Each tenant has a bound of its own, and they have this one together. A tenant that holds little is not
+// refused because of one that holds much.
 type held struct {
 	// most is how many bytes these are, zero any number.
 	most int64
@@ -39,7 +40,8 @@ type holder struct {
 // tooMuch is what a client is told that is refused, or whose connection is ended.
 const tooMuch = "all web sockets hold more memory than this server gives them, and this tenant's the most; subscribe to less"
 
-// enter counts a connection until it leaves. It returns nil if there is no room, and no tenant holds more than this one.
+// enter counts a connection until it leaves. It returns nil if there is no room, and no tenant holds more than this
+// one.
 func (h *held) enter(n tenant.Name, expel func()) *holder {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +70,8 @@ func (h *held) fullest() (fullest tenant.Name) {
 	return fullest
 }
 
-// add notes that a connection holds more, or less. Beyond the bound the largest connection of the tenant that holds the most is ended.
+// add notes that a connection holds more, or less. Beyond the bound the largest connection of the tenant that holds the
+// most is ended.
 func (o *holder) add(bytes int64) {
 	o.in.mu.Lock()
 	defer o.in.mu.Unlock()

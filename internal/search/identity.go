@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// askerHeader is the header by which a server says who asks, and where: an identity, in JSON and base64, because names may have bytes that
-// headers lose. The server makes the request, and none of its clients' headers are in it.
+// askerHeader is the header by which a server says who asks, and where: an identity, in JSON and base64, because names
+// may have bytes that headers lose. The server makes the request, and none of its clients' headers are in it.
 const askerHeader = "X-Tenantry-Asker"
 
 // identity is who asks, and where.

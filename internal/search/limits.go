@@ -51,8 +51,8 @@ func (l Limits) Validate() error {
 // leastSocketBytes is for some connections with all that they may hold.
 const leastSocketBytes = 64 << 20
 
-// turns are those of the searches that run or wait: each tenant, and each system user, has a few at a time, and all of them
-// together as many as the database answers at once.
+// turns are those of the searches that run or wait: each tenant, and each system user, has a few at a time, and all of
+// them together as many as the database answers at once.
 type turns struct {
 	of keyed.Turns[turnKey]
 	// all is taken by every search, and systems by those of system users, who leave some to tenants.
@@ -75,8 +75,8 @@ func newTurns(limits Limits) turns {
 	}
 }
 
-// take waits for a turn, and returns what to call when it is over. Its error is that of ctx if that ends first, or that too
-// many wait.
+// take waits for a turn, and returns what to call when it is over. Its error is that of ctx if that ends first, or that
+// too many wait.
 func (t *turns) take(ctx context.Context, a *asker) (release func(), err error) {
 	if a.userTenant.IsSpace() {
 		return t.of.Take(ctx, turnKey{tenant: a.userTenant}, t.all)

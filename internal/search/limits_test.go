@@ -14,7 +14,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TestEnded ends requests while they search: one whose tenant is suspended is told to try again, and then why it may not.
+// TestEnded ends requests while they search: one whose tenant is suspended is told to try again, and then why it may
+// not.
 func TestEnded(t *testing.T) {
 	s := newService(t, Config{})
 	suspended := errors.New("the tenant is suspended")

@@ -157,8 +157,8 @@ func (l *local) resumable(ctx context.Context, stream *storage.Stream, p *index.
 	return min(p.All(), last.Revision), nil
 }
 
-// begin opens the database and makes a session of it: one that goes on with what is there, if it is kept and can be, or compares that with what
-// there is. fail ends it.
+// begin opens the database and makes a session of it: one that goes on with what is there, if it is kept and can be, or
+// compares that with what there is. fail ends it.
 func (l *local) begin(ctx context.Context, stream *storage.Stream, keep bool, fail func(error)) (*session, error) {
 	config := l.config.Rights
 	var err error

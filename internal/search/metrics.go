@@ -76,7 +76,8 @@ func (s *Service) ServeMetrics() {
 
 var register = sync.OnceFunc(func() { legacyregistry.MustRegister(lag, rebuilds, refused, limited, durations) })
 
-// shownMetrics is the place of what is computed when metrics are read: one process may have several services, one after the other.
+// shownMetrics is the place of what is computed when metrics are read: one process may have several services, one after
+// the other.
 var shownMetrics servermetrics.Replaceable
 
 // collector computes what is asked of the database when metrics are read.

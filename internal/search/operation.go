@@ -69,7 +69,8 @@ func (r *reply) message() string {
 
 // operation is a request by a web socket. It travels in the context of the request, where no client puts it.
 type operation struct {
-	// body is the request in GraphQL, and request what has been read of it, nil if that is wrong. Without one somebody asks who the user is.
+	// body is the request in GraphQL, and request what has been read of it, nil if that is wrong. Without one somebody
+	// asks who the user is.
 	body    []byte
 	request *graphql.Operation
 	// reserve waits until there is room for one answer to a query, whatever it has.
@@ -95,8 +96,8 @@ func operationFrom(ctx context.Context) *operation {
 	return op
 }
 
-// LongRunning reports which requests last: subscriptions, and those that others says. All else that is asked for by web socket has a seat and
-// an end, as it has without one.
+// LongRunning reports which requests last: subscriptions, and those that others says. All else that is asked for by web
+// socket has a seat and an end, as it has without one.
 func LongRunning(others request.LongRunningRequestCheck) request.LongRunningRequestCheck {
 	return func(req *http.Request, info *request.RequestInfo) bool {
 		if op := operationFrom(req.Context()); op != nil {

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// queueBytes is how much of objects waits for the index. What is more is let go, of the space that has the most, and read
-	// again when it is written: the stream never waits, because rights come by it.
+	// queueBytes is how much of objects waits for the index. What is more is let go, of the space that has the most,
+	// and read again when it is written: the stream never waits, because rights come by it.
 	queueBytes = 64 << 20
 	// jobBytes is what a job takes beside its object and its key, about.
 	jobBytes = 300
-	// batch is how many changes are written in one transaction, and turnWeight how many properties they have, about, as far as it is known: who
-	// comes meanwhile waits for it. Time bounds no transaction, because each takes some, whatever is written in it: the longer that is, the more is
-	// to be written at once.
+	// batch is how many changes are written in one transaction, and turnWeight how many properties they have, about, as
+	// far as it is known: who comes meanwhile waits for it. Time bounds no transaction, because each takes some,
+	// whatever is written in it: the longer that is, the more is to be written at once.
 	batch      = 2000
 	turnWeight = 10_000
-	// firstCost is what a change of a space takes, and firstWeight how many properties it has, before one was written. leastCost is what each takes
-	// at least.
+	// firstCost is what a change of a space takes, and firstWeight how many properties it has, before one was written.
+	// leastCost is what each takes at least.
 	firstCost   = time.Millisecond
 	firstWeight = 100
 	leastCost   = time.Microsecond
@@ -39,8 +39,8 @@ const (
 	listedAt int64 = 1
 )
 
-// queue has the changes that wait for the index, in a lane for each space. The lane that has taken the least time is the next, so that
-// who writes much, or what takes long, waits for itself. Nothing stays for spaces without changes.
+// queue has the changes that wait for the index, in a lane for each space. The lane that has taken the least time is
+// the next, so that who writes much, or what takes long, waits for itself. Nothing stays for spaces without changes.
 type queue struct {
 	mu    sync.Mutex
 	lanes map[tenant.Name]*lane
@@ -67,7 +67,8 @@ type lane struct {
 	shed map[string]*job
 	// last is the revision of the last change, and unsure that of the last one that may be of the system space.
 	last, unsure int64
-	// spent is for how long the lane was written, cost what one of its changes takes, as measured, and weight how many properties one has.
+	// spent is for how long the lane was written, cost what one of its changes takes, as measured, and weight how many
+	// properties one has.
 	spent, cost time.Duration
 	weight      int
 }
@@ -85,8 +86,8 @@ func newQueue() *queue {
 	return &queue{lanes: map[tenant.Name]*lane{}, filled: signal.NewFlag(), emptied: signal.NewFlag()}
 }
 
-// laneOf returns the lane of a change. What all spaces see has one of its own, and is never behind anything else: how other objects are
-// read depends on it. Tenants write nothing of it.
+// laneOf returns the lane of a change. What all spaces see has one of its own, and is never behind anything else: how
+// other objects are read depends on it. Tenants write nothing of it.
 func laneOf(change *storage.StoredChange) (n tenant.Name, sure bool) {
 	if isShared(change) {
 		return index.Shared, true
@@ -141,7 +142,8 @@ func (j *job) drop() {
 	j.object, j.size = nil, 0
 }
 
-// shed lets the objects of the largest lane go. Of each key one job stays, the first: it writes the object as it is then.
+// shed lets the objects of the largest lane go. Of each key one job stays, the first: it writes the object as it is
+// then.
 func (q *queue) shed() {
 	var largest *lane
 	for _, l := range q.lanes {
@@ -229,7 +231,8 @@ func (q *queue) done(turn []*lane, took []time.Duration, weights []int) {
 			l.spent += took[i] - n*l.cost
 		}
 		l.cost = max((l.cost+took[i]/n)/2, leastCost)
-		// An object that goes has none, and takes as long as it took to write those that it had: so a lane becomes lighter slowly.
+		// An object that goes has none, and takes as long as it took to write those that it had: so a lane becomes
+		// lighter slowly.
 		l.weight = max(weights[i]/len(l.taken), l.weight-l.weight/20, 1)
 		l.taken = nil
 	}
@@ -295,7 +298,8 @@ func (q *queue) last(space tenant.Name) int64 {
 	return last
 }
 
-// behind returns the lanes of which something is left when all that is taken is written, the ones that are the farthest behind first.
+// behind returns the lanes of which something is left when all that is taken is written, the ones that are the farthest
+// behind first.
 func (q *queue) behind() []index.Behind {
 	q.mu.Lock()
 	defer q.mu.Unlock()

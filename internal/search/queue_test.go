@@ -89,7 +89,8 @@ func taken(turn []*lane) map[tenant.Name][]int64 {
 	return revisions
 }
 
-// TestLanes has a tenant whose changes take long: others' are written with the first of them, and theirs wait for as long as they take.
+// TestLanes has a tenant whose changes take long: others' are written with the first of them, and theirs wait for as
+// long as they take.
 func TestLanes(t *testing.T) {
 	q := newQueue()
 	revision := int64(1)
@@ -141,8 +142,8 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestWhoComesLater has a tenant whose changes have taken long, and one that comes later: what it has not used before does not
-// give it all turns.
+// TestWhoComesLater has a tenant whose changes have taken long, and one that comes later: what it has not used before
+// does not give it all turns.
 func TestWhoComesLater(t *testing.T) {
 	q := newQueue()
 	revision := int64(1)
@@ -230,7 +231,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestShedding has more wait than there is room for: it is the one who writes much whose objects are read again, each once.
+// TestShedding has more wait than there is room for: it is the one who writes much whose objects are read again, each
+// once.
 func TestShedding(t *testing.T) {
 	q := newQueue()
 	q.addAll(secretIn("globex", "g", 2))
@@ -263,7 +265,8 @@ func TestShedding(t *testing.T) {
 	}
 }
 
-// TestRightsDoNotWait has more changes of objects than there is room for, and nobody who writes them. A right that is taken away behind them is.
+// TestRightsDoNotWait has more changes of objects than there is room for, and nobody who writes them. A right that is
+// taken away behind them is.
 func TestRightsDoNotWait(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -284,8 +287,8 @@ func TestRightsDoNotWait(t *testing.T) {
 	}
 }
 
-// TestOthersDoNotWait has a tenant of which much waits to be written, and nobody who writes it. Others' searches after a change of their rights
-// wait for their own changes alone.
+// TestOthersDoNotWait has a tenant of which much waits to be written, and nobody who writes it. Others' searches after
+// a change of their rights wait for their own changes alone.
 func TestOthersDoNotWait(t *testing.T) {
 	f := newFixture(t)
 	f.service.config.Limits.Time = 100 * time.Millisecond

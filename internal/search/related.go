@@ -31,8 +31,8 @@ var (
 	services = schema.GroupResource{Resource: "services"}
 )
 
-// related returns the objects that are related to some, by their kinds, of those that are visible. Relations are followed from one
-// visible object to the next, so that nothing tells of others that stand between them.
+// related returns the objects that are related to some, by their kinds, of those that are visible. Relations are
+// followed from one visible object to the next, so that nothing tells of others that stand between them.
 func (v *view) related(ctx context.Context, rows []index.Row, kinds []string) ([]Related, error) {
 	r := &relations{view: v, found: map[index.Ref]*relative{}, known: map[index.Ref]bool{}}
 	in := map[tenant.Name][]index.Row{}
@@ -80,8 +80,8 @@ func (r *relations) follow(ctx context.Context, rows []index.Row) error {
 	return err
 }
 
-// step looks for those to which rows have links, and for those that have links to them. It returns the owners and what is owned of
-// what was not known.
+// step looks for those to which rows have links, and for those that have links to them. It returns the owners and what
+// is owned of what was not known.
 func (r *relations) step(ctx context.Context, rows []index.Row, wanted func(relation string) bool, to, from bool) (owners, owned []index.Row, err error) {
 	e := newEnds(rows, wanted, to, from)
 	err = r.snapshot.Related(ctx, r.scope, e.ends, func(row *index.Row) (kept bool, err error) {

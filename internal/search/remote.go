@@ -58,8 +58,8 @@ func (o RemoteOptions) Validate() error {
 	return nil
 }
 
-// maxAnswerSize is how many bytes of an answer of the service are read: what its client may have, and the places of what is shown, which
-// have been read of the index and are half as long again at most.
+// maxAnswerSize is how many bytes of an answer of the service are read: what its client may have, and the places of
+// what is shown, which have been read of the index and are half as long again at most.
 const maxAnswerSize = maxAnswer + 3*index.MaxRead/2
 
 // client returns what the service is asked by.
@@ -247,8 +247,8 @@ func (r *remote) confirmed(ctx context.Context, a *asker, ask func() ([]shownRef
 	}
 }
 
-// ask asks one of the servers, another one if it cannot be reached or is not ready, and reads the answer. If one has ended while it was asked,
-// no other one is: the request may be why.
+// ask asks one of the servers, another one if it cannot be reached or is not ready, and reads the answer. If one has
+// ended while it was asked, no other one is: the request may be why.
 func (r *remote) ask(ctx context.Context, method, path string, body []byte, a *asker, answer any) error {
 	err := unavailable("the search service cannot be reached; try again")
 	for _, i := range rand.Perm(len(r.config.Remote.Servers)) { // any order does
@@ -296,7 +296,8 @@ func (r *remote) askOne(ctx context.Context, method, url string, body []byte, a 
 	return false, nil
 }
 
-// statusOf returns the error that the service has answered with. Whether it knows this server is nothing to its clients.
+// statusOf returns the error that the service has answered with. Whether it knows this server is nothing to its
+// clients.
 func statusOf(code int, body []byte) error {
 	status := metav1.Status{}
 	if code == http.StatusUnauthorized || json.Unmarshal(body, &status) != nil || status.Status != metav1.StatusFailure {

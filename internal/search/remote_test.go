@@ -186,7 +186,8 @@ func TestRemoteEnds(t *testing.T) {
 	<-s.sockets.ended
 }
 
-// TestRemoteGraphQLIsConfirmed has a service that shows objects in GraphQL that it does not name, or names ones that its user may not list.
+// TestRemoteGraphQLIsConfirmed has a service that shows objects in GraphQL that it does not name, or names ones that
+// its user may not list.
 func TestRemoteGraphQLIsConfirmed(t *testing.T) {
 	const (
 		query = `{"query":"{ found: search(input: [{}]) { items related { items } } }"}`

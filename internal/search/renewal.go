@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// renewEvery is between two looks at whether the credentials of a connection still hold, and maxUnconfirmed how many times as long it lasts
-	// when nobody can say that.
+	// renewEvery is between two looks at whether the credentials of a connection still hold, and maxUnconfirmed how
+	// many times as long it lasts when nobody can say that.
 	renewEvery     = 10 * time.Second
 	maxUnconfirmed = 6
 )
@@ -30,8 +30,8 @@ func (c *connection) look(ctx context.Context) *reply {
 	return answer
 }
 
-// renew looks at the credentials from time to time, and ends the connection when they do not hold any more, when nobody can say whether they
-// do, when the client has gone, or when the server ends.
+// renew looks at the credentials from time to time, and ends the connection when they do not hold any more, when nobody
+// can say whether they do, when the client has gone, or when the server ends.
 func (c *connection) renew(ctx context.Context, cancel context.CancelFunc, s *sockets) {
 	defer cancel()
 	confirmed, next := time.Now(), s.renewal
@@ -67,8 +67,8 @@ func (c *connection) renew(ctx context.Context, cancel context.CancelFunc, s *so
 	}
 }
 
-// credentialIn returns what the payload of connection_init has for the header Authorization, by whatever case, or what it
-// has below a key. It is read before anybody is known, so no deeper.
+// credentialIn returns what the payload of connection_init has for the header Authorization, by whatever case, or what
+// it has below a key. It is read before anybody is known, so no deeper.
 func credentialIn(payload json.RawMessage, below string) string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(payload, &all) != nil {

@@ -19,10 +19,11 @@ import (
 
 // Options are what an administrator chooses.
 type Options struct {
-	// Dir is the directory of the index, which belongs to it alone. What is there is continued if it can be, and removed otherwise.
+	// Dir is the directory of the index, which belongs to it alone. What is there is continued if it can be, and
+	// removed otherwise.
 	Dir string
-	// Postgres, if not empty, is a file with the connection string of a PostgreSQL that has the index instead. Several processes may use it: one
-	// of them writes.
+	// Postgres, if not empty, is a file with the connection string of a PostgreSQL that has the index instead. Several
+	// processes may use it: one of them writes.
 	Postgres string
 	// Remote, if it has servers, is the service that searches, instead of this process.
 	Remote RemoteOptions
@@ -30,7 +31,8 @@ type Options struct {
 	Limits Limits
 	// Annotations are those that are searched and shown. None by default: annotations hold copies of whole objects.
 	Annotations []string
-	// Objects is how many objects of a tenant's space are in the index at most, zero for any number. A search that would show others is refused.
+	// Objects is how many objects of a tenant's space are in the index at most, zero for any number. A search that
+	// would show others is refused.
 	Objects int64
 	// Properties are those that objects have besides what kubectl prints of them.
 	Properties properties.List

@@ -401,7 +401,8 @@ func TestFailedWrites(t *testing.T) {
 	}
 }
 
-// TestAuthorizerBehind has an authorizer that is behind the rights for longer than it should be: the search takes longer.
+// TestAuthorizerBehind has an authorizer that is behind the rights for longer than it should be: the search takes
+// longer.
 func TestAuthorizerBehind(t *testing.T) {
 	f := newFixture(t)
 	asked := 0
@@ -432,7 +433,8 @@ func TestRightsThatChangeOften(t *testing.T) {
 	}
 }
 
-// BenchmarkAfterChange measures the first search after a right has been given or taken away, of a user who is bound in many namespaces as well.
+// BenchmarkAfterChange measures the first search after a right has been given or taken away, of a user who is bound in
+// many namespaces as well.
 func BenchmarkAfterChange(b *testing.B) {
 	for _, namespaces := range []int{1, 1000, 10_000} {
 		for _, changes := range []bool{true, false} {

@@ -36,8 +36,8 @@ type session struct {
 	mu sync.Mutex
 	// leads is whether this process writes the index. If it does not, the queue has what another one has not written.
 	leads bool
-	// listed is the revision since which the stream has told of all changes, zero before it has begun, and knew that as of which it has told
-	// of what decides rights.
+	// listed is the revision since which the stream has told of all changes, zero before it has begun, and knew that as
+	// of which it has told of what decides rights.
 	listed, knew int64
 }
 
@@ -64,8 +64,8 @@ type source interface {
 	Revision(ctx context.Context) (int64, error)
 }
 
-// newSession returns a session that writes the index if it leads. base is how far the index is, and compared not nil if that is to be compared
-// with what there is.
+// newSession returns a session that writes the index if it leads. base is how far the index is, and compared not nil if
+// that is to be compared with what there is.
 func newSession(of parts, leads bool, base index.Progress, compared *index.Keys) *session {
 	s := &session{parts: of, leads: leads, queue: newQueue(), revisions: revisions{read: of.stream.Revision}}
 	s.writer = writer{session: s, base: base, noted: base, compared: compared, properties: properties.NewReader(of.options.Properties...)}
@@ -83,7 +83,8 @@ func (s *session) run(ctx context.Context, stream *storage.Stream) error {
 	return stream.Resume(ctx, s, s.since, rights.Decides)
 }
 
-// Changed implements storage.Follower. It waits for nothing that objects do once the stream has begun: rights come by it.
+// Changed implements storage.Follower. It waits for nothing that objects do once the stream has begun: rights come by
+// it.
 func (s *session) Changed(ctx context.Context, changes []storage.StoredChange) error {
 	for i := range changes {
 		change := changes[i] // the others need not stay with it
@@ -164,8 +165,8 @@ func (s *session) Reached(revision int64) {
 // move has those look who wait for the index.
 func (s *session) move() { s.moved.note(s.moves.Add(1)) }
 
-// follow waits until the rights are as of a revision, which etcd has. A watch that is behind does not answer when it is asked how far it is,
-// so it is asked again.
+// follow waits until the rights are as of a revision, which etcd has. A watch that is behind does not answer when it is
+// asked how far it is, so it is asked again.
 func (s *session) follow(ctx context.Context, revision int64) error {
 	for s.told.get() < revision {
 		short, cancel := context.WithTimeout(ctx, askAgain)
@@ -267,8 +268,8 @@ func (s *writer) readAgain(ctx context.Context, j *job) error {
 	return nil
 }
 
-// spaceOf returns the space in which a write changes something, index.Shared for all of them. It is not known of a custom resource that has
-// gone, whose key does not say it: the index says from where it took it.
+// spaceOf returns the space in which a write changes something, index.Shared for all of them. It is not known of a
+// custom resource that has gone, whose key does not say it: the index says from where it took it.
 func spaceOf(change *storage.StoredChange, write *index.Write) (space tenant.Name, known bool) {
 	switch {
 	case write.Key != change.Key:

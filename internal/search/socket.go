@@ -44,7 +44,8 @@ const (
 	patience    = 10 * time.Second
 	// writeTimeout is for how long one message is written before the connection is closed.
 	writeTimeout = 30 * time.Second
-	// messagesPerSecond is how many messages of all connections of a tenant are read in a second, after the first messageBurst.
+	// messagesPerSecond is how many messages of all connections of a tenant are read in a second, after the first
+	// messageBurst.
 	messagesPerSecond = 20
 	messageBurst      = 100
 )
@@ -116,12 +117,14 @@ func (u *unauthenticated) enter(network netip.Prefix) (known func()) {
 	return known
 }
 
-// parsing is held by those of all tenants who look what a message asks for: half of the cores, so that others have the rest.
+// parsing is held by those of all tenants who look what a message asks for: half of the cores, so that others have the
+// rest.
 var parsing = sync.OnceValue(func() *semaphore.Weighted { return semaphore.NewWeighted(parsers()) })
 
 func parsers() int64 { return int64(max(1, runtime.GOMAXPROCS(0)/2)) }
 
-// parse reads what a message asks for. The server gives it a seat later. It returns an error if ctx ends before its turn.
+// parse reads what a message asks for. The server gives it a seat later. It returns an error if ctx ends before its
+// turn.
 func (r *socketRoom) parse(ctx context.Context, body []byte) (operation *graphql.Operation, errs graphql.Errors, err error) {
 	for _, turn := range []*semaphore.Weighted{r.parsing, parsing()} {
 		if err := turn.Acquire(ctx, 1); err != nil {
@@ -135,8 +138,8 @@ func (r *socketRoom) parse(ctx context.Context, body []byte) (operation *graphql
 
 // socketRoom is what all connections of a tenant have together.
 type socketRoom struct {
-	// answers and others are how many bytes wait to be written to clients, who may not read: of answers to queries, for which there is room
-	// before they are made, and of everything else.
+	// answers and others are how many bytes wait to be written to clients, who may not read: of answers to queries, for
+	// which there is room before they are made, and of everything else.
 	answers, others *semaphore.Weighted
 	// messages is how many are read. Others wait where their sender notices it.
 	messages *rate.Limiter

@@ -400,7 +400,8 @@ func TestManySubscriptions(t *testing.T) {
 	}
 }
 
-// TestConnectionsHoldTogether has all connections hold too much: a client is told why it is ended, and what it held is free.
+// TestConnectionsHoldTogether has all connections hold too much: a client is told why it is ended, and what it held is
+// free.
 func TestConnectionsHoldTogether(t *testing.T) {
 	f := newSocketFixture(t)
 	row := index.Row{Space: "acme", Resource: secrets, Namespace: "a", Name: "large", Kind: "Secret", Details: index.Details{UID: "u", Status: strings.Repeat("x", 100<<10)}}
@@ -516,7 +517,8 @@ func TestRightsWakeWhomTheyConcern(t *testing.T) {
 	}
 }
 
-// TestBusyServers has a server that cannot say whether credentials hold: a connection goes on for a while, less often asked, and no longer.
+// TestBusyServers has a server that cannot say whether credentials hold: a connection goes on for a while, less often
+// asked, and no longer.
 func TestBusyServers(t *testing.T) {
 	f := newSocketFixture(t)
 	f.service.sockets.renewal = 20 * time.Millisecond
@@ -619,8 +621,8 @@ func TestSeats(t *testing.T) {
 	}
 }
 
-// TestUnknownClients checks that so many clients without credentials wait at once, that one address leaves others as much room as it
-// takes, and that those refused are not counted.
+// TestUnknownClients checks that so many clients without credentials wait at once, that one address leaves others as
+// much room as it takes, and that those refused are not counted.
 func TestUnknownClients(t *testing.T) {
 	s := &sockets{}
 	refused := func(from string) bool {
@@ -654,7 +656,8 @@ func TestUnknownClients(t *testing.T) {
 	}
 }
 
-// TestKnownClients checks that who has sent credentials with the request takes a place of the tenant's before the first message.
+// TestKnownClients checks that who has sent credentials with the request takes a place of the tenant's before the first
+// message.
 func TestKnownClients(t *testing.T) {
 	s := &sockets{}
 	for range maxConnections {

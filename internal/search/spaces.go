@@ -22,7 +22,8 @@ import (
 // maxSpaces is how many spaces a request is about at most. Each of them lets it in by a request of its own.
 const maxSpaces = 50
 
-// searchedBy returns the spaces that a query is about: of its own one and those that it names, the ones that its filters take.
+// searchedBy returns the spaces that a query is about: of its own one and those that it names, the ones that its
+// filters take.
 func searchedBy(q query.Query, own tenant.Name) ([]tenant.Name, error) {
 	named := []tenant.Name{own}
 	isSpace := func(f query.Filter) bool { return f.Property == "space" }
@@ -49,7 +50,8 @@ func searchedBy(q query.Query, own tenant.Name) ([]tenant.Name, error) {
 	return taken, nil
 }
 
-// visit is a request that may be about other spaces than its own one. It travels in the context of the request, where no client puts it.
+// visit is a request that may be about other spaces than its own one. It travels in the context of the request, where
+// no client puts it.
 type visit struct {
 	// looks is whether nothing is asked but whether the user may search a space, and found who that is there.
 	looks bool
@@ -104,8 +106,9 @@ func (a *asker) enter(ctx context.Context, spaces []tenant.Name) error {
 	return errNotLetIn
 }
 
-// WithSpaces lets searches into the spaces that they name beside their own one. Each of these is asked by a request to handler, as if the user
-// had searched there: so it is authenticated, authorized, limited and audited by each. It stands around authentication.
+// WithSpaces lets searches into the spaces that they name beside their own one. Each of these is asked by a request to
+// handler, as if the user had searched there: so it is authenticated, authorized, limited and audited by each. It
+// stands around authentication.
 func (s *Service) WithSpaces(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !isPath(req.URL.Path) {

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// maxWatched is how many objects a subscription is about at most, maxWatchedBytes how many bytes of JSON these are, which are kept while it
-	// lasts, and maxWatches how many subscriptions a tenant has on a server.
+	// maxWatched is how many objects a subscription is about at most, maxWatchedBytes how many bytes of JSON these are,
+	// which are kept while it lasts, and maxWatches how many subscriptions a tenant has on a server.
 	maxWatched      = 2000
 	maxWatchedBytes = 4 << 20
 	maxWatches      = 20
@@ -215,7 +215,8 @@ func (w *watching) run(ctx context.Context) error {
 	}
 }
 
-// poll returns what is signalled when it is to be looked at whether something has changed, nil if changes are signalled.
+// poll returns what is signalled when it is to be looked at whether something has changed, nil if changes are
+// signalled.
 func (w *watching) poll() <-chan time.Time {
 	if w.finder.signals() {
 		return nil

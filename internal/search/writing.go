@@ -16,7 +16,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// renewal is how often a process says that it writes the index, or asks whether it is to. It is less than a lease of the index.
+// renewal is how often a process says that it writes the index, or asks whether it is to. It is less than a lease of
+// the index.
 const renewal = time.Second
 
 // encode returns the mark as it is stored, empty if there is none.
@@ -46,15 +47,15 @@ type writer struct {
 	*session
 	// properties reads objects.
 	properties *properties.Reader
-	// noted is how far the index says that it is, mark the last change that it has of an object which has not gone, wrote the revision of the
-	// last change, and newest one that no object is newer than which was read again.
+	// noted is how far the index says that it is, mark the last change that it has of an object which has not gone,
+	// wrote the revision of the last change, and newest one that no object is newer than which was read again.
 	noted         index.Progress
 	mark          mark
 	newest, wrote int64
 	// base is how far an index is that is continued.
 	base index.Progress
-	// compared has the keys of all that there is, until the index, which was of an earlier time, has nothing else. It is nil if it was empty, or
-	// goes on.
+	// compared has the keys of all that there is, until the index, which was of an earlier time, has nothing else. It
+	// is nil if it was empty, or goes on.
 	compared *index.Keys
 }
 
@@ -137,8 +138,8 @@ func (s *writer) writeTurn(ctx context.Context, turn []*lane) error {
 // refillBatch is how many objects of a space that were left out are read at once when there is room for them.
 const refillBatch = 500
 
-// refill has objects written that were left out of the index, if there is room for them now: of some spaces in which something has changed, of
-// all if there are none. What is being written of a space already comes first.
+// refill has objects written that were left out of the index, if there is room for them now: of some spaces in which
+// something has changed, of all if there are none. What is being written of a space already comes first.
 func (s *writer) refill(ctx context.Context, spaces ...tenant.Name) error {
 	keys, err := s.index.Omitted(ctx, refillBatch, spaces...)
 	if err != nil && s.index.Passing(err) {
@@ -180,8 +181,8 @@ func (w *portion) share(all time.Duration) []time.Duration {
 	return w.took
 }
 
-// finishes reports whether the index has more than it says: everything there was when the stream began, or the last changes, which may have been
-// written before the stream has said that they are all of their revision.
+// finishes reports whether the index has more than it says: everything there was when the stream began, or the last
+// changes, which may have been written before the stream has said that they are all of their revision.
 func (s *writer) finishes() bool {
 	s.mu.Lock()
 	knew := s.knew
@@ -226,8 +227,8 @@ func (s *writer) renew(ctx context.Context) error {
 	return err
 }
 
-// apply writes, and returns the spaces in which that changes something, index.Shared for all of them. If the database cannot be reached
-// it waits, and the queue and those who search with it.
+// apply writes, and returns the spaces in which that changes something, index.Shared for all of them. If the database
+// cannot be reached it waits, and the queue and those who search with it.
 func (s *writer) apply(ctx context.Context, writes []index.Write) (sets.Set[tenant.Name], error) {
 	if s.compared != nil {
 		for i := range writes {
@@ -265,8 +266,8 @@ func (s *writer) applyTo(ctx context.Context, writes []index.Write, state *index
 	return spaces, err
 }
 
-// setAside writes what the database has refused together, in ever smaller parts: one object that it does not take ends nothing for others. Of
-// that, its name is written. The spaces in which something changes are added to spaces.
+// setAside writes what the database has refused together, in ever smaller parts: one object that it does not take ends
+// nothing for others. Of that, its name is written. The spaces in which something changes are added to spaces.
 func (s *writer) setAside(ctx context.Context, writes []index.Write, spaces sets.Set[tenant.Name]) error {
 	if len(writes) == 0 {
 		return errRefusedState
@@ -369,8 +370,8 @@ func (s *writer) resign() {
 	}
 }
 
-// covered returns the revision up to which an index has everything of a space that is so far: nothing may have happened there
-// in between.
+// covered returns the revision up to which an index has everything of a space that is so far: nothing may have happened
+// there in between.
 func (s *session) covered(p *index.Progress, space tenant.Name) int64 {
 	told := s.told.get() // before the queue: what it is told of is in that
 	s.mu.Lock()
@@ -386,8 +387,8 @@ func (s *session) covered(p *index.Progress, space tenant.Name) int64 {
 // poll is how often a process that does not write the index asks how far it is, while somebody waits for that.
 const poll = 5 * time.Millisecond
 
-// wait waits until the index has everything of a space up to a revision, of which the rights know. Its error is that of ctx, or of the
-// database.
+// wait waits until the index has everything of a space up to a revision, of which the rights know. Its error is that of
+// ctx, or of the database.
 func (s *session) wait(ctx context.Context, space tenant.Name, revision int64) error {
 	for {
 		seen := s.moved.get()

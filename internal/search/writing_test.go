@@ -119,7 +119,8 @@ func TestDatabaseComesBack(t *testing.T) {
 	}
 }
 
-// TestWoken tells those who watch the space of a custom resource that goes, which its key does not say, and nobody else.
+// TestWoken tells those who watch the space of a custom resource that goes, which its key does not say, and nobody
+// else.
 func TestWoken(t *testing.T) {
 	f := newFixture(t)
 	source := &placed{space: "acme"}
@@ -179,7 +180,8 @@ func TestWoken(t *testing.T) {
 	told("when one goes beside one that is refused", "acme", "globex")
 }
 
-// TestRefill has objects come into the index when there is room for them: those that were left out are read again, without anybody's doing.
+// TestRefill has objects come into the index when there is room for them: those that were left out are read again,
+// without anybody's doing.
 func TestRefill(t *testing.T) {
 	f := newFixture(t)
 	f.session.index.SetMost(4) // of which two are there

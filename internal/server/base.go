@@ -108,8 +108,8 @@ func newBase(opts CompletedOptions) (*base, error) {
 // lookUpTimeout is what the server itself gets to answer which namespace there is.
 const lookUpTimeout = 10 * time.Second
 
-// namespace returns a namespace of the flattened view, by a request of the server's own if the cache does not know it, or
-// not yet.
+// namespace returns a namespace of the flattened view, by a request of the server's own if the cache does not know it,
+// or not yet.
 func (b *base) namespace(name tenant.Flat) (*corev1.Namespace, error) {
 	found, err := b.views.Core().V1().Namespaces().Lister().Get(name.String())
 	if apierrors.IsNotFound(err) {
@@ -120,8 +120,8 @@ func (b *base) namespace(name tenant.Flat) (*corev1.Namespace, error) {
 	return found, err
 }
 
-// uidOf returns the UID of a namespace that was found, and none after an error: what is changed in a namespace for which a
-// request was not authorized is refused.
+// uidOf returns the UID of a namespace that was found, and none after an error: what is changed in a namespace for
+// which a request was not authorized is refused.
 func uidOf(found *corev1.Namespace, err error) types.UID {
 	if err != nil {
 		return ""

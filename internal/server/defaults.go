@@ -65,8 +65,8 @@ func defaultClusterRole(name string, obj runtime.Object) (bool, error) {
 }
 
 // apiService shows the Service of the API server, or its addresses, if the system space has them, but for what the
-// platform may have noted there. The Service has the address by which pods reach the server: the system space's is in no
-// range of theirs.
+// platform may have noted there. The Service has the address by which pods reach the server: the system space's is in
+// no range of theirs.
 func apiService(api netip.AddrPort) func(string, runtime.Object) (bool, error) {
 	return func(_ string, obj runtime.Object) (bool, error) {
 		accessor, err := meta.Accessor(obj)

@@ -207,7 +207,8 @@ func (c *etcdClients) boundHistory(client *clientv3.Client) {
 	go etcdstore.BoundHistory(context.Background(), client)
 }
 
-// shared makes storage as storage does, of servers that are never run: on one client of each etcd, which it does not compact.
+// shared makes storage as storage does, of servers that are never run: on one client of each etcd, which it does not
+// compact.
 func (c *etcdClients) shared(config storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
 	client, err := c.connect(config.Transport)
 	if err != nil {

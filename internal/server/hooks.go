@@ -54,7 +54,8 @@ func patient(name string, hook genericapiserver.PostStartHookFunc, pause time.Du
 const startTime = 10 * time.Second
 
 // notBefore returns a context that ends with ctx, but not before all signals were given or, after ctx has ended, a time
-// is over. The hook of upstream that gives the signal of definitions ends the process, with all stacks, if it is interrupted.
+// is over. The hook of upstream that gives the signal of definitions ends the process, with all stacks, if it is
+// interrupted.
 func notBefore(ctx context.Context, signals map[string]<-chan struct{}, limit time.Duration) (context.Context, context.CancelFunc) {
 	later, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

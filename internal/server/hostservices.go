@@ -33,8 +33,8 @@ const (
 // byAddress indexes the Services of tenants' spaces by their cluster IPs.
 const byAddress = "address"
 
-// hostServices says whose Service has an address of the host cluster. Nothing in a space proves that: Services that were
-// there before pods ran have addresses that the host may have given to others. So the host is asked.
+// hostServices says whose Service has an address of the host cluster. Nothing in a space proves that: Services that
+// were there before pods ran have addresses that the host may have given to others. So the host is asked.
 type hostServices struct {
 	views  cache.Indexer
 	homeOf func(ctx context.Context, n tenant.Name, namespace string) (names.Namespace, error)

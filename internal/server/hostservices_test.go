@@ -31,8 +31,8 @@ func serviceOf(n tenant.Name, name string, addresses ...string) *corev1.Service 
 	}
 }
 
-// TestHostServices checks that an address is a tenant's if the host has given it to a Service of the tenant, and somebody else's if a
-// Service of a space says it has it.
+// TestHostServices checks that an address is a tenant's if the host has given it to a Service of the tenant, and
+// somebody else's if a Service of a space says it has it.
 func TestHostServices(t *testing.T) {
 	home := func(n tenant.Name) names.Namespace {
 		return names.Namespace{Installation: "i", Tenant: n, TenantUID: types.UID("uid-" + n), Name: "shop", UID: "n"}

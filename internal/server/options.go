@@ -46,7 +46,8 @@ type Options struct {
 	// Authentication says where users and their tenants come from. Its upstream
 	// options are those of Kube.
 	Authentication authentication.Options
-	// TenantCacheTotalBytes is what all objects of all spaces may take together. Zero is no bound, and -1 half of what the process may use.
+	// TenantCacheTotalBytes is what all objects of all spaces may take together. Zero is no bound, and -1 half of what
+	// the process may use.
 	TenantCacheTotalBytes int64
 	// Publishable are the resources of which objects can be published, as the manager's
 	// configuration has them. Publishing others is answered with a warning.
@@ -84,7 +85,8 @@ type asGiven struct {
 	Signing signing.Config
 	// WatchCacheHistoryBytes is what all watch caches may keep of the past. Zero is no bound.
 	WatchCacheHistoryBytes int64
-	// TenantCacheBytes is what the definitions, policies and custom resources of a space may take, in bytes of memory. Zero is no bound but that of all.
+	// TenantCacheBytes is what the definitions, policies and custom resources of a space may take, in bytes of memory.
+	// Zero is no bound but that of all.
 	TenantCacheBytes int64
 	// QuotaSettle is how long a tenant must be quiet before its use is recounted.
 	// Zero is a little more than requests can take.

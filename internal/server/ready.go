@@ -76,10 +76,10 @@ func (s *start) withEnd(handler http.Handler) http.Handler {
 	})
 }
 
-// withRights answers 503 to requests in a tenant's space until it is known who has
-// which rights there: to all whose URL names it, and to others if they would be forbidden. Clients take
-// 403 as final; after 503 they try again. What asks about the system space or all spaces is the server itself, by which it gets to know, and
-// administrators, whose group has every right.
+// withRights answers 503 to requests in a tenant's space until it is known who has which rights there: to all whose URL
+// names it, and to others if they would be forbidden. Clients take 403 as final; after 503 they try again. What asks
+// about the system space or all spaces is the server itself, by which it gets to know, and administrators, whose group
+// has every right.
 func withRights(handler http.Handler, known func() bool, serializer runtime.NegotiatedSerializer) http.Handler {
 	var over atomic.Bool
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -103,7 +103,8 @@ var errUnknownRights = func() *apierrors.StatusError {
 	return err
 }()
 
-// inUnknownRights returns errUnknownRights for an answer that forbids a request in a tenant's space, which its credentials alone may name.
+// inUnknownRights returns errUnknownRights for an answer that forbids a request in a tenant's space, which its
+// credentials alone may name.
 func inUnknownRights(ctx context.Context, status int) *apierrors.StatusError {
 	if n, err := tenant.SpaceFrom(ctx); status == http.StatusForbidden && err == nil && n.IsSpace() {
 		return errUnknownRights

@@ -21,8 +21,8 @@ type SearchServer struct {
 	ca      dynamiccertificates.CAContentProvider
 }
 
-// NewSearch makes a server of searches, of options with SearchOnly. What is stored where, and what decides rights, is known from the same
-// assembly as that of a server, which is never run.
+// NewSearch makes a server of searches, of options with SearchOnly. What is stored where, and what decides rights, is
+// known from the same assembly as that of a server, which is never run.
 func NewSearch(ctx context.Context, opts CompletedOptions) (*SearchServer, error) {
 	s, err := New(ctx, opts)
 	if err != nil {

@@ -69,8 +69,8 @@ func (o CompletedOptions) isBuiltin(group string) bool {
 	return legacyscheme.Scheme.IsGroupRegistered(group) || o.host != nil && group == metrics.GroupName
 }
 
-// wantHostNamespace has the syncer make the host's namespace for one of a space, by a note on that: the syncer alone has the
-// right to.
+// wantHostNamespace has the syncer make the host's namespace for one of a space, by a note on that: the syncer alone
+// has the right to.
 func (a *assembly) wantHostNamespace(ctx context.Context, n tenant.Name, namespace string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"annotations": map[string]string{names.WantedAnnotation: time.Now().UTC().Format(time.RFC3339Nano)},

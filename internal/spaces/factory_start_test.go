@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestStartLeavesNothing checks that a factory can be started often, as upstream's garbage collector does for each new kind.
+// TestStartLeavesNothing checks that a factory can be started often, as upstream's garbage collector does for each new
+// kind.
 func TestStartLeavesNothing(t *testing.T) {
 	const starts = 1_000
 	f := &Factory{}

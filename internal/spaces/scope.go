@@ -205,8 +205,8 @@ func (i *scopedInformer) AddIndexers(indexers cache.Indexers) error {
 	return nil
 }
 
-// scopedHandler is a handler of a scope. Until the scope is started, what it is to hear waits in the informer, which has a
-// queue and a goroutine for each handler anyway.
+// scopedHandler is a handler of a scope. Until the scope is started, what it is to hear waits in the informer, which
+// has a queue and a goroutine for each handler anyway.
 type scopedHandler struct {
 	cache.ResourceEventHandler
 	scope *Scope

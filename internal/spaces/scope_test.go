@@ -46,8 +46,8 @@ func added(t *testing.T, informer cache.SharedInformer) <-chan string {
 
 func indexNothing(any) ([]string, error) { return nil, nil }
 
-// TestScope has several scopes, one after the other, of a factory that goes on: each hears of what there is, and of nothing
-// when it has ended. What it alone has used ends with it.
+// TestScope has several scopes, one after the other, of a factory that goes on: each hears of what there is, and of
+// nothing when it has ended. What it alone has used ends with it.
 func TestScope(t *testing.T) {
 	server, factory := scopedServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -121,8 +121,8 @@ func TestScopesTogether(t *testing.T) {
 	}
 }
 
-// TestScopeBeforeItsStart has handlers of scopes of an informer that runs: they hear of nothing before their scope is started,
-// then of all in its order, and of nothing if it ends before.
+// TestScopeBeforeItsStart has handlers of scopes of an informer that runs: they hear of nothing before their scope is
+// started, then of all in its order, and of nothing if it ends before.
 func TestScopeBeforeItsStart(t *testing.T) {
 	server, factory := scopedServer(t)
 	own := added(t, factory.Core().V1().Namespaces().Informer())

@@ -63,8 +63,8 @@ func WithMeter(meter func(tenant.Name, time.Duration)) Option {
 	return func(t *flatteningTransport) { t.meter = meter }
 }
 
-// WithTurns says that requests of workers for a tenant are refused, and tried again later, of which inTurn says by their
-// method that it is not the tenant's turn.
+// WithTurns says that requests of workers for a tenant are refused, and tried again later, of which inTurn says by
+// their method that it is not the tenant's turn.
 func WithTurns(inTurn func(method string, n tenant.Name) bool) Option {
 	return func(t *flatteningTransport) { t.inTurn = inTurn }
 }

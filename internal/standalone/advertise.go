@@ -54,8 +54,9 @@ func (o Options) advertised() (net.IP, error) {
 	return address, nil
 }
 
-// podsAPI returns where pods on the host cluster reach the API server, as --workloads-api-address has it: by default at the
-// address of this server, empty if it listens where nobody else reaches it, or if its certificate is somebody else's.
+// podsAPI returns where pods on the host cluster reach the API server, as --workloads-api-address has it: by default at
+// the address of this server, empty if it listens where nobody else reaches it, or if its certificate is somebody
+// else's.
 func (o Options) podsAPI() (string, error) {
 	if !o.Server.Host.IsSet() || o.Workloads.APIAddress != "" || o.PKIDir != "" {
 		return o.Workloads.APIAddress, nil

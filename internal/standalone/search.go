@@ -16,8 +16,8 @@ import (
 // searchIssuer is that of tokens which are made nowhere.
 const searchIssuer = "https://search.invalid"
 
-// NewSearch makes a server of searches, of options with SearchOnly. It gets no keys of a server: where upstream wants one that makes
-// tokens, there is one that nobody trusts.
+// NewSearch makes a server of searches, of options with SearchOnly. It gets no keys of a server: where upstream wants
+// one that makes tokens, there is one that nobody trusts.
 func NewSearch(ctx context.Context, options *server.Options) (*server.SearchServer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -70,8 +70,8 @@ func Acquire(path string) (*Dir, error) {
 	return &Dir{Path: Path(absolute), lock: lock}, nil
 }
 
-// closeToOthers makes what keys and secrets are in readable by nobody else, as it was made: a copy that was restored may not be. It says so
-// in the log, for who has read them has them.
+// closeToOthers makes what keys and secrets are in readable by nobody else, as it was made: a copy that was restored
+// may not be. It says so in the log, for who has read them has them.
 func (p Path) closeToOthers() error {
 	for _, path := range []string{p.PKI(), p.Etcd(), p.Search(), p.AdminKubeconfig()} {
 		info, err := os.Stat(path)

@@ -16,7 +16,8 @@ const (
 	tenantPartition = "t/"
 )
 
-// CacheID identifies the watch caches of a resource: of Everything or, if a space has defined the resource, of that space.
+// CacheID identifies the watch caches of a resource: of Everything or, if a space has defined the resource, of that
+// space.
 type CacheID struct {
 	Resource string // as schema.GroupResource prints it
 	Of       Scope

@@ -105,8 +105,8 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
-// TestFiltersAreInOrder checks that the page on filters has those of the server, in the order of the list above the function that
-// puts them together.
+// TestFiltersAreInOrder checks that the page on filters has those of the server, in the order of the list above the
+// function that puts them together.
 func TestFiltersAreInOrder(t *testing.T) {
 	chain, err := os.ReadFile(filepath.Join(root, "internal/server/chain.go"))
 	if err != nil {
@@ -183,8 +183,8 @@ func TestReadmeFitsOnAFewScreens(t *testing.T) {
 	}
 }
 
-// TestArchitectureIsNarrow keeps its paragraphs at 90 columns, so that differences of them can be read. What has no space, as
-// a link, may be longer.
+// TestArchitectureIsNarrow keeps its paragraphs at 90 columns, so that differences of them can be read. What has no
+// space, as a link, may be longer.
 func TestArchitectureIsNarrow(t *testing.T) {
 	for _, page := range read(t) {
 		if page.Path != "ARCHITECTURE.md" {
@@ -221,8 +221,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestPartsArePatches checks that no page has a manifest of what its reader has already: kubectl apply takes away what another
-// page has applied, and the manifest lacks. A part of a spec is for kubectl patch.
+// TestPartsArePatches checks that no page has a manifest of what its reader has already: kubectl apply takes away what
+// another page has applied, and the manifest lacks. A part of a spec is for kubectl patch.
 func TestPartsArePatches(t *testing.T) {
 	there := map[string]string{"ControlPlane": "sample", "Tenant": "(acme|globex)", "KeystoneSync": "sample"}
 	parts := 0

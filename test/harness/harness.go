@@ -32,8 +32,8 @@ func Main(name string, run func(ctx context.Context) error) {
 	}
 }
 
-// RunIfCalled runs a part of a program, with its arguments, and ends the process, if the program has called itself for that
-// by CallSelf. It belongs to the beginning of main.
+// RunIfCalled runs a part of a program, with its arguments, and ends the process, if the program has called itself for
+// that by CallSelf. It belongs to the beginning of main.
 func RunIfCalled(part string, run func(ctx context.Context, args []string) error) {
 	if args := strings.Fields(os.Getenv(partVariable + part)); len(args) > 0 {
 		Main(part, func(ctx context.Context) error { return run(ctx, args) })
@@ -141,8 +141,8 @@ func FreePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// ManifestsVariable names a directory whose manifests stand in the place of those of config/workloads: make mutants sees by that
-// whether a test notices what is taken away there.
+// ManifestsVariable names a directory whose manifests stand in the place of those of config/workloads: make mutants
+// sees by that whether a test notices what is taken away there.
 const ManifestsVariable = "TENANTRY_TEST_WORKLOADS"
 
 // WorkloadsFiles returns the manifests of config/workloads, in a directory that has those.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestPackagesAreDescribed checks that a package of more than one file says in its doc.go what it is, and a program
@@ -46,5 +47,27 @@ func TestPackagesAreDescribed(t *testing.T) {
 	}
 	if described == 0 {
 		t.Error("no package was found")
+	}
+}
+
+// TestCommentsAreNarrow keeps comments at 120 columns, but for those of the API, whose lines are descriptions of
+// fields.
+func TestCommentsAreNarrow(t *testing.T) {
+	looked := 0
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasPrefix(path, "../../api/") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for i, line := range strings.Split(string(data), "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "// ") && utf8.RuneCountInString(line) > 120 && len(strings.Fields(line)) > 2 {
+				t.Errorf("%s:%d is a comment of more than 120 columns", path, i+1)
+			}
+		}
+		looked++
+		return err
+	})
+	if err != nil || looked == 0 {
+		t.Fatalf("%d files were looked at: %v", looked, err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// runningControlPlane is one whose spaces' pods run on the node, with a volume that no other spec uses, and two Tenants.
+// runningControlPlane is one whose spaces' pods run on the node, with a volume that no other spec uses, and two
+// Tenants.
 const runningControlPlane = `
 apiVersion: storage.k8s.io/v1
 kind: StorageClass

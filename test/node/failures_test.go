@@ -34,7 +34,8 @@ func away() time.Duration {
 	return d
 }
 
-// closeAPI takes the API of the host away from all, whose connections end, until the function is called that it returns.
+// closeAPI takes the API of the host away from all, whose connections end, until the function is called that it
+// returns.
 func closeAPI() (open func()) {
 	GinkgoHelper()
 	command("nft", "add", "table", "inet", "away")

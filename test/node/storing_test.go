@@ -13,7 +13,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// volumes are what an administrator of the host has for spaces: a class without a provisioner, and a volume on the node.
+// volumes are what an administrator of the host has for spaces: a class without a provisioner, and a volume on the
+// node.
 const volumes = `
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -32,7 +33,8 @@ spec:
   nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node]}]}]}}
 `
 
-// storingSet has a process that has a file of its volume locked for as long as it runs, and does not end when it is told to.
+// storingSet has a process that has a file of its volume locked for as long as it runs, and does not end when it is
+// told to.
 const storingSet = `
 apiVersion: apps/v1
 kind: StatefulSet

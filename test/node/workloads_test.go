@@ -40,7 +40,8 @@ func (s *standalone) binary() string {
 	return filepath.Join(root, "bin", "linux-"+runtime.GOARCH, "tenantry")
 }
 
-// startOnHost starts one whose pods run on the host until the specs of a container end. If it forwards, its DNS asks what the host does.
+// startOnHost starts one whose pods run on the host until the specs of a container end. If it forwards, its DNS asks
+// what the host does.
 func startOnHost(isolation string, forwards bool) *standalone {
 	GinkgoHelper()
 	must("apply", "-k", "config/workloads")
@@ -366,8 +367,9 @@ func (s *standalone) tokenIn(tenant string) string {
 	return must(append(s.as(tenant), "exec", "deployment/client", "--", "/tenantry", "-token")...)
 }
 
-// hears tells a command a line until it answers, and then to end. A container runtime may pass on the first line before it passes on what is
-// answered. Its input stays open until then: whoever attaches to a container has none of its output after the end of their input.
+// hears tells a command a line until it answers, and then to end. A container runtime may pass on the first line before
+// it passes on what is answered. Its input stays open until then: whoever attaches to a container has none of its
+// output after the end of their input.
 func hears(args ...string) {
 	GinkgoHelper()
 	command := exec.Command("kubectl", args...)

@@ -110,7 +110,8 @@ func keeps(before, after any) bool {
 	}
 }
 
-// isDefault reports whether an object is a ClusterRole that every space has without storing it. Its rules grow with versions.
+// isDefault reports whether an object is a ClusterRole that every space has without storing it. Its rules grow with
+// versions.
 func isDefault(object *unstructured.Unstructured) bool {
 	return object.GetKind() == "ClusterRole" && object.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults"
 }

@@ -2,9 +2,9 @@
 //
 //	release -version VERSION -time UNIX -o DIR ROOT OS-ARCHITECTURE=BINARY...
 //
-// ROOT is the repository. It writes into DIR: an archive and a bill of materials of each
-// binary, the chart, the OLM bundle, install.yaml and workloads.yaml with what config/default and config/workloads have, and
-// SHA256SUMS of all files there. What goes in decides every byte.
+// ROOT is the repository. It writes into DIR: an archive and a bill of materials of each binary, the chart, the OLM
+// bundle, install.yaml and workloads.yaml with what config/default and config/workloads have, and SHA256SUMS of all
+// files there. What goes in decides every byte.
 package main
 
 import (

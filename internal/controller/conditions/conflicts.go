@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Conflicts paces what is tried again after conflicts, for which the cache is behind, or a server that conflicts always. It counts
-// those that each object has had in a row.
+// Conflicts paces what is tried again after conflicts, for which the cache is behind, or a server that conflicts
+// always. It counts those that each object has had in a row.
 type Conflicts struct {
 	limiter workqueue.TypedRateLimiter[reconcile.Request]
 }

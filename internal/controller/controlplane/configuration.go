@@ -161,8 +161,8 @@ func withoutFile(err error, s configuration.Section) string {
 // errNotGiven says that an object is not there, or not for the ControlPlane.
 var errNotGiven = errors.New("it is not for this ControlPlane")
 
-// IsGiven reports whether somebody has made an object for a ControlPlane, by the label, and not the operator. Anybody who may
-// create ControlPlanes could otherwise have any Secret mounted into an image of theirs, or published.
+// IsGiven reports whether somebody has made an object for a ControlPlane, by the label, and not the operator. Anybody
+// who may create ControlPlanes could otherwise have any Secret mounted into an image of theirs, or published.
 func IsGiven(cp *v1alpha1.ControlPlane, object metav1.Object) bool {
 	marks := object.GetLabels()
 	return marks[ofLabel] == cp.Name && marks[managedLabel] != FieldManager
@@ -302,9 +302,9 @@ func configurationArgs(w *work) ([]string, error) {
 	return slices.Concat(args, webhookArgs(&w.cp.Spec), manager, limitArgs(w.cp.Spec.Limits)), err
 }
 
-// webhookArgs are the flags that say where webhooks of tenants may be. Where pods of spaces run, their policies let the servers
-// in. So webhooks are not inside but by Services of their own tenant, which servers let through whatever is denied: by an
-// address, one tenant's would reach another's pods.
+// webhookArgs are the flags that say where webhooks of tenants may be. Where pods of spaces run, their policies let the
+// servers in. So webhooks are not inside but by Services of their own tenant, which servers let through whatever is
+// denied: by an address, one tenant's would reach another's pods.
 func webhookArgs(spec *v1alpha1.ControlPlaneSpec) []string {
 	webhooks := ptr.Deref(spec.TenantWebhooks, v1alpha1.ControlPlaneTenantWebhooks{})
 	denied := webhooks.DeniedCIDRs

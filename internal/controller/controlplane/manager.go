@@ -56,8 +56,8 @@ func (r *Reconciler) ensureClients(ctx context.Context, w *work, name, part, use
 	return r.applyAfterServers(ctx, w, desired)
 }
 
-// applyAfterServers makes the Deployment of what talks to servers, as soon as one answers. One that is there is changed when
-// all servers have been.
+// applyAfterServers makes the Deployment of what talks to servers, as soon as one answers. One that is there is changed
+// when all servers have been.
 func (r *Reconciler) applyAfterServers(ctx context.Context, w *work, desired *applyappsv1.DeploymentApplyConfiguration) error {
 	servers, _, err := r.workload(ctx, w.cp)
 	if err != nil {
@@ -73,8 +73,8 @@ func (r *Reconciler) applyAfterServers(ctx context.Context, w *work, desired *ap
 	return r.apply(ctx, w.cp, desired, live)
 }
 
-// ensureLogin makes the Secret by which the pods of a part log in to the servers, as a system administrator. They read the
-// certificate again when it changes.
+// ensureLogin makes the Secret by which the pods of a part log in to the servers, as a system administrator. They read
+// the certificate again when it changes.
 func (r *Reconciler) ensureLogin(ctx context.Context, w *work, name, part, user string) error {
 	current := &corev1.Secret{}
 	if _, err := r.read(ctx, w.cp, "Secret", name, current); err != nil {

@@ -28,8 +28,8 @@ type observed struct {
 	version string
 	// failing says what keeps a pod from running, if something does.
 	failing string
-	// starting is true while a pod is not there or has no node yet, or runs again, and that may change any time: nothing that
-	// is watched tells that it has not changed.
+	// starting is true while a pod is not there or has no node yet, or runs again, and that may change any time:
+	// nothing that is watched tells that it has not changed.
 	starting bool
 	// unready are the pods that run and say that they are not ready.
 	unready []string
@@ -222,8 +222,8 @@ func failure(pod *corev1.Pod, now time.Time) (message string, starting bool) {
 	return "", false
 }
 
-// triesAgain reports whether a container runs that has failed before, and nobody knows yet whether it will do better: a server
-// until it has answered for the first time, and what has no startup probe for a while. Otherwise who waits for a
+// triesAgain reports whether a container runs that has failed before, and nobody knows yet whether it will do better: a
+// server until it has answered for the first time, and what has no startup probe for a while. Otherwise who waits for a
 // ControlPlane not to be Degraded would find one between two failures.
 func triesAgain(c *corev1.ContainerStatus, now time.Time) bool {
 	running, last := c.State.Running, c.LastTerminationState.Terminated

@@ -41,8 +41,8 @@ func connectArgs(w *work) []string {
 	return args
 }
 
-// ensureHostAccounts makes the ServiceAccounts by which pods of spaces run on the host. An administrator of the host gives the
-// syncer's its rights, which gives the servers' theirs: the operator has none of them, and so cannot.
+// ensureHostAccounts makes the ServiceAccounts by which pods of spaces run on the host. An administrator of the host
+// gives the syncer's its rights, which gives the servers' theirs: the operator has none of them, and so cannot.
 func (r *Reconciler) ensureHostAccounts(ctx context.Context, w *work) error {
 	if w.cp.Spec.Workloads == nil {
 		return nil
@@ -55,8 +55,8 @@ func (r *Reconciler) ensureHostAccounts(ctx context.Context, w *work) error {
 	return nil
 }
 
-// ensureSyncer makes the syncer, as soon as a server answers it. One that is not wanted any more is stopped: the operator
-// deletes nothing.
+// ensureSyncer makes the syncer, as soon as a server answers it. One that is not wanted any more is stopped: the
+// operator deletes nothing.
 func (r *Reconciler) ensureSyncer(ctx context.Context, w *work) error {
 	if w.cp.Spec.Workloads == nil {
 		live, err := r.ownSyncer(ctx, w.cp)
@@ -73,7 +73,8 @@ func (r *Reconciler) ensureSyncer(ctx context.Context, w *work) error {
 	return r.ensureClients(ctx, w, syncerName(w.cp), syncerPart, syncerUser, r.syncer)
 }
 
-// syncers is the number of syncers, of which one works: as many as can go on without another one's node, if any are wanted.
+// syncers is the number of syncers, of which one works: as many as can go on without another one's node, if any are
+// wanted.
 func syncers(cp *v1alpha1.ControlPlane) int32 {
 	if cp.Spec.Workloads == nil {
 		return 0
@@ -95,8 +96,8 @@ func (r *Reconciler) ownSyncer(ctx context.Context, cp *v1alpha1.ControlPlane) (
 	return live, nil
 }
 
-// syncer makes what is on the host. It has the operator's own image, whatever the servers have: whoever writes ControlPlanes
-// and names images gets no token with rights to the whole host by that.
+// syncer makes what is on the host. It has the operator's own image, whatever the servers have: whoever writes
+// ControlPlanes and names images gets no token with rights to the whole host by that.
 func (r *Reconciler) syncer(w *work) (*applyappsv1.DeploymentApplyConfiguration, error) {
 	wanted := ptr.Deref(w.cp.Spec.Workloads, v1alpha1.ControlPlaneWorkloads{})
 	args := append([]string{

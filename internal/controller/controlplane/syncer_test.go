@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
-// TestHostToken checks that pods which act on the host have tokens of an hour: hosts let those live for a year that admission mounts,
-// which are for 3,607 seconds.
+// TestHostToken checks that pods which act on the host have tokens of an hour: hosts let those live for a year that
+// admission mounts, which are for 3,607 seconds.
 func TestHostToken(t *testing.T) {
 	r := &Reconciler{}
 	w := &work{cp: named(func(cp *v1alpha1.ControlPlane) { cp.Spec.Workloads = &v1alpha1.ControlPlaneWorkloads{} }), address: "192.0.2.1"}

@@ -155,8 +155,8 @@ func (r *Reconciler) firstTokenKeys(ctx context.Context, w *work, keys *tokenKey
 	return nil
 }
 
-// before are the keys that verified when that of a Secret was made. Nobody knows how long their tokens live, and
-// which of them have ended or were stolen since: they verify if somebody asks for it, for as long as any token may live.
+// before are the keys that verified when that of a Secret was made. Nobody knows how long their tokens live, and which
+// of them have ended or were stolen since: they verify if somebody asks for it, for as long as any token may live.
 func (k *tokenKeys) before(public string, secret *corev1.Secret, now metav1.Time, asked bool) {
 	refused := false
 	for i, old := range pemBlocks(secret.Data[serviceAccount+pub]) {

@@ -309,8 +309,8 @@ func (o *rotation) rotated() {
 	o.must()
 }
 
-// TestKeysOfTokensAreAdopted checks that a ControlPlane that goes on with the keys of an earlier one signs by its newest, and
-// verifies by those before only if somebody asks for it.
+// TestKeysOfTokensAreAdopted checks that a ControlPlane that goes on with the keys of an earlier one signs by its
+// newest, and verifies by those before only if somebody asks for it.
 func TestKeysOfTokensAreAdopted(t *testing.T) {
 	for name, asked := range map[string]bool{"the newest": false, "all": true} {
 		t.Run(name, func(t *testing.T) {
@@ -350,8 +350,8 @@ func TestKeysOfTokensAreAdopted(t *testing.T) {
 	}
 }
 
-// TestPlantedKeysAreNotAdopted has who may create Secrets, and read none, add one to those that an earlier ControlPlane has
-// left: the command that adopts those does not adopt it.
+// TestPlantedKeysAreNotAdopted has who may create Secrets, and read none, add one to those that an earlier ControlPlane
+// has left: the command that adopts those does not adopt it.
 func TestPlantedKeysAreNotAdopted(t *testing.T) {
 	others := newRotation(t, named())
 	others.must()
@@ -429,8 +429,8 @@ func TestPlantedKeysKeepNothing(t *testing.T) {
 	}
 }
 
-// TestKeysAreProved has Secrets of keys that nothing proves, of an operator before: those that the status names are used, and
-// proved for the next ControlPlane. Without a status, each needs an answer.
+// TestKeysAreProved has Secrets of keys that nothing proves, of an operator before: those that the status names are
+// used, and proved for the next ControlPlane. Without a status, each needs an answer.
 func TestKeysAreProved(t *testing.T) {
 	made := []string{"cp-keys", "cp-service-account-key-2", "cp-service-account-key-3"}
 	unproved := func(t *testing.T) *rotation {

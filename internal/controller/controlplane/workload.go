@@ -137,8 +137,8 @@ func (r *Reconciler) serverPod(cp *v1alpha1.ControlPlane, container *applycorev1
 			clientCA+crt, clientCA+key, serviceAccount+key, serviceAccount+pub)))
 }
 
-// withHostToken has a pod act on the host by a ServiceAccount. What admission mounts would be the same, but for the token, which a
-// host may have live for a year then (--service-account-extend-token-expiration).
+// withHostToken has a pod act on the host by a ServiceAccount. What admission mounts would be the same, but for the
+// token, which a host may have live for a year then (--service-account-extend-token-expiration).
 func withHostToken(pod *applycorev1.PodSpecApplyConfiguration, account string) *applycorev1.PodSpecApplyConfiguration {
 	for i := range pod.Containers {
 		pod.Containers[i].WithVolumeMounts(applycorev1.VolumeMount().WithName(hostTokenVolume).WithMountPath(hostTokenDir).WithReadOnly(true))

@@ -20,8 +20,8 @@ import (
 // Selected are kinds of objects, each with what selects those that are kept.
 type Selected map[client.Object]cache.ByObject
 
-// NewCache returns a cache of what is selected in all spaces, of kinds that spaceclient.Mapper knows. config names the system
-// space.
+// NewCache returns a cache of what is selected in all spaces, of kinds that spaceclient.Mapper knows. config names the
+// system space.
 func NewCache(config *rest.Config, scheme *runtime.Scheme, keep Keep, selected Selected) (cache.Cache, error) {
 	all := rest.CopyConfig(config)
 	all.Host += tenant.All.Root()
@@ -37,8 +37,8 @@ func Get(ctx context.Context, from client.Reader, name types.NamespacedName, to 
 	return err == nil, nil
 }
 
-// Slim is a Keep: of roles and bindings it keeps what they give and to whom, of quotas all but the metadata, and of others nothing
-// but slim.
+// Slim is a Keep: of roles and bindings it keeps what they give and to whom, of quotas all but the metadata, and of
+// others nothing but slim.
 func Slim(obj runtime.Object, slim metav1.ObjectMeta) error {
 	switch o := obj.(type) {
 	case *corev1.Namespace:

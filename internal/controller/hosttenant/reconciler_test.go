@@ -107,8 +107,8 @@ func newFixtureOf(host client.WithWatch, space *fake.ClientBuilder) *fixture {
 	return f
 }
 
-// TestNewTenantsAreToldOnce checks that a Tenant whose space is being made is not written again and again, and that one whose
-// space is not made for long says so.
+// TestNewTenantsAreToldOnce checks that a Tenant whose space is being made is not written again and again, and that one
+// whose space is not made for long says so.
 func TestNewTenantsAreToldOnce(t *testing.T) {
 	created := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	isNew := func(t *v1alpha1.Tenant) { t.CreationTimestamp = metav1.NewTime(created) }

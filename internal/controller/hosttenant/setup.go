@@ -88,8 +88,9 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 		Complete(r)
 }
 
-// ownWrites returns a client whose reads of a Tenant wait until the cache has what this process has written of it: a control plane
-// answers sooner than a busy host's watch, and what is decided by an older Tenant is a request that conflicts.
+// ownWrites returns a client whose reads of a Tenant wait until the cache has what this process has written of it: a
+// control plane answers sooner than a busy host's watch, and what is decided by an older Tenant is a request that
+// conflicts.
 func ownWrites(mgr manager.Manager) (client.Client, error) {
 	return client.New(mgr.GetConfig(), client.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),

@@ -86,8 +86,8 @@ func statusOf(w *work, failed error) *v1alpha1.TenantStatus {
 	return status
 }
 
-// isShown reports whether a Tenant is not Ready for what has failed. A space is as it was if its control plane does not answer,
-// or refuses another spec; what has never been made says why.
+// isShown reports whether a Tenant is not Ready for what has failed. A space is as it was if its control plane does not
+// answer, or refuses another spec; what has never been made says why.
 func isShown(ready *metav1.Condition, failed error) bool {
 	p, is := errors.AsType[*conditions.Problem](failed)
 	unreachable := is && p.Reason == v1alpha1.ReasonControlPlaneUnreachable || !is && planeclient.IsUnreachable(failed)

@@ -50,8 +50,8 @@ var Mapper = func() meta.RESTMapper {
 	return m
 }()
 
-// requestTimeout is how long a request may take, with the times for which an answer has its client wait (Retry-After): a server that
-// answers at all does it within a minute. A worker of a controller waits for it.
+// requestTimeout is how long a request may take, with the times for which an answer has its client wait (Retry-After):
+// a server that answers at all does it within a minute. A worker of a controller waits for it.
 const requestTimeout = time.Minute
 
 // Spaces makes clients of spaces, which do not watch. They share their connections, and have no limit but that of the

@@ -47,7 +47,8 @@ func Setup(mgr manager.Manager, opts Options) error {
 	if err := mgr.Add(children); err != nil {
 		return err
 	}
-	// As the publisher: who may write webhooks and policies of a space does not decide who administers it, and what it may use.
+	// As the publisher: who may write webhooks and policies of a space does not decide who administers it, and what it
+	// may use.
 	spaces, err := spaceclient.New(spaceclient.AsPublisher(mgr.GetConfig()), FieldManager)
 	if err != nil {
 		return err

@@ -192,9 +192,9 @@ func (r *Reconciler) ensure(ctx context.Context, k key, u *v1alpha1.User, ns *co
 	return nil
 }
 
-// isCurrent reports whether a User and, if there is one, its namespace are those that the space has, and are not being deleted. Objects
-// are applied by their names, and a cache that lags behind would give the rights of one User to the next one of its name, or
-// in somebody else's namespace. A namespace is there for some seconds after its deletion.
+// isCurrent reports whether a User and, if there is one, its namespace are those that the space has, and are not being
+// deleted. Objects are applied by their names, and a cache that lags behind would give the rights of one User to the
+// next one of its name, or in somebody else's namespace. A namespace is there for some seconds after its deletion.
 func (r *Reconciler) isCurrent(ctx context.Context, k key, u *v1alpha1.User, ns *corev1.Namespace) (bool, error) {
 	live := &v1alpha1.User{ObjectMeta: metav1.ObjectMeta{Name: tenant.Flat(u.Name).Plain()}}
 	if current, err := r.isLive(ctx, k.tenant, u, live); ns == nil || err != nil || !current {

@@ -224,8 +224,8 @@ const (
 	toFinalize = "patch *v1alpha1.User /apis/tenantry.io/v1alpha1/users/alice"
 )
 
-// TestRightsOfOthers checks that a cache which lags behind gives no rights to somebody who is another one by now, or in another's
-// namespace.
+// TestRightsOfOthers checks that a cache which lags behind gives no rights to somebody who is another one by now, or in
+// another's namespace.
 func TestRightsOfOthers(t *testing.T) {
 	another := func(u *v1alpha1.User) { u.UID = "b" }
 	for name, tc := range map[string]struct {

@@ -16,8 +16,8 @@ type Turns[K comparable] struct {
 	of Map[K, chan struct{}]
 }
 
-// Take waits for a turn of a key, and then for a place in each of others, and returns what to call when it is over. Its error
-// is ErrTooMany, or that of ctx if that ends first.
+// Take waits for a turn of a key, and then for a place in each of others, and returns what to call when it is over. Its
+// error is ErrTooMany, or that of ctx if that ends first.
 func (t *Turns[K]) Take(ctx context.Context, key K, others ...chan struct{}) (release func(), err error) {
 	own, users, leave := t.of.Use(key, func() chan struct{} { return make(chan struct{}, t.Each) })
 	if t.Waiting > 0 && users > t.Each+t.Waiting {

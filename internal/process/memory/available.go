@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Available returns how much memory the process may use, in bytes: what GOMEMLIMIT says, what Go keeps to in its container, or what the machine has, whichever
-// is the least. It returns 0 if nothing says so.
+// Available returns how much memory the process may use, in bytes: what GOMEMLIMIT says, what Go keeps to in its
+// container, or what the machine has, whichever is the least. It returns 0 if nothing says so.
 func Available() int64 {
 	limits := []int64{containerLimit(os.ReadFile(containerFile)) / 8 * 7, machine()}
 	if os.Getenv("GOMEMLIMIT") != "" {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Of returns about how many bytes of memory a value takes, with what it points to. What is
-// pointed to twice counts twice, and room at the end of slices does not, which depends on how a value was decoded. It takes 3 µs for a pod and 11 ms for the 98,000 maps that
-// JSON of 489 kB can have.
+// Of returns about how many bytes of memory a value takes, with what it points to. What is pointed to twice counts
+// twice, and room at the end of slices does not, which depends on how a value was decoded. It takes 3 µs for a pod and
+// 11 ms for the 98,000 maps that JSON of 489 kB can have.
 func Of(value any) int {
 	if value == nil {
 		return 0

@@ -1,4 +1,5 @@
-// Package probes answers the probes of a kubelet, /healthz and /readyz, and what else is asked of a process by plain HTTP.
+// Package probes answers the probes of a kubelet, /healthz and /readyz, and what else is asked of a process by plain
+// HTTP.
 package probes
 
 import (
@@ -8,8 +9,8 @@ import (
 	"time"
 )
 
-// Serve answers at an address until stop is called. An empty address, or 0, is none. ready says why the process is not ready,
-// nil if it is.
+// Serve answers at an address until stop is called. An empty address, or 0, is none. ready says why the process is not
+// ready, nil if it is.
 func Serve(address string, ready func() error) (stop func(), err error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})

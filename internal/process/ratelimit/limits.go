@@ -19,7 +19,8 @@ type Limits[K comparable] struct {
 	swept time.Time
 }
 
-// Take has a key have so much at a time, of which more than AtOnce counts as that, or returns for how long it is to wait.
+// Take has a key have so much at a time, of which more than AtOnce counts as that, or returns for how long it is to
+// wait.
 func (r *Limits[K]) Take(now time.Time, key K, much int) (wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

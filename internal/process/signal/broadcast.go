@@ -32,8 +32,8 @@ func (b *Broadcast) Tell() {
 	}
 }
 
-// Await waits until something is true, at which it looks at once and after each change. Its error is that of ctx, when that
-// has ended before.
+// Await waits until something is true, at which it looks at once and after each change. Its error is that of ctx, when
+// that has ended before.
 func (b *Broadcast) Await(ctx context.Context, isTrue func() bool) error {
 	for !isTrue() {
 		next := b.Next()

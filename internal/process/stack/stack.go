@@ -20,7 +20,8 @@ func Requeues() bool {
 	return called(8, func(name string) bool { return strings.HasSuffix(name, ").AddRateLimited") })
 }
 
-// Within reports whether the caller works for a function whose name, with the path of its package, begins with a prefix.
+// Within reports whether the caller works for a function whose name, with the path of its package, begins with a
+// prefix.
 func Within(prefix string) bool {
 	return called(32, func(name string) bool { return strings.HasPrefix(name, prefix) })
 }

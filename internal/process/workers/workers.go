@@ -33,7 +33,8 @@ func OnDone(done func(took time.Duration, failed bool)) bool {
 	return true
 }
 
-// Worked returns for how long the calling worker has worked on the item of which OnDone was called, and zero if there is none.
+// Worked returns for how long the calling worker has worked on the item of which OnDone was called, and zero if there
+// is none.
 func Worked() time.Duration {
 	known, ok := items.Get(stack.Goroutine())
 	if !ok {

@@ -10,9 +10,10 @@ import (
 // errForeign means that data is not what an operation asks for.
 var errForeign = errors.New("it is no answer to the query")
 
-// Check reads the data of an answer to a query that another process has made, and calls each with every object that it shows. It returns the
-// data as it has been read: it has the fields of the query, and nothing besides them that somebody else may read in another way, such as
-// a field that is there twice. It is an error if there is something else, or if it has more bytes than limit.
+// Check reads the data of an answer to a query that another process has made, and calls each with every object that it
+// shows. It returns the data as it has been read: it has the fields of the query, and nothing besides them that
+// somebody else may read in another way, such as a field that is there twice. It is an error if there is something
+// else, or if it has more bytes than limit.
 func (o *Operation) Check(ctx context.Context, data []byte, limit int, each func(object map[string]any) error) (json.RawMessage, error) {
 	c := &checking{
 		execution: execution{Operation: o, writer: writer{limit: limit}}, decoder: json.NewDecoder(bytes.NewReader(data)), each: each,

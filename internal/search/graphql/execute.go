@@ -81,8 +81,8 @@ type field struct {
 	selections []ast.SelectionSet
 }
 
-// Answer returns the data of the answer to a query, in JSON. It is an error if that has more bytes than limit: what a query asks for several
-// times counts as often.
+// Answer returns the data of the answer to a query, in JSON. It is an error if that has more bytes than limit: what a
+// query asks for several times counts as often.
 func (o *Operation) Answer(ctx context.Context, root Root, limit int) (json.RawMessage, error) {
 	e := &execution{Operation: o, writer: writer{limit: limit}, root: root}
 	fields := e.fields(o.definition.SelectionSet)
@@ -234,7 +234,8 @@ func (e *execution) show(items []json.RawMessage) {
 // Event is what has become of an object, by the names of the fields of the schema. What is in JSON already is shown so.
 type Event = map[string]any
 
-// Watch returns what a subscription is about, and what its events are in JSON. It is an error if that has more bytes than limit.
+// Watch returns what a subscription is about, and what its events are in JSON. It is an error if that has more bytes
+// than limit.
 func (o *Operation) Watch(limit int) (Input, func(event Event) (json.RawMessage, error), error) {
 	e := &execution{Operation: o}
 	fields := e.fields(o.definition.SelectionSet)

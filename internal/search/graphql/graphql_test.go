@@ -213,8 +213,8 @@ func (*large) Properties(context.Context, Input) ([]string, error) {
 
 func (*large) Messages() []Message { return []Message{{Description: strings.Repeat("x", part)}} }
 
-// TestLargeAnswers has requests that ask for what is large four times, and once more: each way to repeat something is counted by what the
-// answer has.
+// TestLargeAnswers has requests that ask for what is large four times, and once more: each way to repeat something is
+// counted by what the answer has.
 func TestLargeAnswers(t *testing.T) {
 	for _, query := range [][3]string{
 		{"{ search(input: [{}]) {", "items", "} }"},
@@ -312,7 +312,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestCheck reads answers that another process has made: what is in them and not in the query is refused, wherever it is.
+// TestCheck reads answers that another process has made: what is in them and not in the query is refused, wherever it
+// is.
 func TestCheck(t *testing.T) {
 	const query = `{ a: search(input: [{}, {}]) { n: count items related { kind items } } search { items } searchComplete(property: "x") searchSchema messages { id } __typename }`
 	body, err := json.Marshal(Request{Query: query})

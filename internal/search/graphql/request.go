@@ -134,10 +134,10 @@ type sizes struct {
 
 var errCycle = errors.New("fragments use each other in a circle")
 
-// bound returns an error if a document is too large. Validation compares each pair of fields of one name, walks anew what
-// fragments reach for each definition of one and each pair of braces, keeps an error for each pair that differs, and
-// nothing ends it: all that it multiplies is bounded here, fields and what they have, whether an operation uses it or not. A name has one fragment,
-// because what is measured of it is found by its name.
+// bound returns an error if a document is too large. Validation compares each pair of fields of one name, walks anew
+// what fragments reach for each definition of one and each pair of braces, keeps an error for each pair that differs,
+// and nothing ends it: all that it multiplies is bounded here, fields and what they have, whether an operation uses it
+// or not. A name has one fragment, because what is measured of it is found by its name.
 func bound(document *ast.QueryDocument) error {
 	s := &sizes{fragments: document.Fragments, known: map[string]size{}, open: map[string]bool{}}
 	var all size
@@ -187,8 +187,8 @@ func bound(document *ast.QueryDocument) error {
 	return nil
 }
 
-// repeated returns how many fields have the name of one beside them, fragments counted as what is in them. The set is one
-// that is not too large.
+// repeated returns how many fields have the name of one beside them, fragments counted as what is in them. The set is
+// one that is not too large.
 func (s *sizes) repeated(set ast.SelectionSet) (n int) {
 	names := map[string]bool{}
 	var flat func(ast.SelectionSet)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// writer writes an answer in JSON, up to a limit, so that what a query repeats costs no more than what it asks for once. Behind its
-// first error nothing is written any more.
+// writer writes an answer in JSON, up to a limit, so that what a query repeats costs no more than what it asks for
+// once. Behind its first error nothing is written any more.
 type writer struct {
 	bytes.Buffer
 	limit int

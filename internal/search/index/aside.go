@@ -12,8 +12,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Refuses reports whether an error of Apply is about what was to be written: it comes again, and is no failure of the database. All of the
-// writes together are refused then, of which one may be why.
+// Refuses reports whether an error of Apply is about what was to be written: it comes again, and is no failure of the
+// database. All of the writes together are refused then, of which one may be why.
 func (x *Index) Refuses(err error) bool {
 	var file *sqlite.Error
 	if errors.As(err, &file) {

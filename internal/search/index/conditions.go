@@ -25,7 +25,8 @@ type condition struct {
 	names bool
 }
 
-// lookedAt is a table of a statement in which objects are looked at. Each has the range of the object, its id and when it was created.
+// lookedAt is a table of a statement in which objects are looked at. Each has the range of the object, its id and when
+// it was created.
 type lookedAt string
 
 const (
@@ -47,8 +48,8 @@ func isPossible(q query.Query) bool {
 	return !slices.ContainsFunc(q.Filters, func(f query.Filter) bool { return strings.HasSuffix(f.Property, orderedSuffix) })
 }
 
-// conditions returns what a possible query demands of an object that is looked at in a table, each part led by AND. The filter found, if there is
-// one, is left out: objects are found by it.
+// conditions returns what a possible query demands of an object that is looked at in a table, each part led by AND. The
+// filter found, if there is one, is left out: objects are found by it.
 func (d dialect) conditions(q query.Query, at lookedAt, found *query.Filter) *condition {
 	c := &condition{dialect: d, at: at}
 	for i := range q.Filters {
@@ -132,7 +133,8 @@ func (c *condition) ordered(name string, is query.Comparison, than string) {
 		name+orderedSuffix, first, last, than)
 }
 
-// keywords demands that a text has all of them. Only texts are searched of which the signature does not say that they have not.
+// keywords demands that a text has all of them. Only texts are searched of which the signature does not say that they
+// have not.
 func (c *condition) keywords(all []string) {
 	if len(all) == 0 {
 		return

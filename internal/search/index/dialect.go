@@ -35,7 +35,8 @@ func (d dialect) join() string { return d.either(` CROSS JOIN `, ` JOIN `) }
 // by follows a table whose rows are to be found by an index. PostgreSQL finds out itself.
 func (d dialect) by(index string) string { return d.either(` INDEXED BY `+index, ``) }
 
-// exists is true if a table has rows. PostgreSQL is told by OFFSET to look for them at once, and not behind all tables that are joined.
+// exists is true if a table has rows. PostgreSQL is told by OFFSET to look for them at once, and not behind all tables
+// that are joined.
 func (d dialect) exists(from string) string {
 	return `EXISTS (SELECT 1 FROM ` + from + d.either(`)`, ` OFFSET 0)`)
 }

@@ -22,8 +22,8 @@ func manyWrites(from, to int) []Write {
 	return writes
 }
 
-// TestCorruptFile overwrites the file of the index. What is answered is right, or an error that says that the index must
-// be made anew.
+// TestCorruptFile overwrites the file of the index. What is answered is right, or an error that says that the index
+// must be made anew.
 func TestCorruptFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "search")
 	opened, err := Open(t.Context(), dir)

@@ -35,11 +35,12 @@ type Index struct {
 	object, area int64
 	// file is that of an embedded database, empty of others.
 	file string
-	// reading is taken by each view, and by who empties the log of a file. log is of how many bytes that is done, and tried the size at which
-	// it was not possible.
+	// reading is taken by each view, and by who empties the log of a file. log is of how many bytes that is done, and
+	// tried the size at which it was not possible.
 	reading    *semaphore.Weighted
 	log, tried int64
-	// most is how many objects of a tenant's space are in it at most, zero for any number, and sizes how many some spaces have.
+	// most is how many objects of a tenant's space are in it at most, zero for any number, and sizes how many some
+	// spaces have.
 	most  int64
 	sizes map[tenant.Name]int64
 	// broken is set when the database has said that it is no longer what was written.
@@ -55,8 +56,8 @@ var ErrIncomplete = errors.New("the search index is not complete yet")
 // ErrOvertaken means that another process writes the index now.
 var ErrOvertaken = errors.New("another process writes the search index")
 
-// Open makes an empty database in a directory, which it makes, too. An index that was there before is lost. It is an error if anything else
-// is there.
+// Open makes an empty database in a directory, which it makes, too. An index that was there before is lost. It is an
+// error if anything else is there.
 func Open(ctx context.Context, dir string) (*Index, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory of the search index: %w", err)
@@ -74,7 +75,8 @@ func Open(ctx context.Context, dir string) (*Index, error) {
 	return x, nil
 }
 
-// Reopen opens the database that Open has made in a directory and that was closed. It is an error if there is none, or one with other tables.
+// Reopen opens the database that Open has made in a directory and that was closed. It is an error if there is none, or
+// one with other tables.
 func Reopen(ctx context.Context, dir string) (*Index, error) {
 	if _, err := os.Stat(fileIn(dir)); err != nil {
 		return nil, fmt.Errorf("opening the search index: %w", err)
@@ -120,7 +122,8 @@ func filesIn(dir string) []string {
 // fileIn returns the file of an embedded database.
 func fileIn(dir string) string { return filepath.Join(dir, "index.db") }
 
-// openFile opens an embedded database. After a failure of the machine it may lack what was written last, and no more: what it says of itself holds.
+// openFile opens an embedded database. After a failure of the machine it may lack what was written last, and no more:
+// what it says of itself holds.
 func openFile(dir string) (*Index, error) {
 	file := "file:" + fileIn(dir) + "?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"
 	x := &Index{dialect: embedded, file: fileIn(dir), reading: semaphore.NewWeighted(Readers), log: maxLog}
@@ -169,7 +172,8 @@ type Progress struct {
 	Mark string
 }
 
-// Behind says that the changes of a space, or of what all spaces see (Shared), are there up to an earlier revision only.
+// Behind says that the changes of a space, or of what all spaces see (Shared), are there up to an earlier revision
+// only.
 type Behind struct {
 	Space    tenant.Name `json:"space"`
 	Revision int64       `json:"revision"`

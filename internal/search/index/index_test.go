@@ -475,7 +475,8 @@ func testOddLinks(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {
 	})
 }
 
-// TestPagesWhileRowsChange reads pages while others are written: what is there all the time is on one page, whatever the order.
+// TestPagesWhileRowsChange reads pages while others are written: what is there all the time is on one page, whatever
+// the order.
 func TestPagesWhileRowsChange(t *testing.T) { onEach(t, testPagesWhileRowsChange) }
 
 func testPagesWhileRowsChange(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {

@@ -29,7 +29,8 @@ func compareSums(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) }
 // keepBatch is how many objects are looked at in one transaction.
 const keepBatch = 5000
 
-// Recheck says that the index is not complete, and leaves what is in it, of which Keep removes what has gone. Lead has been called.
+// Recheck says that the index is not complete, and leaves what is in it, of which Keep removes what has gone. Lead has
+// been called.
 func (x *Index) Recheck(ctx context.Context) error {
 	if err := x.alter(ctx, func(*writer) error { return nil }); err != nil {
 		return x.failed("opening the search index anew", err)

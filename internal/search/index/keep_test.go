@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestKeep has an index compared with what there is: what is the same stays as it is, what has gone goes, and there are no answers meanwhile.
+// TestKeep has an index compared with what there is: what is the same stays as it is, what has gone goes, and there are
+// no answers meanwhile.
 func TestKeep(t *testing.T) { onEach(t, testKeep) }
 
 func testKeep(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {

@@ -16,8 +16,9 @@ func (d dialect) now() string {
 	return d.either(`0`, `(extract(epoch FROM clock_timestamp()) * 1000)::bigint`)
 }
 
-// Lead has this process write the index, and reports whether it does: of several processes one does at a time. It must be called again
-// before a lease has passed. Its error is ErrOvertaken if the database is not as this process has left it.
+// Lead has this process write the index, and reports whether it does: of several processes one does at a time. It must
+// be called again before a lease has passed. Its error is ErrOvertaken if the database is not as this process has left
+// it.
 func (x *Index) Lead(ctx context.Context) (leads bool, err error) {
 	var epoch, revision int64
 	err = x.write.QueryRowContext(ctx, x.bind(`UPDATE state SET epoch = CASE WHEN holder = ? THEN epoch ELSE epoch + 1 END, holder = ?, renewed = `+x.now()+

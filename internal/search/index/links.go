@@ -49,15 +49,15 @@ type Ends struct {
 	Places []After
 	// Owners are the UIDs of objects by the namespaces of what they own: they are in the same one or in none.
 	Owners map[string][]string
-	// Links are what leads to objects, by the namespaces of these: what has such links is in the same one, or in any if that is
-	// none.
+	// Links are what leads to objects, by the namespaces of these: what has such links is in the same one, or in any if
+	// that is none.
 	Links map[string][]string
 	// Of are the namespaces of which all objects of a resource are wanted.
 	Of map[schema.GroupResource][]string
 }
 
-// Related calls each with the objects that are some ends, of those that are visible. An object may come several times. What each keeps is
-// counted as read for the answer: it returns whether it does. There is none behind its first error.
+// Related calls each with the objects that are some ends, of those that are visible. An object may come several times.
+// What each keeps is counted as read for the answer: it returns whether it does. There is none behind its first error.
 func (s *Snapshot) Related(ctx context.Context, scope Scope, ends Ends, each func(row *Row) (kept bool, err error)) error {
 	chosen, v, _, err := s.chosen(ctx, []Scope{scope}, query.Query{})
 	if err == nil {

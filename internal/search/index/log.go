@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxLog is how many bytes the log of an embedded database may have before it is emptied. SQLite does that by itself only at a moment
-	// without queries, which does not come where they overlap.
+	// maxLog is how many bytes the log of an embedded database may have before it is emptied. SQLite does that by
+	// itself only at a moment without queries, which does not come where they overlap.
 	maxLog = 64 << 20
 	// fullLogs is at how many times that it waits for all queries, however long they take.
 	fullLogs = 4
@@ -17,7 +17,8 @@ const (
 	patience = 100 * time.Millisecond
 )
 
-// trim empties the log of an embedded database that has become long. It has new queries wait until those have ended that have begun.
+// trim empties the log of an embedded database that has become long. It has new queries wait until those have ended
+// that have begun.
 func (x *Index) trim(ctx context.Context) error {
 	if x.file == "" {
 		return nil

@@ -11,14 +11,15 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// ErrOmitted means that objects are not in the index that may be seen, and may match: their space has more than the index takes.
+// ErrOmitted means that objects are not in the index that may be seen, and may match: their space has more than the
+// index takes.
 var ErrOmitted = errors.New("the index has not all objects that may be seen")
 
 // maxSizes is of how many spaces it is kept in memory how many objects they have.
 const maxSizes = 10_000
 
-// SetMost has the index take so many objects of each tenant's space at most, any number if it is zero. Of the others it has the keys. They
-// come into the index when they are written again and there is room, see Omitted.
+// SetMost has the index take so many objects of each tenant's space at most, any number if it is zero. Of the others it
+// has the keys. They come into the index when they are written again and there is room, see Omitted.
 func (x *Index) SetMost(objects int64) { x.most = objects }
 
 // omission is an object that is left out.
@@ -67,7 +68,8 @@ func (w *writer) fit(ctx context.Context, removed []before, added []stored) (tak
 	return taken, left, nil
 }
 
-// measure finds out how many objects spaces have without those that are removed: all of which something is added or removed.
+// measure finds out how many objects spaces have without those that are removed: all of which something is added or
+// removed.
 func (w *writer) measure(ctx context.Context, removed []before, added []stored) error {
 	homes := map[int64]int64{}
 	for _, b := range removed {
@@ -135,8 +137,9 @@ func (w *writer) leaveOut(ctx context.Context, left []omission) error {
 	return omitted.insert(ctx, w.tx, w.dialect, `omitted`)
 }
 
-// Omitted returns keys of objects that are not in the index although there is room for them: some of each of some spaces, of all if there
-// are none. The process that writes the index asks, by its own connection: it waits for no query.
+// Omitted returns keys of objects that are not in the index although there is room for them: some of each of some
+// spaces, of all if there are none. The process that writes the index asks, by its own connection: it waits for no
+// query.
 func (x *Index) Omitted(ctx context.Context, limit int, spaces ...tenant.Name) (map[tenant.Name][]string, error) {
 	with, err := x.omitting(ctx, spaces)
 	if err != nil {
@@ -158,7 +161,8 @@ func (x *Index) Omitted(ctx context.Context, limit int, spaces ...tenant.Name) (
 	return keys, nil
 }
 
-// omitting returns those of some spaces, of all if there are none, of which objects are left out, and how many others they have.
+// omitting returns those of some spaces, of all if there are none, of which objects are left out, and how many others
+// they have.
 func (x *Index) omitting(ctx context.Context, spaces []tenant.Name) (map[tenant.Name]int64, error) {
 	names := make([]string, len(spaces))
 	for i, space := range spaces {

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TestOmitted has a space with more objects than the index takes. Nobody is shown a part of them as if it were all, nobody who may not list what is
-// left out is told of it, and all come into the index when there is room.
+// TestOmitted has a space with more objects than the index takes. Nobody is shown a part of them as if it were all,
+// nobody who may not list what is left out is told of it, and all come into the index when there is room.
 func TestOmitted(t *testing.T) { onEach(t, testOmitted) }
 
 func testOmitted(t *testing.T, open func(t testing.TB, rows ...Row) *Index) {

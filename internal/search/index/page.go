@@ -13,7 +13,8 @@ import (
 	"github.com/tenantry/tenantry/internal/search/query"
 )
 
-// page returns rows behind a place, in order. It looks at a part of what is visible, and at ever more of it while rows are missing.
+// page returns rows behind a place, in order. It looks at a part of what is visible, and at ever more of it while rows
+// are missing.
 func (q *selection) page(ctx context.Context, v *visible, limit int) ([]Row, error) {
 	var rows []Row
 	from, name := q.begin(v)
@@ -86,8 +87,8 @@ func (q *selection) sorted(ctx context.Context, v *visible, limit int) ([]Row, e
 	return q.scan(ctx, v, text, append(append(args, behindArgs...), limit, q.s.Offset))
 }
 
-// key returns what objects are ordered by, as text that is compared by its bytes. Numbers and times have a form of their own
-// for it, and what an object has not is less than everything.
+// key returns what objects are ordered by, as text that is compared by its bytes. Numbers and times have a form of
+// their own for it, and what an object has not is less than everything.
 func (q *selection) key() (string, []any) {
 	switch property := q.s.Order.Property; property {
 	case "", propertySpace: // which positions are ordered by

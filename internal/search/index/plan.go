@@ -22,7 +22,8 @@ type way struct {
 const (
 	// small is how many objects are looked at without asking for a shorter way.
 	small = 2000
-	// enough is how many a filter may find for it to be the shortest way, and more by how many times more is tried if all find more.
+	// enough is how many a filter may find for it to be the shortest way, and more by how many times more is tried if
+	// all find more.
 	enough, more = 500, 8
 )
 
@@ -45,8 +46,8 @@ func (q *selection) choose(ctx context.Context, v *visible) error {
 	return nil
 }
 
-// fewest takes the filter that finds the fewest. They are counted by turns and ever further, so that none is counted much further than the one that
-// is taken finds.
+// fewest takes the filter that finds the fewest. They are counted by turns and ever further, so that none is counted
+// much further than the one that is taken finds.
 func (q *selection) fewest(ctx context.Context, v *visible, filters []*query.Filter, all int64) error {
 	if len(filters) == 1 { // however many it finds
 		q.found = filters[0]
@@ -92,8 +93,8 @@ func (q *selection) waysOf(scopes []Scope) []way {
 	return ways
 }
 
-// isFinding reports whether objects can be found by a filter: it has one value of a property that stands in the table of
-// properties, or what such a value begins with.
+// isFinding reports whether objects can be found by a filter: it has one value of a property that stands in the table
+// of properties, or what such a value begins with.
 func isFinding(f *query.Filter) bool {
 	if rangeValue[f.Property] != nil || f.Property == name || f.Property == query.Created || len(f.Any) != 1 || len(f.None) > 0 {
 		return false
@@ -102,7 +103,8 @@ func isFinding(f *query.Filter) bool {
 	return (v.Parts == nil || isBeginning(v)) && v.Ordered == "" && v.Since == ""
 }
 
-// isBeginning reports whether a value says what others begin with, and nothing else. Values that are too long for an index must have all of it there.
+// isBeginning reports whether a value says what others begin with, and nothing else. Values that are too long for an
+// index must have all of it there.
 func isBeginning(v *query.Value) bool {
 	return len(v.Parts) == 2 && v.Parts[0] != "" && v.Parts[1] == "" && len(v.Parts[0]) <= shortened && behind(v.Parts[0]) != ""
 }
@@ -116,7 +118,8 @@ func behind(beginning string) string {
 	return beginning[:len(beginning)-size] + string(last)
 }
 
-// countBy returns how many objects in ranges a filter by one value finds, limit if there are more. By a beginning, some may count several times.
+// countBy returns how many objects in ranges a filter by one value finds, limit if there are more. By a beginning, some
+// may count several times.
 func (q *selection) countBy(ctx context.Context, v *visible, f *query.Filter, limit int64) (count int64, err error) {
 	list, args := q.list(`r`, column{`id`, v.ranges})
 	on, found := finding(f)

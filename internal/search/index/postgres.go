@@ -18,8 +18,8 @@ import (
 // while servers are replaced.
 var schemaName = fmt.Sprintf("tenantry_search_%d", version)
 
-// settings are those of each connection. The order of joins is that of the statements, and plans are made for the values at
-// hand. A connection whose other end has gone is noticed, so that it keeps no lock.
+// settings are those of each connection. The order of joins is that of the statements, and plans are made for the
+// values at hand. A connection whose other end has gone is noticed, so that it keeps no lock.
 var settings = map[string]string{
 	"application_name": "tenantry-search", "search_path": schemaName,
 	"join_collapse_limit": "1", "from_collapse_limit": "1", "plan_cache_mode": "force_custom_plan", "jit": "off",
@@ -27,8 +27,8 @@ var settings = map[string]string{
 	"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3", "idle_in_transaction_session_timeout": "60000",
 }
 
-// OpenPostgres opens the index in the PostgreSQL that the connection string in a file leads to, and makes the tables if there are none.
-// The file is read again for each connection, so that its password can be changed.
+// OpenPostgres opens the index in the PostgreSQL that the connection string in a file leads to, and makes the tables if
+// there are none. The file is read again for each connection, so that its password can be changed.
 //
 // holder tells the process from others, see NewHolder.
 func OpenPostgres(ctx context.Context, file, holder string) (*Index, error) {

@@ -62,7 +62,8 @@ type Details struct {
 	Properties []query.Property `json:"properties,omitempty"`
 	// Aside is whether there is no more than the name, because the database has refused the rest.
 	Aside bool `json:"aside,omitempty"`
-	// Links are the objects that it says it is related to, and Selector the labels of the pods of its namespace that it uses.
+	// Links are the objects that it says it is related to, and Selector the labels of the pods of its namespace that it
+	// uses.
 	Links    []Link            `json:"links,omitempty"`
 	Selector map[string]string `json:"selector,omitempty"`
 }
@@ -101,8 +102,8 @@ func NewRow(space tenant.Name, resource schema.GroupResource, obj runtime.Object
 	return row, nil
 }
 
-// maxLabels is how many labels of an object are searched and shown: the first of them, in the order of their keys. One goroutine writes the
-// objects of all tenants, and each label takes it some time.
+// maxLabels is how many labels of an object are searched and shown: the first of them, in the order of their keys. One
+// goroutine writes the objects of all tenants, and each label takes it some time.
 const maxLabels = 200
 
 // texts returns labels as they are searched.

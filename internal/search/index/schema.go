@@ -8,14 +8,16 @@ const version = 5
 // tables returns what makes the tables. Each way to objects leads with what a user may see: a range, or the name of
 // an object in an area. So no query visits what its user may not see, or what is in another space.
 //
-//   - A range has the objects of one kind, resource, namespace and space, and counts them, and those of it that are left out.
+//   - A range has the objects of one kind, resource, namespace and space, and counts them, and those of it that are
+//     left out.
 //   - An area is all of one resource in a space.
 //   - Objects have what rows are ordered by, bodies what is shown. home is the range of an object.
 //   - Texts are what keywords are looked for in, those of a range one behind the other. g0 to g3 are the signature.
 //     PostgreSQL has no such tables, and the signatures in the index.
-//   - Properties are found by their object, to compare them, and by their value, to find objects. whole is the value if that is
-//     too long for an index, and empty otherwise.
-//   - Omitted are the keys of objects that are left out, because their space has too many. whole is the key if it is stored in another form.
+//   - Properties are found by their object, to compare them, and by their value, to find objects. whole is the value if
+//     that is too long for an index, and empty otherwise.
+//   - Omitted are the keys of objects that are left out, because their space has too many. whole is the key if it is
+//     stored in another form.
 //   - Aside are the objects of which nothing but the name is there, because the database has refused the rest.
 func (d dialect) tables() []string {
 	types := strings.NewReplacer(`ID`, d.either(`INTEGER`, `BIGINT`)+` PRIMARY KEY`, `INT`, `BIGINT NOT NULL`, `TXT`, d.text()+` NOT NULL`,

@@ -20,8 +20,8 @@ type Selection struct {
 	Query  query.Query
 	// Order is what rows are ordered by before their place.
 	Order query.Order
-	// Limit is how many rows are returned at most, and After the place behind which they begin. Offset is how many are left out
-	// then.
+	// Limit is how many rows are returned at most, and After the place behind which they begin. Offset is how many are
+	// left out then.
 	Limit, Offset int
 	After         *After
 	// Bytes is how much a page has at most, in bytes of what its rows show, and one row more. MaxPage if it is zero.
@@ -62,7 +62,8 @@ type Found struct {
 	Rows  []Row
 	// Aside is how many objects that are visible, and may match or not, have nothing but their name in the index.
 	Aside int
-	// More is whether there are rows behind the last one, and Full whether they would have been on a page that may have more bytes.
+	// More is whether there are rows behind the last one, and Full whether they would have been on a page that may have
+	// more bytes.
 	More, Full bool
 }
 
@@ -111,8 +112,8 @@ type selection struct {
 	*Index
 	tx *sql.Tx
 	s  Selection
-	// found is the filter by which objects in ranges are found, nil if all are looked at, and finds how many it finds, -1 if
-	// nobody has asked.
+	// found is the filter by which objects in ranges are found, nil if all are looked at, and finds how many it finds,
+	// -1 if nobody has asked.
 	found *query.Filter
 	finds int64
 	// ways are how what is visible is looked at.

@@ -72,9 +72,9 @@ func (s *Snapshot) chosen(ctx context.Context, scopes []Scope, q query.Query) (*
 	return chosen, v, true, chosen.choose(ctx, v)
 }
 
-// Values returns the values that a property has among the objects that match, each once, in the order of their
-// bytes or, of times, in that of time. Of more than limit, it returns the first ones; values too long for an index come before
-// others with the same beginning then.
+// Values returns the values that a property has among the objects that match, each once, in the order of their bytes
+// or, of times, in that of time. Of more than limit, it returns the first ones; values too long for an index come
+// before others with the same beginning then.
 func (s *Snapshot) Values(ctx context.Context, scopes []Scope, q query.Query, property string, limit int) ([]string, error) {
 	values, err := s.values(ctx, scopes, q, property, limit)
 	if err != nil {
@@ -152,7 +152,8 @@ func (q *selection) propertyValues(ctx context.Context, v *visible, property str
 	return values, err
 }
 
-// whole calls read with values of a property, each of which some object of a range has, and what they are if that is too long for an index.
+// whole calls read with values of a property, each of which some object of a range has, and what they are if that is
+// too long for an index.
 func (q *selection) whole(ctx context.Context, property string, found map[string]int64, read func(rows *sql.Rows) error) error {
 	if len(found) == 0 {
 		return nil
@@ -167,8 +168,8 @@ func (q *selection) whole(ctx context.Context, property string, found map[string
 	return queryEach(ctx, q.tx, q.bind(text), append([]any{"\n", property}, args...), read)
 }
 
-// distinct returns the first texts, limit at most, that an index has below some ranges, each with one of these. next selects the least one of the
-// range f.home that is greater than f.value: what many objects have is passed over.
+// distinct returns the first texts, limit at most, that an index has below some ranges, each with one of these. next
+// selects the least one of the range f.home that is greater than f.value: what many objects have is passed over.
 //
 // Ranges are looked at by ever more at once. From the first of them it is known how far is to be looked in the others.
 func (q *selection) distinct(ctx context.Context, ranges []int64, next string, args []any, limit int) (map[string]int64, error) {
@@ -202,8 +203,8 @@ func (q *selection) distinct(ctx context.Context, ranges []int64, next string, a
 	return found, nil
 }
 
-// each calls what for every row of the objects of some parts. join returns what is put behind the objects where they are looked at, and last is put at
-// the end.
+// each calls what for every row of the objects of some parts. join returns what is put behind the objects where they
+// are looked at, and last is put at the end.
 func (q *selection) each(ctx context.Context, parts []part, columns string, join func(at lookedAt) string, last string, lastArgs []any, what func(*sql.Rows) error) error {
 	for _, part := range parts {
 		before, after, _ := strings.Cut(part.text, ` WHERE true`)
@@ -313,7 +314,8 @@ func (s *Snapshot) names(ctx context.Context, scopes []Scope, q query.Query) ([]
 	return slices.Compact(names), err
 }
 
-// isAskedFor reports whether a property has a name that somebody may ask for: others have what is compared, and relations.
+// isAskedFor reports whether a property has a name that somebody may ask for: others have what is compared, and
+// relations.
 func isAskedFor(property string) bool {
 	return !strings.HasSuffix(property, orderedSuffix) && !strings.ContainsFunc(property, unicode.IsUpper)
 }

@@ -34,8 +34,8 @@ func (q *selection) partsBy(v *visible, i int, order, bare bool) []part {
 	return parts
 }
 
-// inRanges returns the part of a statement behind columns that finds objects in ranges r. If it is bare, there is no more of them than where
-// they are looked at, and objects o otherwise.
+// inRanges returns the part of a statement behind columns that finds objects in ranges r. If it is bare, there is no
+// more of them than where they are looked at, and objects o otherwise.
 func (q *selection) inRanges(v *visible, in *condition, order, bare bool) (string, []any) {
 	list, args := q.list(`r`, ordered(v.ranges, v.rangeAt, order)...)
 	from, objects := ` FROM `+list+q.join(), ``

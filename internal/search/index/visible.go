@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// visible is what a selection may look at: ranges of which everything may be seen, and single objects of others. Each is at the position
-// of its resource and namespace in the order of rows.
+// visible is what a selection may look at: ranges of which everything may be seen, and single objects of others. Each
+// is at the position of its resource and namespace in the order of rows.
 type visible struct {
 	keys []rangeKey
 	// ranges and objects are ids, with their positions, in the order of positions. No object is in both.
@@ -33,8 +33,8 @@ type seen struct {
 	omitted int64
 }
 
-// maxGroups is how many groups of namespaces are looked up each by a statement. The pairs of resource and namespace of all
-// others are listed one by one.
+// maxGroups is how many groups of namespaces are looked up each by a statement. The pairs of resource and namespace of
+// all others are listed one by one.
 const maxGroups = rights.ListedGroups
 
 // find returns what may be seen by the rights of a selection, and what of it the filters of places leave.
@@ -178,7 +178,8 @@ func (f *finder) addObjects(ctx context.Context, space tenant.Name, from string,
 	})
 }
 
-// addTo adds what was found to what may be seen of earlier spaces, in order, each once. It is an error if the index has not all of that.
+// addTo adds what was found to what may be seen of earlier spaces, in order, each once. It is an error if the index has
+// not all of that.
 func (f *finder) addTo(v *visible) error {
 	whole := map[int64]bool{}
 	kept := f.found[:0]

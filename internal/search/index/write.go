@@ -29,15 +29,17 @@ func (w *Write) Weight() int {
 	return weight
 }
 
-// SetMark has something noted with the revision from now on, by which whoever goes on with the index knows what it is of.
+// SetMark has something noted with the revision from now on, by which whoever goes on with the index knows what it is
+// of.
 func (x *Index) SetMark(mark string) { x.mark = mark }
 
 // Building is the revision of an index that is not complete.
 const Building int64 = 0
 
-// Apply does writes, all or none, after which the index has everything up to a revision but for what is behind, or is still being built.
-// It returns the spaces of the rows that have come, changed or gone. Queries see them when it returns. What was done already is not done
-// again, so that it can be repeated after an error: then the spaces do not say what was done before.
+// Apply does writes, all or none, after which the index has everything up to a revision but for what is behind, or is
+// still being built. It returns the spaces of the rows that have come, changed or gone. Queries see them when it
+// returns. What was done already is not done again, so that it can be repeated after an error: then the spaces do not
+// say what was done before.
 func (x *Index) Apply(ctx context.Context, writes []Write, reached int64, behind ...Behind) (sets.Set[tenant.Name], error) {
 	tx, err := x.write.BeginTx(ctx, nil)
 	if err != nil {

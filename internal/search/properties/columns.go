@@ -94,8 +94,9 @@ func parsePath(text string) (*jsonpath.JSONPath, error) {
 	return path, path.Parse("{" + text + "}")
 }
 
-// isLinear reports whether what a path takes grows with the object alone: it is read at each change of one, by a process of all tenants.
-// The policy of spaces, which is about what somebody asks for, lets filters have paths of their own.
+// isLinear reports whether what a path takes grows with the object alone: it is read at each change of one, by a
+// process of all tenants. The policy of spaces, which is about what somebody asks for, lets filters have paths of their
+// own.
 func isLinear(node jsonpath.Node) bool {
 	switch node := node.(type) {
 	case *jsonpath.ListNode:

@@ -32,8 +32,8 @@ var numbers = []string{"capacity", "count", "maxpods", "min-available", "max-una
 
 // printed adds what kubectl prints of a built-in object.
 func (c *collection) printed(obj runtime.Object) {
-	// The result may share memory with obj, which printers do not change, but is not obj: the kind of what is its own internal version is
-	// taken away.
+	// The result may share memory with obj, which printers do not change, but is not obj: the kind of what is its own
+	// internal version is taken away.
 	internal, err := legacyscheme.Scheme.ConvertToVersion(obj, runtime.InternalGroupVersioner)
 	if err != nil {
 		return // it is of another scheme, and nothing prints it

@@ -133,7 +133,8 @@ func (s *State) Served(stored schema.GroupResource) []schema.GroupResource {
 	return ServedOf(s.config.Builtin, stored)
 }
 
-// ServedOf returns the names by which a stored resource is listed, which is one of the built-in resources or of a definition.
+// ServedOf returns the names by which a stored resource is listed, which is one of the built-in resources or of a
+// definition.
 func ServedOf(resources []Resource, stored schema.GroupResource) []schema.GroupResource {
 	for _, builtin := range resources {
 		if builtin.Stored == stored {
@@ -229,7 +230,8 @@ func (s *State) Version(space, userTenant tenant.Name) (Version, bool) {
 	return v, stable
 }
 
-// Await waits until the rights of a tenant's users in a space are not being changed, and have another version. Its error is that of ctx.
+// Await waits until the rights of a tenant's users in a space are not being changed, and have another version. Its
+// error is that of ctx.
 func (s *State) Await(ctx context.Context, space, userTenant tenant.Name, not Version) error {
 	return s.changed.Await(ctx, func() bool {
 		v, stable := s.Version(space, userTenant)

@@ -22,19 +22,20 @@ import (
 )
 
 const (
-	// callRoom is how many bytes the calls of a space's validating webhooks hold at once. Upstream calls all that a write matches
-	// together, and encodes the object, and what it was, for each of them. Calls of up to smallCall have as much for themselves, so that they
-	// do not wait behind large ones.
+	// callRoom is how many bytes the calls of a space's validating webhooks hold at once. Upstream calls all that a
+	// write matches together, and encodes the object, and what it was, for each of them. Calls of up to smallCall have
+	// as much for themselves, so that they do not wait behind large ones.
 	callRoom  = 64 << 20
 	smallCall = 512 << 10
 	// callCopies is how often a call has in memory what it sends: as JSON of the object, in the review, and as the body.
 	callCopies = 5
 	// escaped is how many bytes of JSON a byte can become.
 	escaped = 6
-	// conversionRoom is how much memory the objects of a space take that are converted for its validating webhooks at once. Upstream converts
-	// one to each version that a webhook is for, before it calls any.
+	// conversionRoom is how much memory the objects of a space take that are converted for its validating webhooks at
+	// once. Upstream converts one to each version that a webhook is for, before it calls any.
 	conversionRoom = 64 << 20
-	// conversionGrowth is how many times as much an object takes that a conversion webhook has made: about what egress lets it.
+	// conversionGrowth is how many times as much an object takes that a conversion webhook has made: about what egress
+	// lets it.
 	conversionGrowth = 4
 )
 
@@ -60,8 +61,9 @@ func acquire(ctx context.Context, room *semaphore.Weighted, bytes int64) bool {
 	return room.Acquire(ctx, bytes) == nil
 }
 
-// bounded validates a write, of which so many bytes of memory are converted. It waits until there is room for them, and each of its calls
-// until there is room beside those for this and other writes of the space; what takes more than all the room is alone.
+// bounded validates a write, of which so many bytes of memory are converted. It waits until there is room for them, and
+// each of its calls until there is room beside those for this and other writes of the space; what takes more than all
+// the room is alone.
 func (c *calls) bounded(ctx context.Context, n tenant.Name, a admission.Attributes, converted int64, validate func(context.Context, admission.Attributes) error) error {
 	rooms, _, leave := c.of.Use(n, newRooms)
 	defer leave()
@@ -90,8 +92,8 @@ type called struct {
 // requests is the package that makes what a webhook is asked, once for each call, before it is encoded.
 const requests = "k8s.io/apiserver/pkg/admission/plugin/webhook/request."
 
-// GetUserInfo implements admission.Attributes. It is asked for each call, in a goroutine of its own. That ends here if the request has ended;
-// upstream's handler of panics makes an error of it.
+// GetUserInfo implements admission.Attributes. It is asked for each call, in a goroutine of its own. That ends here if
+// the request has ended; upstream's handler of panics makes an error of it.
 func (c *called) GetUserInfo() user.Info {
 	if stack.Within(requests) && !c.take() {
 		panic(http.ErrAbortHandler)
@@ -137,7 +139,8 @@ func (c *called) end() {
 	}
 }
 
-// conversionBytes returns about how much memory it takes to convert a write in the space of n to all other versions of its definition.
+// conversionBytes returns about how much memory it takes to convert a write in the space of n to all other versions of
+// its definition.
 func (s *shared) conversionBytes(n tenant.Name, a admission.Attributes) (bytes int64) {
 	for _, obj := range []runtime.Object{a.GetObject(), a.GetOldObject()} {
 		if custom, ok := obj.(*unstructured.Unstructured); ok {

@@ -11,7 +11,8 @@ import (
 	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 )
 
-// converterShare is how many bytes of memory a converter of types takes for each byte of the schemas that it is made of.
+// converterShare is how many bytes of memory a converter of types takes for each byte of the schemas that it is made
+// of.
 const converterShare = 4
 
 // converterAge is how old a plugin is that ends where there is no room for another converter.

@@ -11,7 +11,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// policyCosts returns what the policies, their bindings and the webhooks in the space of n cost. The last writes may be missing.
+// policyCosts returns what the policies, their bindings and the webhooks in the space of n cost. The last writes may be
+// missing.
 func (s *shared) policyCosts(n tenant.Name) map[string]spacepolicy.PolicyCosts {
 	registration := s.views.Of(n).Admissionregistration().V1()
 	all := map[string]spacepolicy.PolicyCosts{}

@@ -186,8 +186,8 @@ func (p *onDemandPlugin) forget(n tenant.Name, failed *instance) {
 	}
 }
 
-// maxRetryAfter is after how many seconds, at most, a webhook of a space has clients try again: they wait for so long, some of them for
-// years, and whoever uses a space need not trust its webhooks.
+// maxRetryAfter is after how many seconds, at most, a webhook of a space has clients try again: they wait for so long,
+// some of them for years, and whoever uses a space need not trust its webhooks.
 const maxRetryAfter = 30
 
 func boundRetryAfter(err error) error {

@@ -184,7 +184,8 @@ func TestPublisherIsNotAsked(t *testing.T) {
 	}
 }
 
-// TestCallsHaveRoom has the calls of a space's webhooks hold as much as they may: those for another write wait, and others' do not.
+// TestCallsHaveRoom has the calls of a space's webhooks hold as much as they may: those for another write wait, and
+// others' do not.
 func TestCallsHaveRoom(t *testing.T) {
 	h := newHook(t)
 	s := newServer(t, serverConfig{objects: append(spaces(h.configuration("a"), h.configuration("b")), everywhereHooked()...)})
@@ -220,7 +221,8 @@ func TestCallsHaveRoom(t *testing.T) {
 	}
 }
 
-// TestRoomOfCalls checks that large calls for one write are made one after the other, and that those which come to nothing keep no room.
+// TestRoomOfCalls checks that large calls for one write are made one after the other, and that those which come to
+// nothing keep no room.
 func TestRoomOfCalls(t *testing.T) {
 	var all calls
 	large := podWrite(strings.Repeat("<", callRoom/callCopies/escaped*3/4))
@@ -469,7 +471,8 @@ func TestMutatingPolicies(t *testing.T) {
 	}
 }
 
-// TestMutationsAreTheTenants checks that a policy of a space makes of a request of the platform nothing that the tenant may not write.
+// TestMutationsAreTheTenants checks that a policy of a space makes of a request of the platform nothing that the tenant
+// may not write.
 func TestMutationsAreTheTenants(t *testing.T) {
 	s := newServer(t, serverConfig{objects: spaces(append(patching("a", "/spec/nodeSelector", `{"disk": "fast"}`), mutatingPolicy("b", "of-b")...)...)})
 	platform := &user.DefaultInfo{Name: "admin", Extra: map[string][]string{tenant.UserExtraKey: {string(tenant.System)}}}
@@ -641,8 +644,8 @@ func TestIdleSpaces(t *testing.T) {
 	}
 }
 
-// TestPlatformsCallsWaitLittle checks that what the platform writes waits for room no longer than a call of its may take, and that calls which
-// come to nothing keep no room when their write has ended.
+// TestPlatformsCallsWaitLittle checks that what the platform writes waits for room no longer than a call of its may
+// take, and that calls which come to nothing keep no room when their write has ended.
 func TestPlatformsCallsWaitLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all calls

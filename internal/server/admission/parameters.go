@@ -173,8 +173,8 @@ type countedParameters struct {
 	resource   schema.GroupVersionResource
 }
 
-// List implements dynamic.ResourceInterface. Whatever is asked for, it returns a page: upstream goes on with the next one,
-// and would have all at once from a watch cache.
+// List implements dynamic.ResourceInterface. Whatever is asked for, it returns a page: upstream goes on with the next
+// one, and would have all at once from a watch cache.
 func (r countedParameters) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	read := r.parameters.informer(ctx, r.resource)
 	if options.Continue == "" {

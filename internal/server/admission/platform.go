@@ -35,7 +35,8 @@ func forTenant(ctx context.Context, a admission.Attributes) (admission.Attribute
 	case isToken(a.GetObject()) || isToken(a.GetOldObject()):
 		return nil, nil
 	case a.GetSubresource() == "status" || isCopy(a.GetOldObject()):
-		// Statuses are facts, and copies are the publisher's. It is not asked about either: instanceOf leaves it out when it creates them.
+		// Statuses are facts, and copies are the publisher's. It is not asked about either: instanceOf leaves it out
+		// when it creates them.
 		return nil, nil
 	default:
 		return platformAttributes{a}, nil

@@ -41,7 +41,8 @@ type shared struct {
 	services webhook.ServiceResolver
 	quota    func() (quota.Configuration, error)
 	spaces   *spaceClients
-	// policy says what webhooks and policies of a space may make of requests of the platform. It is nil if the plugin is switched off.
+	// policy says what webhooks and policies of a space may make of requests of the platform. It is nil if the plugin
+	// is switched off.
 	policy *spacepolicy.Plugin
 }
 

@@ -41,8 +41,8 @@ func (p *unchangedPlugin) Validate(ctx context.Context, a admission.Attributes, 
 	return validate(ctx, p.instance, a, o)
 }
 
-// isHosts reports whether a plugin asks what the node of a pod has that runs on a host cluster. The system space shows nothing of
-// that, and the host asks for itself.
+// isHosts reports whether a plugin asks what the node of a pod has that runs on a host cluster. The system space shows
+// nothing of that, and the host asks for itself.
 func (p *unchangedPlugin) isHosts(ctx context.Context) bool {
 	if p.shared.Workloads == nil || p.name != podresize.PluginName && p.name != nodedeclaredfeatures.PluginName {
 		return false

@@ -18,16 +18,17 @@ import (
 	"github.com/tenantry/tenantry/internal/text"
 )
 
-// SetDefaults has a webhook that stands still take a bounded part of memory. Upstream sends ten batches of 400 events a second, each for as
-// long as it takes and with whole objects; here one is sent after the other, events beyond the buffer are dropped and counted, and those of
-// more than --audit-webhook-truncate-max-event-size have no objects.
+// SetDefaults has a webhook that stands still take a bounded part of memory. Upstream sends ten batches of 400 events a
+// second, each for as long as it takes and with whole objects; here one is sent after the other, events beyond the
+// buffer are dropped and counted, and those of more than --audit-webhook-truncate-max-event-size have no objects.
 func SetDefaults(o *options.AuditOptions) {
 	o.WebhookOptions.BatchOptions.BatchConfig.AsyncDelegate = false
 	o.WebhookOptions.TruncateOptions.Enabled = true
 }
 
-// What events have of what clients choose, of which each may be as long as the headers of a request: so many bytes of a text, and so many texts of
-// a list with fewer bytes each, as JSON has them. All together are less than an event may have without objects.
+// What events have of what clients choose, of which each may be as long as the headers of a request: so many bytes of a
+// text, and so many texts of a list with fewer bytes each, as JSON has them. All together are less than an event may
+// have without objects.
 const (
 	maxText      = 4 << 10
 	maxName      = 512
@@ -36,8 +37,9 @@ const (
 	maxAnnotated = 1 << 10
 )
 
-// Shortened returns a backend that gets short texts and no tokens, whatever the level of a policy, nil for none. It must come before the truncation of large events, which drops those
-// that are still large without their objects: nobody is to hide by a long URL.
+// Shortened returns a backend that gets short texts and no tokens, whatever the level of a policy, nil for none. It
+// must come before the truncation of large events, which drops those that are still large without their objects: nobody
+// is to hide by a long URL.
 func Shortened(b audit.Backend) audit.Backend {
 	if b == nil {
 		return nil
@@ -50,8 +52,8 @@ type shortened struct{ audit.Backend }
 // maxShutdown is how long a server that ends waits for a collector to take what it has not taken.
 const maxShutdown = 10 * time.Second
 
-// Shutdown implements audit.Backend. Upstream waits until each event that is left was tried several times, one batch after the other: for half an hour, if the
-// collector does not answer.
+// Shutdown implements audit.Backend. Upstream waits until each event that is left was tried several times, one batch
+// after the other: for half an hour, if the collector does not answer.
 func (s shortened) Shutdown() {
 	done := make(chan struct{})
 	go func() {
@@ -90,7 +92,8 @@ func (s shortened) ProcessEvents(events ...*auditapi.Event) bool {
 	return s.Backend.ProcessEvents(events...)
 }
 
-// hasToken reports whether what is sent or answered has a token that is good for its time: reviews of those of others, and new ones.
+// hasToken reports whether what is sent or answered has a token that is good for its time: reviews of those of others,
+// and new ones.
 func hasToken(ref *auditapi.ObjectReference) bool {
 	return ref.APIGroup == authenticationv1.GroupName && ref.Resource == "tokenreviews" || ref.APIGroup == "" && ref.Resource == "serviceaccounts" && ref.Subresource == "token"
 }
@@ -155,7 +158,8 @@ func shortenUser(u *authenticationv1.UserInfo) {
 	}
 }
 
-// shortenAnnotations keeps those of the server, which are few, before those of webhooks, whose keys begin with the name of a configuration.
+// shortenAnnotations keeps those of the server, which are few, before those of webhooks, whose keys begin with the name
+// of a configuration.
 func shortenAnnotations(all map[string]string) map[string]string {
 	if len(all) <= maxTexts && !slices.ContainsFunc(slices.Collect(maps.Values(all)), func(text string) bool { return cut(text, maxAnnotated) != text }) {
 		return all
@@ -169,8 +173,8 @@ func shortenAnnotations(all map[string]string) map[string]string {
 	return short
 }
 
-// serversAnnotations are those of the server by which events are found. They are known by the whole key: tenants choose the prefixes of
-// others, which are the names of their webhooks and policies.
+// serversAnnotations are those of the server by which events are found. They are known by the whole key: tenants choose
+// the prefixes of others, which are the names of their webhooks and policies.
 var serversAnnotations = sets.New(
 	tenant.AuditTenant, tenant.AuditUserTenant, tenant.AuditUnavailable,
 	"authorization.k8s.io/decision", "authorization.k8s.io/reason",

@@ -84,7 +84,8 @@ func TestTokensAreNotLogged(t *testing.T) {
 	}
 }
 
-// TestLargestEvent checks that nobody makes an event that is dropped because it is large: what clients and webhooks choose is short together.
+// TestLargestEvent checks that nobody makes an event that is dropped because it is large: what clients and webhooks
+// choose is short together.
 func TestLargestEvent(t *testing.T) {
 	long := strings.Repeat("<", 64<<10)
 	many := slices.Repeat([]string{long}, 1000)
@@ -141,7 +142,8 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestNamesOfTenants checks that no webhook or policy takes the place of the server's annotations, whatever it is called.
+// TestNamesOfTenants checks that no webhook or policy takes the place of the server's annotations, whatever it is
+// called.
 func TestNamesOfTenants(t *testing.T) {
 	for _, name := range []string{"a.k8s.io", "a.b.k8s.io", "authorization.k8s.io", "authentication.k8s.io", "k8s.io", "tenantry.io", "aa.kubernetes.io"} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,8 @@ import (
 // does. It is false as long as not all tenants are known.
 type OfDomain func(domain v1alpha1.TenantKeystone) ([]tenant.Name, types.UID, bool)
 
-// DomainOf returns the domain of Keystone that a tenant names, if it does. It is false as long as not all tenants are known.
+// DomainOf returns the domain of Keystone that a tenant names, if it does. It is false as long as not all tenants are
+// known.
 type DomainOf func(n tenant.Name) (v1alpha1.TenantKeystone, bool)
 
 // keystonePeriod is how often the files of a KeystoneConfiguration are read again.

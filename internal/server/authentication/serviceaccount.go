@@ -225,7 +225,8 @@ type getter[T any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 }
 
-// getInSpace reads an object in the space that a token claims to be of. in returns the client of a namespace of the flattened view.
+// getInSpace reads an object in the space that a token claims to be of. in returns the client of a namespace of the
+// flattened view.
 func getInSpace[T any, C getter[T]](ctx context.Context, in func(namespace string) C, namespace, name string) (T, error) {
 	n, ok := ctx.Value(claimKey{}).(tenant.Name)
 	if !ok {

@@ -77,9 +77,10 @@ func (b *boundary) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	}
 }
 
-// authorizeImpersonation decides about a check of an impersonation by a system user whose URL names no space. A user who becomes one of a
-// tenant acts in that tenant's space. So all checks are decided there, as if the URL named it, those of the name and the groups
-// too: rights in the system space hold there alone, and who may become some user there is not to become another one here.
+// authorizeImpersonation decides about a check of an impersonation by a system user whose URL names no space. A user
+// who becomes one of a tenant acts in that tenant's space. So all checks are decided there, as if the URL named it,
+// those of the name and the groups too: rights in the system space hold there alone, and who may become some user there
+// is not to become another one here.
 func (b *boundary) authorizeImpersonation(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	n, err := tenant.RequestFrom(ctx).Becomes()
 	if named, becomes := impersonatedTenant(a); becomes && err == nil {
@@ -94,8 +95,8 @@ func (b *boundary) authorizeImpersonation(ctx context.Context, a authorizer.Attr
 	return b.inside.Authorize(tenant.WithSpace(ctx, cmp.Or(n, tenant.System)), a)
 }
 
-// isWhoWasAuthorized reports whether a system user whose URL names no space is now who the headers said, because they decided in
-// which space the impersonation was authorized; see authorizeImpersonation.
+// isWhoWasAuthorized reports whether a system user whose URL names no space is now who the headers said, because they
+// decided in which space the impersonation was authorized; see authorizeImpersonation.
 func isWhoWasAuthorized(ctx context.Context, userTenant tenant.Name) bool {
 	r := tenant.RequestFrom(ctx)
 	if r.Requested != "" || r.Authenticated != tenant.System {
@@ -185,8 +186,8 @@ func isPublic(a authorizer.Attributes) bool {
 	return !a.IsResourceRequest() && hasPathPrefix(a.GetPath(), "/healthz", "/livez", "/readyz", "/version")
 }
 
-// isSearch reports whether a user who has logged in searches a space. What may be found is decided there. System users need
-// a right in a tenant's space, or they would learn which tenants there are.
+// isSearch reports whether a user who has logged in searches a space. What may be found is decided there. System users
+// need a right in a tenant's space, or they would learn which tenants there are.
 func isSearch(a authorizer.Attributes) bool {
 	if a.IsResourceRequest() || !slices.Contains(a.GetUser().GetGroups(), user.AllAuthenticated) {
 		return false

@@ -17,8 +17,8 @@ type Rights interface {
 	authorizer.RuleResolver
 }
 
-// Creators lets users list and watch the namespaces that they have created, each by its name, which no Role in a namespace
-// can: kubectl waits so for the end of one.
+// Creators lets users list and watch the namespaces that they have created, each by its name, which no Role in a
+// namespace can: kubectl waits so for the end of one.
 //
 // It denies the users of Users that are being deleted everything in the namespaces that they have created. There they
 // have had every right, and could keep the controller from taking it away: by bindings that it cannot change, or by

@@ -46,7 +46,8 @@ func (everything) RulesFor(context.Context, authuser.Info, string) ([]authorizer
 	return []authorizer.ResourceRuleInfo{&authorizer.DefaultResourceRuleInfo{}}, nil, false, nil
 }
 
-// TestEnding checks that nobody has rights in their namespaces while their User is being deleted, whatever binds them there.
+// TestEnding checks that nobody has rights in their namespaces while their User is being deleted, whatever binds them
+// there.
 func TestEnding(t *testing.T) {
 	index := user.NewIndex()
 	mallory := newUser("acme", "mallory", "1")

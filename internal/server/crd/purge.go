@@ -28,8 +28,9 @@ const (
 	// purgeAfter is how long after its deletion there are no more requests that do not
 	// know of it.
 	purgeAfter = 2 * time.Second
-	// atOnce is how many definitions are looked at at once, and in how many spaces objects of each are deleted. purgeTime is how
-	// long that takes in one space at most before the others are looked at again: webhooks may take very long.
+	// atOnce is how many definitions are looked at at once, and in how many spaces objects of each are deleted.
+	// purgeTime is how long that takes in one space at most before the others are looked at again: webhooks may take
+	// very long.
 	atOnce    = 16
 	purgeTime = 5 * time.Second
 )

@@ -123,8 +123,9 @@ func (s *Servers) serves(n tenant.Name, resource schema.GroupResource, hidden bo
 	return !s.index.defines(n, name) && s.index.shares(name, hidden || s.Terminating(n))
 }
 
-// IsStarting reports whether definitions that there were when the process started, in the space of n or by publication, are not served yet, or not known:
-// that these are not there would be a lie, by which clients delete what belongs to them.
+// IsStarting reports whether definitions that there were when the process started, in the space of n or by publication,
+// are not served yet, or not known: that these are not there would be a lie, by which clients delete what belongs to
+// them.
 func (s *Servers) IsStarting(n tenant.Name) bool {
 	return !s.HasSynced() || s.isStarting(n) || s.isStarting(tenant.System)
 }

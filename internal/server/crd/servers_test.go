@@ -20,7 +20,8 @@ func (inMemory) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) 
 	return generic.RESTOptions{StorageConfig: &storagebackend.ConfigForResource{}, ResourcePrefix: resource.String()}, nil
 }
 
-// TestIsStarting checks that spaces are starting from the first list of definitions until what they have is served, and never again.
+// TestIsStarting checks that spaces are starting from the first list of definitions until what they have is served, and
+// never again.
 func TestIsStarting(t *testing.T) {
 	for name, tc := range map[string]struct {
 		of       *metav1.PartialObjectMetadata

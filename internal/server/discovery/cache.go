@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// cacheSize is how many values a cache has, of all spaces, and cacheBytes what they may take, as estimated. The last one
-// is cached however large it is; the others are made again. So is one that nobody has asked for so long as unasked:
+// cacheSize is how many values a cache has, of all spaces, and cacheBytes what they may take, as estimated. The last
+// one is cached however large it is; the others are made again. So is one that nobody has asked for so long as unasked:
 // those of a space with many definitions take a hundred megabytes. All three are chosen.
 const (
 	cacheSize  = 64

@@ -42,7 +42,8 @@ func (o *openAPI) documentV2(n tenant.Name, servers []Server) http.Handler {
 	})
 }
 
-// buildV2 returns the documents of definitions, as upstream's server of definitions has them: without those of which none can be made.
+// buildV2 returns the documents of definitions, as upstream's server of definitions has them: without those of which
+// none can be made.
 func buildV2(definitions []*apiextensionsv1.CustomResourceDefinition) (documents []*spec.Swagger) {
 	for _, d := range definitions {
 		for _, v := range d.Spec.Versions {

@@ -104,8 +104,8 @@ func (r *router) handlerOfMany(req *http.Request) http.Handler {
 	return r.system
 }
 
-// untilPublished returns what serves watches of a resource in many spaces that the system space alone has. They end when it is published,
-// because they would not see what spaces have of it from then on.
+// untilPublished returns what serves watches of a resource in many spaces that the system space alone has. They end
+// when it is published, because they would not see what spaces have of it from then on.
 func (r *router) untilPublished(resource schema.GroupResource) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		changes, stop := r.Custom.Changes(tenant.System)

@@ -19,7 +19,8 @@ type CustomResources interface {
 	In(n tenant.Name) []Server
 	// Published returns what serves a published resource to many spaces at once, nil if it is none.
 	Published(resource schema.GroupResource) http.Handler
-	// IsStarting reports whether definitions that the space of n has are not served yet, because the process has just been started.
+	// IsStarting reports whether definitions that the space of n has are not served yet, because the process has just
+	// been started.
 	IsStarting(n tenant.Name) bool
 	// Changes returns a channel that gets something after each change of what serves the
 	// space of n, and what to call when nobody reads it any more.

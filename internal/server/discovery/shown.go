@@ -45,7 +45,8 @@ func tagOf(definitions []*apiextensionsv1.CustomResourceDefinition) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// servedBytesV2 and servedBytesV3 are what the paths of a version that is served take in documents, however small it is.
+// servedBytesV2 and servedBytesV3 are what the paths of a version that is served take in documents, however small it
+// is.
 const (
 	servedBytesV2 = 256 << 10
 	servedBytesV3 = 600 << 10

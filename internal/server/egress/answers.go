@@ -47,7 +47,8 @@ type answers struct {
 	exceeded func(tenant.Name) bool
 }
 
-// usualAnswer is how many bytes of an answer are read at any time. Of answers with more, few of a tenant are read at once.
+// usualAnswer is how many bytes of an answer are read at any time. Of answers with more, few of a tenant are read at
+// once.
 const usualAnswer, maxLargeAnswers = 64 << 10, 4
 
 // largeAnswers are the turns of tenants whose webhooks give long answers.

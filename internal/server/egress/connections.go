@@ -14,16 +14,19 @@ import (
 )
 
 const (
-	// maxConnections is how many connections the webhooks of a tenant have at once, and maxDials how many more requests wait for one.
+	// maxConnections is how many connections the webhooks of a tenant have at once, and maxDials how many more requests
+	// wait for one.
 	maxConnections, maxDials = 64, 1024
-	// maxIdle is with how many connections of a tenant each that is not used is closed at once: idle ones of one webhook leave others room.
+	// maxIdle is with how many connections of a tenant each that is not used is closed at once: idle ones of one
+	// webhook leave others room.
 	maxIdle = maxConnections / 2
-	// dialTimeout is how long a request waits for a connection, its turn included. Requests that have ended do not end what they wait for.
+	// dialTimeout is how long a request waits for a connection, its turn included. Requests that have ended do not end
+	// what they wait for.
 	dialTimeout = 30 * time.Second
 )
 
-// connections are those of tenants' webhooks. They are files of the process, which clients and etcd need as well, so together
-// they are a quarter of these at most.
+// connections are those of tenants' webhooks. They are files of the process, which clients and etcd need as well, so
+// together they are a quarter of these at most.
 var connections, allConnections = keyed.Turns[tenant.Name]{Each: maxConnections, Waiting: maxDials}, make(chan struct{}, files.Most()/4)
 
 type dial = func(ctx context.Context, network, address string) (net.Conn, error)

@@ -25,7 +25,8 @@ func asking(t *testing.T, n tenant.Name) context.Context {
 	return context.WithValue(t.Context(), handshakeKey{}, &handshake{of: n})
 }
 
-// TestConnections has the webhooks of a tenant take as many connections as they may: further ones wait, a great many are refused at once, and others' are made.
+// TestConnections has the webhooks of a tenant take as many connections as they may: further ones wait, a great many
+// are refused at once, and others' are made.
 func TestConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dial := bounded(func(context.Context, string, string) (net.Conn, error) {
@@ -127,7 +128,8 @@ func (r roundTrips) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// TestLargeAnswersTakeTurns checks that a long answer is read to its end when it is the tenant's turn, and a short one at any time.
+// TestLargeAnswersTakeTurns checks that a long answer is read to its end when it is the tenant's turn, and a short one
+// at any time.
 func TestLargeAnswersTakeTurns(t *testing.T) {
 	for range maxLargeAnswers {
 		release, err := largeAnswers.Take(t.Context(), "long")

@@ -16,20 +16,22 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// What a conversion webhook makes of an object is not stored, and no quota counts it. But watch
-// caches keep it, for each object and for their latest events, and one write is converted to each version that a webhook is for. So it
-// does not take much more memory than what was stored. A version may have an object of some fields for a text of another.
+// What a conversion webhook makes of an object is not stored, and no quota counts it. But watch caches keep it, for
+// each object and for their latest events, and one write is converted to each version that a webhook is for. So it does
+// not take much more memory than what was stored. A version may have an object of some fields for a text of another.
 const (
-	// byteFactor is how many bytes there may be for each in what the webhook is asked, and objectBytes how many more for each object.
+	// byteFactor is how many bytes there may be for each in what the webhook is asked, and objectBytes how many more
+	// for each object.
 	byteFactor, objectBytes = 8, 4 << 10
 	// memoryFactor and objectMemory are the same of memory. There may be byteMemory more for each byte.
 	memoryFactor, objectMemory, byteMemory = 2, 16 << 10, 24
 	// maxTextBytes is for how many bytes of each object that holds: large ones do not become much larger.
 	maxTextBytes = 64 << 10
-	// grownPerSecond is how many bytes of memory beyond memoryFactor a tenant's webhooks make in a second, and grownAtOnce how many before that
-	// holds: those of a few hundred large objects that become lists of objects.
+	// grownPerSecond is how many bytes of memory beyond memoryFactor a tenant's webhooks make in a second, and
+	// grownAtOnce how many before that holds: those of a few hundred large objects that become lists of objects.
 	grownPerSecond, grownAtOnce = 1 << 20, 256 << 20
-	// valueMemory is what a value takes in memory, in bytes, and mapMemory and emptyMemory what a map does besides, with something in it and without.
+	// valueMemory is what a value takes in memory, in bytes, and mapMemory and emptyMemory what a map does besides,
+	// with something in it and without.
 	valueMemory, mapMemory, emptyMemory = 32, 320, 48
 )
 
@@ -75,8 +77,8 @@ func (c *conversion) most() int64 {
 // grownBytes are what tenants' webhooks have made of late.
 var grownBytes = ratelimit.Limits[tenant.Name]{PerSecond: grownPerSecond, AtOnce: grownAtOnce}
 
-// grows refuses what takes much more than it did, if there is much of it: caches have what is written before a webhook makes more of it, and are
-// filled with what it makes when they are made anew, as at each start of the server.
+// grows refuses what takes much more than it did, if there is much of it: caches have what is written before a webhook
+// makes more of it, and are filled with what it makes when they are made anew, as at each start of the server.
 func (a answers) grows(bytes int) error {
 	if bytes <= 0 || (a.exceeded == nil || !a.exceeded(a.of)) && grownBytes.Take(time.Now(), a.of, bytes) == 0 {
 		return nil
@@ -85,8 +87,8 @@ func (a answers) grows(bytes int) error {
 		"delete some, or convert to a version with fewer fields", bytes)
 }
 
-// check refuses an answer that is not too long, but has too many values. It reads JSON by the code
-// that upstream reads it with, in which a field may be there twice. It returns how many bytes more than memoryFactor the answer takes.
+// check refuses an answer that is not too long, but has too many values. It reads JSON by the code that upstream reads
+// it with, in which a field may be there twice. It returns how many bytes more than memoryFactor the answer takes.
 func (c *conversion) check(answer []byte) (grown int, err error) {
 	takes := memoryOf(answer)
 	most := memoryFactor*c.memory + byteMemory*min(c.bytes, (1+c.objects)*maxTextBytes) + (1+c.objects)*objectMemory

@@ -85,7 +85,8 @@ func TestConversions(t *testing.T) {
 	}
 }
 
-// TestGrownConversions checks that what webhooks make of many objects, or of those of a space that takes more than it may, does not take much more than they did.
+// TestGrownConversions checks that what webhooks make of many objects, or of those of a space that takes more than it
+// may, does not take much more than they did.
 func TestGrownConversions(t *testing.T) {
 	defer grownBytes.Forget("acme")
 	grownBytes.Forget("acme")

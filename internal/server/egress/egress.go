@@ -40,7 +40,8 @@ type Options struct {
 	ServiceAt func(ctx context.Context, n tenant.Name, at netip.AddrPort) Whose
 	// StillAt, if set, is ServiceAt for a connection that is there, and asks no other server.
 	StillAt func(ctx context.Context, n tenant.Name, at netip.AddrPort) Whose
-	// Exceeded, if set, reports whether the objects of a space take more memory than they may, so that webhooks do not make more of them.
+	// Exceeded, if set, reports whether the objects of a space take more memory than they may, so that webhooks do not
+	// make more of them.
 	Exceeded func(tenant.Name) bool
 }
 

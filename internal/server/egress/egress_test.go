@@ -119,8 +119,8 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// TestServiceAt checks that an address of the tenant's own Service is reached although its network is denied, and that of another
-// tenant's is not although it is allowed. What is denied for other reasons stays so.
+// TestServiceAt checks that an address of the tenant's own Service is reached although its network is denied, and that
+// of another tenant's is not although it is allowed. What is denied for other reasons stays so.
 func TestServiceAt(t *testing.T) {
 	options := Options{
 		Denied: []net.IPNet{network("10.0.0.0/8")}, Allowed: []net.IPNet{network("10.43.1.0/24")},

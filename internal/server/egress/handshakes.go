@@ -19,9 +19,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// Certificates of webhooks are verified by authorities that a tenant has chosen, in a goroutine that nothing ends and nobody is
-// charged for. Go bounds the keys that a server sends, and how many signatures it verifies for one connection. So the
-// authorities are bounded here, and a tenant has one certificate verified at a time.
+// Certificates of webhooks are verified by authorities that a tenant has chosen, in a goroutine that nothing ends and
+// nobody is charged for. Go bounds the keys that a server sends, and how many signatures it verifies for one
+// connection. So the authorities are bounded here, and a tenant has one certificate verified at a time.
 
 // errAuthorities says that a caBundle is refused. A new one is refused at admission, with the field.
 var errAuthorities = errors.New("its caBundle is refused")
@@ -49,8 +49,8 @@ func refused(err error) roundtrip.Func {
 	return func(*http.Request) (*http.Response, error) { return nil, err }
 }
 
-// handshakeTurns are those of the tenants whose webhooks' certificates are being verified. They are the process's, because what
-// makes connections for a tenant comes and goes.
+// handshakeTurns are those of the tenants whose webhooks' certificates are being verified. They are the process's,
+// because what makes connections for a tenant comes and goes.
 var handshakeTurns = keyed.Turns[tenant.Name]{Each: 1}
 
 // handshakes is a transport by which a tenant has one certificate verified at a time.

@@ -153,7 +153,8 @@ func ask(ctx context.Context, transport http.RoundTripper) error {
 	return response.Body.Close()
 }
 
-// TestHandshakesTakeTurns checks that a tenant has one certificate verified at a time, also after requests have given up.
+// TestHandshakesTakeTurns checks that a tenant has one certificate verified at a time, also after requests have given
+// up.
 func TestHandshakesTakeTurns(t *testing.T) {
 	h := newHook(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -19,9 +19,9 @@ import (
 
 var errTooLong = errors.New("the webhook answers with a patch of too many operations, for its size and that of the object")
 
-// checkReview returns an admission review as it is taken: with a short status, which upstream logs for each webhook. It refuses one that says
-// too much in audit annotations, or has a patch that is not taken. It
-// reads JSON by the code that upstream reads it with, in which a field may be there twice.
+// checkReview returns an admission review as it is taken: with a short status, which upstream logs for each webhook. It
+// refuses one that says too much in audit annotations, or has a patch that is not taken. It reads JSON by the code that
+// upstream reads it with, in which a field may be there twice.
 func checkReview(req *http.Request, answer []byte) ([]byte, error) {
 	var review admissionv1.AdmissionReview // of which v1beta1 is no different
 	if err := json.UnmarshalCaseSensitivePreserveInts(answer, &review); err != nil || review.Response == nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// sentPerSecond is how many bytes the webhooks of a tenant are sent in a second, and sentAtOnce how many before that holds. Each call
-// encodes what it sends anew, which is work for a processor, whether or not anybody is there to receive it.
+// sentPerSecond is how many bytes the webhooks of a tenant are sent in a second, and sentAtOnce how many before that
+// holds. Each call encodes what it sends anew, which is work for a processor, whether or not anybody is there to
+// receive it.
 const sentPerSecond, sentAtOnce = 32 << 20, 64 << 20
 
 // errSent says that a call's time is over before its turn.

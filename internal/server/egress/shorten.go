@@ -9,7 +9,8 @@ import (
 	"github.com/tenantry/tenantry/internal/text"
 )
 
-// shortened returns an answer without most of a long status. What a webhook refuses stays refused, whatever its failurePolicy.
+// shortened returns an answer without most of a long status. What a webhook refuses stays refused, whatever its
+// failurePolicy.
 func shortened(review *admissionv1.AdmissionReview) ([]byte, error) {
 	s := review.Response.Result
 	short := &metav1.Status{Status: s.Status, Code: s.Code, Message: "(cut) " + text.Cut(s.Message, maxText/2)}

@@ -67,7 +67,8 @@ func searches(env *cel.Env) []string {
 // Kubernetes allows an expression.
 const perSearch = 100
 
-// compiling is how many bytes are searched in about the time in which a pattern is compiled, as one that is no constant is for each search.
+// compiling is how many bytes are searched in about the time in which a pattern is compiled, as one that is no constant
+// is for each search.
 const compiling = 25
 
 // searchCosts is the cost of a search with a pattern that repeats its parts, which upstream

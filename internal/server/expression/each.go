@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Each calls do with the expressions in an object, such as a policy or a webhook configuration: the texts of fields of that name, or whose names end in it.
+// Each calls do with the expressions in an object, such as a policy or a webhook configuration: the texts of fields of
+// that name, or whose names end in it.
 func Each(obj any, do func(text string)) { each(reflect.ValueOf(obj), do) }
 
 func each(v reflect.Value, do func(text string)) {

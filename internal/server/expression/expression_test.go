@@ -190,7 +190,8 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// TestInstructions checks that the constant patterns of an expression are counted, wherever they are in it and however they are written.
+// TestInstructions checks that the constant patterns of an expression are counted, wherever they are in it and however
+// they are written.
 func TestInstructions(t *testing.T) {
 	environments(t)
 	pattern := instructionsOf("a{990}")

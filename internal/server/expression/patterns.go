@@ -11,7 +11,8 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// patternFunctions are those of which upstream compiles constant patterns with the expression, and keeps them as long as it.
+// patternFunctions are those of which upstream compiles constant patterns with the expression, and keeps them as long
+// as it.
 var patternFunctions = []string{overloads.Matches, "find", "findAll"}
 
 // Size says what an expression takes when it is compiled. One that does not parse takes nothing: upstream refuses it.
@@ -56,7 +57,8 @@ func parse(expression string) (size Size) {
 	return size
 }
 
-// constantText returns the text of a constant, also of one that is converted, such as string("a"): upstream does that when it plans.
+// constantText returns the text of a constant, also of one that is converted, such as string("a"): upstream does that
+// when it plans.
 func constantText(e ast.Expr) (string, bool) {
 	for e.Kind() == ast.CallKind && len(e.AsCall().Args()) == 1 && !e.AsCall().IsMemberFunction() {
 		e = e.AsCall().Args()[0]

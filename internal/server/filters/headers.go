@@ -40,8 +40,8 @@ func checkHeaders(headers http.Header) error {
 	}
 }
 
-// impersonatedExtras returns the extras of the user that a request impersonates, as upstream's impersonation makes them: keys in
-// lower case, of which several headers may write the same in other ways.
+// impersonatedExtras returns the extras of the user that a request impersonates, as upstream's impersonation makes
+// them: keys in lower case, of which several headers may write the same in other ways.
 func impersonatedExtras(headers http.Header) map[string][]string {
 	var extras map[string][]string
 	for name, values := range headers {

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TestImpersonatedExtras checks that the extras of an impersonated user are noted as upstream's impersonation makes them, because
-// they say in which space it is authorized.
+// TestImpersonatedExtras checks that the extras of an impersonated user are noted as upstream's impersonation makes
+// them, because they say in which space it is authorized.
 func TestImpersonatedExtras(t *testing.T) {
 	for name, raw := range map[string]string{
 		"encoded":            "Impersonate-Extra-Tenantry.io%2Ftenant: a\r\n",

@@ -12,10 +12,11 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// WithNamespace notes for which namespace a request that changes something was authorized. Its body may come, and webhooks may
-// answer, when there is another one of the name; see spacepolicy.Namespaces. Watches, and reads, which may wait until the server
-// knows of a resource version, end with their namespace; those of the namespace itself show no other one of its name. It runs right
-// after authorization, and refuses what would be the flattened name of a namespace of another space.
+// WithNamespace notes for which namespace a request that changes something was authorized. Its body may come, and
+// webhooks may answer, when there is another one of the name; see spacepolicy.Namespaces. Watches, and reads, which may
+// wait until the server knows of a resource version, end with their namespace; those of the namespace itself show no
+// other one of its name. It runs right after authorization, and refuses what would be the flattened name of a namespace
+// of another space.
 func WithNamespace(handler http.Handler, lives *NamespaceWatch, isLong request.LongRunningRequestCheck, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()

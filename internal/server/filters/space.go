@@ -65,8 +65,8 @@ func WithSpace(handler http.Handler, state TenantState, shows Shows, bind Bind, 
 	})
 }
 
-// bindToOwn returns the context of a request in the space of n that ends with the tenant of its user, too, if that is another one: who
-// is suspended or deleted at home does not go on as a guest.
+// bindToOwn returns the context of a request in the space of n that ends with the tenant of its user, too, if that is
+// another one: who is suspended or deleted at home does not go on as a guest.
 func bindToOwn(ctx context.Context, n tenant.Name, state TenantState, bind Bind) (context.Context, context.CancelFunc, error) {
 	own := tenant.RequestFrom(ctx).Authenticated
 	if !own.IsSpace() || own == n {

@@ -242,7 +242,8 @@ func TestDiscoveryOfSuspended(t *testing.T) {
 	}
 }
 
-// TestGuestsEndWithTheirTenant checks which tenants end a request: that of the space, and that of a user from another one.
+// TestGuestsEndWithTheirTenant checks which tenants end a request: that of the space, and that of a user from another
+// one.
 func TestGuestsEndWithTheirTenant(t *testing.T) {
 	for name, tc := range map[string]struct {
 		request *tenant.Request

@@ -13,13 +13,14 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
 
-// rejection replaces the answer of the handler. Upstream's filters would answer otherwise: 403 for any error of an authorizer, 429 for a late
-// body without a seat.
+// rejection replaces the answer of the handler. Upstream's filters would answer otherwise: 403 for any error of an
+// authorizer, 429 for a late body without a seat.
 type rejection struct {
 	atomic.Pointer[apierrors.StatusError]
 }
 
-// WithRejection returns a writer of the answer to a request, or of what rejection returns when the answer begins, by its status. Nil is none.
+// WithRejection returns a writer of the answer to a request, or of what rejection returns when the answer begins, by
+// its status. Nil is none.
 func WithRejection(w http.ResponseWriter, rejection func(status int) *apierrors.StatusError) http.ResponseWriter {
 	return responsewriter.WrapForHTTP1Or2(&rejectingWriter{ResponseWriter: w, rejection: rejection})
 }

@@ -110,8 +110,8 @@ func (b *incoming) lasts() {
 	b.settle()
 }
 
-// forsake is called when the request was answered. net/http reads the rest of an unread body before it takes the connection's next
-// request: forsake bounds that.
+// forsake is called when the request was answered. net/http reads the rest of an unread body before it takes the
+// connection's next request: forsake bounds that.
 func (b *incoming) forsake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -151,8 +151,8 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	}
 }
 
-// TestLateRequestsGoOn checks that a request whose body is late has not ended before it is answered: upstream would break off its
-// connection.
+// TestLateRequestsGoOn checks that a request whose body is late has not ended before it is answered: upstream would
+// break off its connection.
 func TestLateRequestsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := pipes(make(chan net.Conn))
@@ -183,7 +183,8 @@ func TestLateRequestsGoOn(t *testing.T) {
 	})
 }
 
-// TestBodiesComeBeforeSeats checks that nobody's seats wait for a small body, and that a larger one has those of its tenant.
+// TestBodiesComeBeforeSeats checks that nobody's seats wait for a small body, and that a larger one has those of its
+// tenant.
 func TestBodiesComeBeforeSeats(t *testing.T) {
 	for name, tc := range map[string]struct {
 		method string
@@ -229,7 +230,8 @@ func TestBodiesComeBeforeSeats(t *testing.T) {
 	}
 }
 
-// TestFewBodiesAreAwaited checks that only so many bodies of a tenant, or of all who are not known, are waited for before they have seats.
+// TestFewBodiesAreAwaited checks that only so many bodies of a tenant, or of all who are not known, are waited for
+// before they have seats.
 func TestFewBodiesAreAwaited(t *testing.T) {
 	for _, n := range []tenant.Name{"acme", ""} {
 		synctest.Test(t, func(t *testing.T) {

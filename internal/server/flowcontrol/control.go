@@ -58,9 +58,8 @@ func New(delegate upstream.Interface, config Config) *Control {
 
 type note = func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string)
 
-// Handle implements upstream's Interface. It does not use the estimate of upstream's filter,
-// which ignores spaces. Streams of pods have their seats until they go on: as long as two of them last, their tenant would
-// read nothing.
+// Handle implements upstream's Interface. It does not use the estimate of upstream's filter, which ignores spaces.
+// Streams of pods have their seats until they go on: as long as two of them last, their tenant would read nothing.
 func (c *Control) Handle(ctx context.Context, digest upstream.RequestDigest, note note,
 	_ func() fcrequest.WorkEstimate, queueNote fairqueuing.QueueNoteFn, execute func()) {
 	stream := waiting.StreamFrom(ctx)
@@ -124,8 +123,9 @@ func (c *Control) handle(ctx context.Context, digest upstream.RequestDigest, not
 	handle(execute)
 }
 
-// arrive waits for the body of a request if that is small, and reports whether it took long. It does not wait with more than maxQueued
-// others of a flow, for each of them takes memory: those of a tenant, of a user of the system, or of all who are not known.
+// arrive waits for the body of a request if that is small, and reports whether it took long. It does not wait with more
+// than maxQueued others of a flow, for each of them takes memory: those of a tenant, of a user of the system, or of all
+// who are not known.
 func (c *Control) arrive(ctx context.Context, flow string) (long, ok bool) {
 	body := sentFrom(ctx).body
 	if !body.isSmall() {
@@ -139,7 +139,8 @@ func (c *Control) arrive(ctx context.Context, flow string) (long, ok bool) {
 	return body.arrive(), true
 }
 
-// workOf returns how many seats of its priority level a request has, for how long, and notes that. A read has seats of its own.
+// workOf returns how many seats of its priority level a request has, for how long, and notes that. A read has seats of
+// its own.
 func (c *Control) workOf(ctx context.Context, class class, seats uint64, schema, level string) fcrequest.WorkEstimate {
 	work := fcrequest.WorkEstimate{InitialSeats: c.work.MinimumSeats}
 	switch most := c.GetMaxSeats(level); {

@@ -21,7 +21,8 @@
 // Upstream's seats are of all tenants: a request that waits for its client or for webhooks gives them back, and
 // goes on with the seats of its tenant's own queue.
 //
-// Watches have no seats after their first events. What those of a tenant hold of large events is bounded by each server.
+// Watches have no seats after their first events. What those of a tenant hold of large events is bounded by each
+// server.
 //
 // The package has no metrics by tenant, and state of active tenants only.
 package flowcontrol

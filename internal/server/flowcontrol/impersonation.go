@@ -16,10 +16,10 @@ import (
 var errManyImpersonate = apierrors.NewTooManyRequests(
 	fmt.Sprintf("%d requests of the tenant wait to be authorized to impersonate; try again, or send fewer of them at once", maxImpersonating), 1)
 
-// InTurn is an authorizer by which the users of a tenant are authorized to impersonate one after the other. Each impersonated
-// group and extra value is authorized separately, before the request has a seat, and the cost grows with the RBAC objects of the
-// tenant. So a tenant has one such check at a time, and requests beyond those that wait are rejected, because nothing else bounds what they hold
-// in memory.
+// InTurn is an authorizer by which the users of a tenant are authorized to impersonate one after the other. Each
+// impersonated group and extra value is authorized separately, before the request has a seat, and the cost grows with
+// the RBAC objects of the tenant. So a tenant has one such check at a time, and requests beyond those that wait are
+// rejected, because nothing else bounds what they hold in memory.
 func InTurn(delegate authorizer.Authorizer) authorizer.Authorizer {
 	turns := keyed.Turns[tenant.Name]{Each: 1, Waiting: maxImpersonating}
 	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -21,7 +21,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TestInTurn checks that a tenant is authorized to impersonate by one processor at most, and that others do not wait for it.
+// TestInTurn checks that a tenant is authorized to impersonate by one processor at most, and that others do not wait
+// for it.
 func TestInTurn(t *testing.T) {
 	of := func(t *testing.T, n tenant.Name) context.Context {
 		return tenant.WithRequest(t.Context(), &tenant.Request{Authenticated: n})
@@ -67,7 +68,8 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// TestFewImpersonate checks that requests beyond those of a tenant that may wait to be authorized to impersonate are refused, and no others.
+// TestFewImpersonate checks that requests beyond those of a tenant that may wait to be authorized to impersonate are
+// refused, and no others.
 func TestFewImpersonate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		authorize := make(chan struct{})

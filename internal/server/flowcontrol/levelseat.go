@@ -74,7 +74,8 @@ func (s *levelSeat) add(waits int) {
 	}
 }
 
-// WithLevelSeats has requests that wait for their clients give back the seats of their priority level. It runs after fairness.
+// WithLevelSeats has requests that wait for their clients give back the seats of their priority level. It runs after
+// fairness.
 func WithLevelSeats(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if seat := sentFrom(req.Context()).seat; seat.isHeld() {

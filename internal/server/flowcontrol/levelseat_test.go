@@ -41,8 +41,8 @@ func (u *unread) SetReadDeadline(time.Time) error              { return nil }
 func (u *unread) SetWriteDeadline(time.Time) error             { return nil }
 func (u *unread) Hijack() (net.Conn, *bufio.ReadWriter, error) { return u, nil, nil }
 
-// TestWaitingRequestsLeaveTheirLevel checks that requests which wait for their clients, or for webhooks, have no seats of
-// their priority level, which are those of all tenants, but those of their tenant, and that others keep both.
+// TestWaitingRequestsLeaveTheirLevel checks that requests which wait for their clients, or for webhooks, have no seats
+// of their priority level, which are those of all tenants, but those of their tenant, and that others keep both.
 func TestWaitingRequestsLeaveTheirLevel(t *testing.T) {
 	write200 := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }
 	flush := func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }

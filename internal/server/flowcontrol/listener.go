@@ -18,11 +18,11 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// WithConnections returns a listener whose connections can be closed for one of their requests, of which there are at most
-// some at once, zero for usualConnections. net/http passes on no connections, but their addresses.
+// WithConnections returns a listener whose connections can be closed for one of their requests, of which there are at
+// most some at once, zero for usualConnections. net/http passes on no connections, but their addresses.
 //
-// A new connection has no user yet. At the limit, one from an address with few connections replaces one of the address with the most: of
-// those without a user, unless more than three quarters of all have one.
+// A new connection has no user yet. At the limit, one from an address with few connections replaces one of the address
+// with the most: of those without a user, unless more than three quarters of all have one.
 func WithConnections(l net.Listener, most int) net.Listener {
 	if most == 0 {
 		most = usualConnections()
@@ -39,7 +39,8 @@ type listener struct {
 	most int
 
 	mu sync.Mutex
-	// users are the connections of which a user has had a request authorized, unauthenticated all others. Those of this process are neither.
+	// users are the connections of which a user has had a request authorized, unauthenticated all others. Those of this
+	// process are neither.
 	users, unauthenticated crowd
 }
 
@@ -125,8 +126,9 @@ func (l *listener) leave(c *connection) {
 	}
 }
 
-// recognize notes that the connection of a request is a user's. That of this process to itself has its place whatever others do: its
-// own informers have no other way. It is recognized by its tokens, because another user may have its name.
+// recognize notes that the connection of a request is a user's. That of this process to itself has its place whatever
+// others do: its own informers have no other way. It is recognized by its tokens, because another user may have its
+// name.
 func recognize(ctx context.Context) {
 	local, ok := ctx.Value(http.LocalAddrContextKey).(address)
 	if !ok || local.of.recognized.Load() {

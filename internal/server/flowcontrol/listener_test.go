@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TestUsersKeepTheirConnections checks that strangers end no connection of a user while these are three quarters of all at most, and
-// none of this process, which is not counted. Others are, whatever their names are.
+// TestUsersKeepTheirConnections checks that strangers end no connection of a user while these are three quarters of all
+// at most, and none of this process, which is not counted. Others are, whatever their names are.
 func TestUsersKeepTheirConnections(t *testing.T) {
 	const office, elsewhere = "10.0.0.1", "10.0.1."
 	l := WithConnections(accepts{}, 4).(*listener)

@@ -32,10 +32,10 @@ type sent struct {
 // length.
 func (s sent) hasLargeBody() bool { return s.bodyBytes < 0 || s.bodyBytes >= largeBody }
 
-// WithSent records facts about a request for the estimate of its cost, and tracks
-// when it waits for webhooks or its client, or goes on as a stream. It ends the wait for a body that does not come, with
-// 408: before the time that requests may take, which is timeout, and sooner if the client is slow. And it ends answers that are not read by then: upstream's end of
-// a request waits for the write that it is in.
+// WithSent records facts about a request for the estimate of its cost, and tracks when it waits for webhooks or its
+// client, or goes on as a stream. It ends the wait for a body that does not come, with 408: before the time that
+// requests may take, which is timeout, and sooner if the client is slow. And it ends answers that are not read by then:
+// upstream's end of a request waits for the write that it is in.
 func WithSent(handler http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		req = withStream(req)
@@ -75,8 +75,8 @@ func (s sent) lasts() {
 	}
 }
 
-// anew returns a context to wait for seats in, which ends with the client. Upstream's ends some time after the request has
-// arrived, however long its body took.
+// anew returns a context to wait for seats in, which ends with the client. Upstream's ends some time after the request
+// has arrived, however long its body took.
 func anew(ctx context.Context) (context.Context, context.CancelFunc) {
 	client := sentFrom(ctx).client
 	if client == nil {

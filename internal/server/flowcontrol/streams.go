@@ -27,8 +27,8 @@ func withStream(req *http.Request) *http.Request {
 	return req.WithContext(waiting.WithStream(req.Context(), waiting.NewStream()))
 }
 
-// Lasting returns which requests last as far as is counted after they have begun: those that are longRunning, and streams of
-// pods in spaces, which have a seat until they go on.
+// Lasting returns which requests last as far as is counted after they have begun: those that are longRunning, and
+// streams of pods in spaces, which have a seat until they go on.
 func Lasting(longRunning request.LongRunningRequestCheck) request.LongRunningRequestCheck {
 	return func(req *http.Request, info *request.RequestInfo) bool {
 		return longRunning(req, info) || isForTenant(req.Context()) && isStream(info)

@@ -17,8 +17,8 @@ import (
 type work struct {
 	// unended is true when the write was answered while it was at work.
 	unended atomic.Bool
-	// _ is a pointer, because Go has small objects without any in blocks of several, which it collects together: seats would
-	// wait for whatever is in the block.
+	// _ is a pointer, because Go has small objects without any in blocks of several, which it collects together: seats
+	// would wait for whatever is in the block.
 	_ *byte
 }
 
@@ -73,10 +73,10 @@ func WithUnended(handler http.Handler, longRunning request.LongRunningRequestChe
 	})
 }
 
-// endWithWork releases a request's seats when what runs for it has ended. Upstream does not
-// tell, but it needs the request's context: when nothing refers to that any longer, the
-// garbage collector, which runs every two minutes at the least, finds out. A reference may outlive the work: something that
-// is kept may have been made with the context of its first request. So the seats are released after forgetAfter in any case.
+// endWithWork releases a request's seats when what runs for it has ended. Upstream does not tell, but it needs the
+// request's context: when nothing refers to that any longer, the garbage collector, which runs every two minutes at the
+// least, finds out. A reference may outlive the work: something that is kept may have been made with the context of its
+// first request. So the seats are released after forgetAfter in any case.
 func (f *fairQueues) endWithWork(w *work, e *execution) {
 	unended.Inc()
 	end := sync.OnceFunc(func() {

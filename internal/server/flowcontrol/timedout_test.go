@@ -105,7 +105,8 @@ func TestSeatsOfWork(t *testing.T) {
 	runtime.KeepAlive(work)
 }
 
-// TestWorkIsCollectedAlone checks that seats do not wait for other small objects, next to which Go may have allocated the work.
+// TestWorkIsCollectedAlone checks that seats do not wait for other small objects, next to which Go may have allocated
+// the work.
 func TestWorkIsCollectedAlone(t *testing.T) {
 	const works = 100
 	var ended atomic.Int32

@@ -21,8 +21,9 @@ const (
 	// much work is done outside of seats.
 	readHold, writeHold, largeReadHold = time.Millisecond, 5 * time.Millisecond, 100 * time.Millisecond
 
-	// levelPatience is for how long a request in all may wait for its client and webhooks while it has seats of its priority
-	// level, and levelTime for how long it may have them. The tenants of a server share them, whatever the machine.
+	// levelPatience is for how long a request in all may wait for its client and webhooks while it has seats of its
+	// priority level, and levelTime for how long it may have them. The tenants of a server share them, whatever the
+	// machine.
 	levelPatience, levelTime = overdueAfter, 2 * time.Second
 
 	// maxQueued is how many requests of a tenant and class may wait, and of how many of a flow the bodies are awaited.
@@ -34,9 +35,9 @@ const (
 	overdueAfter = 200 * time.Millisecond
 	// bodyTimeout is the time after which a write is blocked whose client still sends the body.
 	bodyTimeout = overdueAfter
-	// bodyPatience is for how long a body may not have come since the server reads it, with a second more for each bodyRate
-	// bytes of it: a client of the slowest networks sends more. All of a body comes before the last of bodyMargin parts of
-	// the time for its request, so that the answer is that of the body.
+	// bodyPatience is for how long a body may not have come since the server reads it, with a second more for each
+	// bodyRate bytes of it: a client of the slowest networks sends more. All of a body comes before the last of
+	// bodyMargin parts of the time for its request, so that the answer is that of the body.
 	bodyPatience         = 20 * time.Second
 	bodyRate, bodyMargin = 500, 12
 	// bodyRest is for how long what nobody reads of a body is waited for.
@@ -45,12 +46,13 @@ const (
 	seatPatience = 15 * time.Second
 	// usualBody is how many bytes most bodies have at most.
 	usualBody = 4 << 10
-	// maxImpersonating is how many requests of a tenant wait to be authorized to impersonate. Each has up to 1,280 checks, and as
-	// many strings and references in memory: 400 KiB.
+	// maxImpersonating is how many requests of a tenant wait to be authorized to impersonate. Each has up to 1,280
+	// checks, and as many strings and references in memory: 400 KiB.
 	maxImpersonating = 50
 	// leastConnections is the least number of connections that is taken: clients of Kubernetes have several each.
 	leastConnections = 100
-	// manyConnections is how many connections clients have at most, if no flag says so: 2 GiB, if all are silent ones by TLS.
+	// manyConnections is how many connections clients have at most, if no flag says so: 2 GiB, if all are silent ones
+	// by TLS.
 	manyConnections = 32 << 10
 	// maxExecuting is how many seats all executed requests may take, as a multiple of the queue's
 	// capacity. Most of them wait for webhooks or their clients.
@@ -86,8 +88,8 @@ const (
 	// mostUnended ends what a write waits for, whatever timeout its client asks for: upstream's
 	// default for all of a request.
 	mostUnended = time.Minute
-	// forgetAfter is after what time a write that was answered before its end has its seats no more, whatever refers to it: what it may run at
-	// all has ended a minute before.
+	// forgetAfter is after what time a write that was answered before its end has its seats no more, whatever refers to
+	// it: what it may run at all has ended a minute before.
 	forgetAfter = 2 * mostUnended
 	// definitionFollowUp is the work after a write of a definition, as a multiple of the
 	// write's own: half a dozen controllers read, validate and publish its schema.

@@ -105,8 +105,8 @@ func (a *accounts) ofTenant(namespace tenant.Flat) ([]*corev1.ResourceQuota, err
 	return []*corev1.ResourceQuota{current}, nil
 }
 
-// charge adds what a charge has added to what is used by now, and what is due in advance. If what is added does not fit, or if
-// the quota is another one by now, it fails with a conflict.
+// charge adds what a charge has added to what is used by now, and what is due in advance. If what is added does not
+// fit, or if the quota is another one by now, it fails with a conflict.
 func (a *accounts) charge(c charge) error {
 	of, added, since := refOf(c.before), c.added(), time.Now()
 	due, charged := a.advances.due(of, added), int64(0)

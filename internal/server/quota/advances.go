@@ -21,13 +21,14 @@ const (
 	settleWindows = 12
 )
 
-// advances save the writes of a quota that many small writes are charged to, one after the other: most tenants are limited in
-// their stored bytes alone. A quota that is written often, and is far from its limit, is charged some bytes more. For a while,
-// this server then takes what is stored from them, and adds to them what is freed, without writing the quota. What is left is
-// given back. So what is used is never less than what is stored, and a crash leaves too much.
+// advances save the writes of a quota that many small writes are charged to, one after the other: most tenants are
+// limited in their stored bytes alone. A quota that is written often, and is far from its limit, is charged some bytes
+// more. For a while, this server then takes what is stored from them, and adds to them what is freed, without writing
+// the quota. What is left is given back. So what is used is never less than what is stored, and a crash leaves too
+// much.
 //
-// A window begins with a write of the quota. A recount corrects the quota when it was not written for much longer, and so when no
-// server has an advance of it. There is a timer for a quota while there is a window.
+// A window begins with a write of the quota. A recount corrects the quota when it was not written for much longer, and
+// so when no server has an advance of it. There is a timer for a quota while there is a window.
 type advances struct {
 	window   time.Duration
 	giveBack func(to ref, freed corev1.ResourceList)

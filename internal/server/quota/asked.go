@@ -8,8 +8,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 )
 
-// Asked returns an object as upstream's evaluators count what it asks for. Of a pod whose resize is infeasible they count what it
-// has, whatever it asks for next: a second resize, which may be feasible, would be held to no quota.
+// Asked returns an object as upstream's evaluators count what it asks for. Of a pod whose resize is infeasible they
+// count what it has, whatever it asks for next: a second resize, which may be feasible, would be held to no quota.
 func Asked(obj runtime.Object) runtime.Object {
 	switch o := obj.(type) {
 	case *corev1.Pod:

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// TestAsked checks that a pod uses what it asks for, also while its node says that it cannot have that: otherwise what it asks for next
-// would be charged to nobody.
+// TestAsked checks that a pod uses what it asks for, also while its node says that it cannot have that: otherwise what
+// it asks for next would be charged to nobody.
 func TestAsked(t *testing.T) {
 	for reason, want := range map[string]string{"": "9", corev1.PodReasonDeferred: "9", corev1.PodReasonInfeasible: "9", "RefusedByHost": "9"} {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("9")}}}}}}

@@ -46,9 +46,9 @@
 //
 // # In advance
 //
-// Most tenants are limited in their stored bytes alone, and each write would be two. So a quota that is often written for
-// bytes, and is far from its limit, is charged 128 KiB in advance: for ten seconds, this server takes what is added from
-// them and puts back what is freed, in memory (advances). The write of step 2 and of Settle is left out.
+// Most tenants are limited in their stored bytes alone, and each write would be two. So a quota that is often written
+// for bytes, and is far from its limit, is charged 128 KiB in advance: for ten seconds, this server takes what is added
+// from them and puts back what is freed, in memory (advances). The write of step 2 and of Settle is left out.
 //
 // # What a crash leaves
 //

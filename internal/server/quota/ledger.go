@@ -234,8 +234,9 @@ func (l *Ledger) quotaOf(ctx context.Context, change storage.Change) (*corev1.Re
 		errors.New("the tenant has no quota yet; try again when the Tenant is Ready"))
 }
 
-// endsObject reports whether a change marks an object as deleted, or is one of the platform on its way there. It may make the object
-// some bytes larger, which must not keep it: a tenant that has reached its limit gets below it by deletions.
+// endsObject reports whether a change marks an object as deleted, or is one of the platform on its way there. It may
+// make the object some bytes larger, which must not keep it: a tenant that has reached its limit gets below it by
+// deletions.
 func endsObject(ctx context.Context, change storage.Change) bool {
 	if change.Old == nil || change.New == nil || !isTerminating(change.New) {
 		return false

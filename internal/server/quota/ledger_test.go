@@ -122,8 +122,8 @@ func TestSettleInNamespace(t *testing.T) {
 	}
 }
 
-// TestQuotasAreNotCharged checks that the quotas of a namespace are looked at when there is one more or less of them, and not
-// whenever one of them is charged.
+// TestQuotasAreNotCharged checks that the quotas of a namespace are looked at when there is one more or less of them,
+// and not whenever one of them is charged.
 func TestQuotasAreNotCharged(t *testing.T) {
 	s := &fakeStore{quota: newQuota("1", list("pods", "1"), list("pods", "1"), list("pods", "1"))}
 	s.quota.Namespace, s.quota.Name = "acme|team", "q"

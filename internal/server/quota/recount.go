@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// SettleTime is longer than any request takes that was charged: they begin in a window of an advance (settleWindows), end after
-	// a minute, and giving back after writeTimeout.
+	// SettleTime is longer than any request takes that was charged: they begin in a window of an advance
+	// (settleWindows), end after a minute, and giving back after writeTimeout.
 	SettleTime = 2 * time.Minute
 	// recountRate is how many tenants are recounted in a second at most.
 	recountRate = 25

@@ -205,8 +205,8 @@ func (s spacedStore) Update(ctx context.Context, key flatName, change func(*core
 	return s[key].Update(ctx, key, change)
 }
 
-// TestTurnsOfCounts has as many tenants as there are workers make many quotas, each of which takes a second to be counted.
-// That of another comes after the first of theirs, and that of a new tenant waits for none.
+// TestTurnsOfCounts has as many tenants as there are workers make many quotas, each of which takes a second to be
+// counted. That of another comes after the first of theirs, and that of a new tenant waits for none.
 func TestTurnsOfCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		custom := list("count/a.x.io", "5", "count/b.x.io", "5", "pods", "1")

@@ -13,7 +13,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// countStored tells what bounds memory how many bytes tenants have stored, as their quotas say. A tenant whose quota has no limit of bytes is not counted.
+// countStored tells what bounds memory how many bytes tenants have stored, as their quotas say. A tenant whose quota
+// has no limit of bytes is not counted.
 func countStored(informer coreinformers.ResourceQuotaInformer, memory *cachememory.Budget) error {
 	set := func(obj any) {
 		if q, ok := obj.(*corev1.ResourceQuota); ok && IsTenantQuota(q) {

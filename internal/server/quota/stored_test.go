@@ -16,7 +16,8 @@ import (
 	"github.com/tenantry/tenantry/test/until"
 )
 
-// TestStoredTakesMemory checks that nothing more is stored than the memory of all allows, whatever the quota does, and what needs no more is.
+// TestStoredTakesMemory checks that nothing more is stored than the memory of all allows, whatever the quota does, and
+// what needs no more is.
 func TestStoredTakesMemory(t *testing.T) {
 	const bytes = string(v1alpha1.ResourceStoredBytes)
 	limit := list(bytes, "1Gi")

@@ -67,7 +67,8 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// TestSynced checks that the Services of spaces are read before the loop begins: it deletes the address of each Service that it does not find.
+// TestSynced checks that the Services of spaces are read before the loop begins: it deletes the address of each Service
+// that it does not find.
 func TestSynced(t *testing.T) {
 	system, views := informers.NewSharedInformerFactory(fake.NewClientset(), 0), informers.NewSharedInformerFactory(fake.NewClientset(service("a|shop", "web", "10.0.0.2")), 0)
 	all, err := All(system, views)

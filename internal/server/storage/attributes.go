@@ -96,8 +96,8 @@ func and(a, b fields.Selector) fields.Selector {
 	return fields.AndSelectors(a, b)
 }
 
-// maxRequirements is how many requirements the selectors of a list or watch in a space may have. A watch compares them with each
-// object that is written, which no seat is charged for.
+// maxRequirements is how many requirements the selectors of a list or watch in a space may have. A watch compares them
+// with each object that is written, which no seat is charged for.
 const maxRequirements = 256
 
 func checkSelectors(p storage.SelectionPredicate, in tenant.Scope) error {

@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/test/until"
 )
 
-// TestDecodedLists checks that lists of a space which are decoded for it do not take more memory than they may at once, unless there is one alone.
+// TestDecodedLists checks that lists of a space which are decoded for it do not take more memory than they may at once,
+// unless there is one alone.
 func TestDecodedLists(t *testing.T) {
 	const maps, objects = 100, 10
 	b := newBackend(t)
@@ -101,7 +102,8 @@ func TestDecodedWatches(t *testing.T) {
 	until.True(t, "nothing counts", func() bool { return len(b.cacheMemory.Usage().Lists) == 0 })
 }
 
-// TestNamespacesEndWithoutCaches checks that the platform lists what is in a namespace whose objects no cache has, and a page of it where it deletes.
+// TestNamespacesEndWithoutCaches checks that the platform lists what is in a namespace whose objects no cache has, and
+// a page of it where it deletes.
 func TestNamespacesEndWithoutCaches(t *testing.T) {
 	const page = 10_000
 	b := newBackend(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// CountEach returns, for each of the resources, the number of objects that tenant n has in etcd, in all namespaces or in the
-// given one. It asks etcd for a hundred of them at once, and then for what there is of those that have some.
+// CountEach returns, for each of the resources, the number of objects that tenant n has in etcd, in all namespaces or
+// in the given one. It asks etcd for a hundred of them at once, and then for what there is of those that have some.
 func (r *Ranges) CountEach(ctx context.Context, n tenant.Name, resources []schema.GroupResource, namespace string) (map[schema.GroupResource]int64, error) {
 	wanted := sets.New(resources...)
 	ranges, err := r.ofAll(ctx, n, wanted)

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TestCountEach counts custom resources that a server was never asked for, more than one transaction has room for, and some
-// that nobody has defined.
+// TestCountEach counts custom resources that a server was never asked for, more than one transaction has room for, and
+// some that nobody has defined.
 func TestCountEach(t *testing.T) {
 	writer := newBackend(t)
 	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}

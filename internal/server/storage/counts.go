@@ -21,18 +21,17 @@ const (
 	sampled = 16
 )
 
-// Counts knows how many objects each space has of each resource with a watch
-// cache, and how large they are. It counts when upstream reads the keys of the cache for the statistics
-// of the whole resource (--etcd-count-metric-poll-period, a minute by default), and measures some objects then, chosen at
-// random. Its average is higher at once when a sample is, and lower by a quarter at most: so a few large objects among many
-// are not forgotten by the next sample.
+// Counts knows how many objects each space has of each resource with a watch cache, and how large they are. It counts
+// when upstream reads the keys of the cache for the statistics of the whole resource (--etcd-count-metric-poll-period,
+// a minute by default), and measures some objects then, chosen at random. Its average is higher at once when a sample
+// is, and lower by a quarter at most: so a few large objects among many are not forgotten by the next sample.
 type Counts struct {
 	mu     sync.RWMutex
 	counts map[tenant.CacheID]map[tenant.Name]storage.Stats
 }
 
-// In returns about how many objects of a resource the space of n has, none if they are few, and their average size, zero if
-// that is not known. It reports false if the number is not known.
+// In returns about how many objects of a resource the space of n has, none if they are few, and their average size,
+// zero if that is not known. It reports false if the number is not known.
 func (c *Counts) In(n tenant.Name, resource string) (storage.Stats, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -58,8 +58,8 @@ type RESTOptionsGetter struct {
 	// Closed returns an error if a space accepts no new objects. Requests to create are
 	// refused earlier; only here is it known that an update or apply creates an object.
 	Closed func(ctx context.Context, n tenant.Name) error
-	// Frozen returns an error if a space is being emptied: its users change nothing any more, but let objects go. Such requests
-	// are refused earlier; here are those that were accepted before.
+	// Frozen returns an error if a space is being emptied: its users change nothing any more, but let objects go. Such
+	// requests are refused earlier; here are those that were accepted before.
 	Frozen func(ctx context.Context, n tenant.Name) error
 	// Terminating, if set, reports whether the tenant of a space is being deleted.
 	Terminating func(n tenant.Name) bool
@@ -67,8 +67,8 @@ type RESTOptionsGetter struct {
 	// transactions of requests that were admitted to that space out of the space of the next
 	// tenant of the name, however late they reach etcd.
 	Fence func(n tenant.Name, uid types.UID) etcdstore.Fence
-	// OldestRevision, if set, says since when names are those of a tenant and of a namespace: nobody sees in a space what was there
-	// before.
+	// OldestRevision, if set, says since when names are those of a tenant and of a namespace: nobody sees in a space
+	// what was there before.
 	OldestRevision OldestRevisionFunc
 	// Protect, if set, decides about every change of an object in a space. It gets
 	// the current object, nil if there is none, and returns a function that gets

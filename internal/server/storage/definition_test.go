@@ -14,7 +14,8 @@ import (
 	"github.com/tenantry/tenantry/test/dense"
 )
 
-// TestWhileDefined checks that etcd itself refuses to create a custom resource whose definition has changed, or has gone, since its request came.
+// TestWhileDefined checks that etcd itself refuses to create a custom resource whose definition has changed, or has
+// gone, since its request came.
 func TestWhileDefined(t *testing.T) {
 	b := newBackend(t)
 	definitions := b.definitions(t)

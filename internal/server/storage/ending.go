@@ -20,9 +20,9 @@ func isBound(ctx context.Context, n tenant.Name) bool {
 	return admitted && !tenant.ByPlatform(ctx)
 }
 
-// mayStillChange returns the function that decides whether a change of an object may be written although the space may have begun to
-// end since the request was admitted: a finalizer that came now would keep the space for ever, because nobody of the tenant may
-// take it out any more.
+// mayStillChange returns the function that decides whether a change of an object may be written although the space may
+// have begun to end since the request was admitted: a finalizer that came now would keep the space for ever, because
+// nobody of the tenant may take it out any more.
 func (s *Space) mayStillChange(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
 	if before == nil || s.options.Frozen == nil || !isBound(ctx, n) || cleansUp(ctx) {
 		return func(runtime.Object) error { return nil }
@@ -44,8 +44,8 @@ func (s *Space) mayStillChange(ctx context.Context, n tenant.Name, before runtim
 	}
 }
 
-// releases returns the function that reports whether a change lets an object go: it marks the object as deleted, or takes
-// finalizers out and does nothing else. The object may be changed in place.
+// releases returns the function that reports whether a change lets an object go: it marks the object as deleted, or
+// takes finalizers out and does nothing else. The object may be changed in place.
 func releases(before runtime.Object) (func(after runtime.Object) (bool, error), error) {
 	was, err := meta.Accessor(before)
 	if err != nil {

@@ -100,8 +100,8 @@ type halves struct{ gate }
 
 func (halves) Ended() string { return "/ended" }
 
-// TestFrozenByEtcd checks that a server which has stalled, and has not heard of the deletion, writes no change of the tenant's
-// users as soon as etcd takes no new objects of the space. What deletes is written.
+// TestFrozenByEtcd checks that a server which has stalled, and has not heard of the deletion, writes no change of the
+// tenant's users as soon as etcd takes no new objects of the space. What deletes is written.
 func TestFrozenByEtcd(t *testing.T) {
 	b := newBackend(t)
 	configMaps := b.configMaps(t, true)

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// expiringBytes is how much a tenant may write at once of objects that expire, and as much again in each expiringPeriod:
-	// the time after which events expire by default.
+	// expiringBytes is how much a tenant may write at once of objects that expire, and as much again in each
+	// expiringPeriod: the time after which events expire by default.
 	expiringBytes  = 64 << 20
 	expiringPeriod = time.Hour
 )
@@ -28,7 +28,8 @@ type writer struct {
 	uid  types.UID
 }
 
-// EventBudget bounds what tenants store of objects that expire: Events. No quota counts them, because nobody is asked when they go.
+// EventBudget bounds what tenants store of objects that expire: Events. No quota counts them, because nobody is asked
+// when they go.
 type EventBudget struct{ written ratelimit.Limits[writer] }
 
 // NewEventBudget returns what nobody has written to yet.
@@ -46,7 +47,8 @@ func (e *EventBudget) take(by writer, size int64) error {
 		by.name, expiringBytes, expiringPeriod), int(math.Ceil(min(wait, expiringPeriod).Seconds())))
 }
 
-// expires accounts for a write of an object that expires after ttl seconds, or refuses it. Those that do not are the ledger's.
+// expires accounts for a write of an object that expires after ttl seconds, or refuses it. Those that do not are the
+// ledger's.
 func (s *Space) expires(ctx context.Context, n tenant.Name, obj runtime.Object, ttl uint64) error {
 	if s.options.Events == nil || ttl == 0 || !n.IsSpace() {
 		return nil

@@ -78,8 +78,8 @@ func TestFencedWrites(t *testing.T) {
 	}
 }
 
-// TestClosedSpace checks that an update creates nothing in a space that takes no new objects, and that a patch of what is not there
-// is told so.
+// TestClosedSpace checks that an update creates nothing in a space that takes no new objects, and that a patch of what
+// is not there is told so.
 func TestClosedSpace(t *testing.T) {
 	configMaps := newBackend(t).configMaps(t, true)
 	errClosed := errors.New("closed")
@@ -111,7 +111,8 @@ func TestStoredObjects(t *testing.T) {
 	}
 }
 
-// TestLongNames checks that nothing gets a name in a space by which it could not be deleted, and that everything else may.
+// TestLongNames checks that nothing gets a name in a space by which it could not be deleted, and that everything else
+// may.
 func TestLongNames(t *testing.T) {
 	b := newBackend(t)
 	volumes := b.volumes(t, true)

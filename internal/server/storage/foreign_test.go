@@ -174,7 +174,8 @@ func (failingCodec) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (ru
 	return nil, nil, errors.New("conversion failed")
 }
 
-// TestDecodeAsIs checks that what cannot be converted is read in the space of a tenant that is being deleted, and there alone.
+// TestDecodeAsIs checks that what cannot be converted is read in the space of a tenant that is being deleted, and there
+// alone.
 func TestDecodeAsIs(t *testing.T) {
 	stored := &unstructured.Unstructured{}
 	stored.SetAPIVersion("example.com/v1alpha1")

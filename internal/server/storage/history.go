@@ -65,7 +65,8 @@ type history struct {
 	close   context.CancelFunc
 	// mu guards watch and lists, and that none is begun once it is closing.
 	mu sync.Mutex
-	// lists are how many run: the reflector does not wait for them when it is stopped. Those that the cache answers run until their requests end.
+	// lists are how many run: the reflector does not wait for them when it is stopped. Those that the cache answers run
+	// until their requests end.
 	lists int
 	// watch is the last watch, whose goroutine has the fields below as long as it runs.
 	watch *historyWatch
@@ -75,8 +76,8 @@ type history struct {
 	failedWatches atomic.Int32
 	// failedLists are how many lists in a row have failed.
 	failedLists atomic.Int32
-	// reached is the resource version that the cache has reached by events. Up to asked, etcd was asked how far the watch is, whose
-	// stream has this metadata.
+	// reached is the resource version that the cache has reached by events. Up to asked, etcd was asked how far the
+	// watch is, whose stream has this metadata.
 	reached, asked atomic.Uint64
 	stream         atomic.Pointer[metadata.MD]
 
@@ -109,8 +110,9 @@ func (h *history) GetList(ctx context.Context, key string, opts storage.ListOpti
 	return nil
 }
 
-// beginList returns a context for a list, which ends when the cache is stopped, and what ends the list. What it has decoded stays in memory
-// until then: caches of a definition are made anew as often as its tenant changes that, and must not pile up.
+// beginList returns a context for a list, which ends when the cache is stopped, and what ends the list. What it has
+// decoded stays in memory until then: caches of a definition are made anew as often as its tenant changes that, and
+// must not pile up.
 func (h *history) beginList(ctx context.Context) (context.Context, func(), error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,8 +129,8 @@ func (h *history) beginList(ctx context.Context) (context.Context, func(), error
 	}, nil
 }
 
-// keep has what the cache has count until a request ends that lists it, also if the cache is stopped before: the list has the objects until it is sent, and
-// its client may take a minute for that.
+// keep has what the cache has count until a request ends that lists it, also if the cache is stopped before: the list
+// has the objects until it is sent, and its client may take a minute for that.
 func (h *history) keep(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,9 +156,9 @@ func (h *history) forgetClosed() {
 	}
 }
 
-// GetCurrentResourceVersion implements storage.Interface. The cache asks for it before a consistent read, and then waits until it has
-// reached that version. It gets there by progress alone if other resources, of any tenant, have changed last. Upstream asks etcd for that
-// once in 100 ms while somebody waits; here etcd is asked at once.
+// GetCurrentResourceVersion implements storage.Interface. The cache asks for it before a consistent read, and then
+// waits until it has reached that version. It gets there by progress alone if other resources, of any tenant, have
+// changed last. Upstream asks etcd for that once in 100 ms while somebody waits; here etcd is asked at once.
 func (h *history) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	current, err := h.etcdKeys.GetCurrentResourceVersion(ctx)
 	if err == nil && current > h.reached.Load() {
@@ -165,7 +167,8 @@ func (h *history) GetCurrentResourceVersion(ctx context.Context) (uint64, error)
 	return current, err
 }
 
-// requestProgress asks etcd how far the watch is, unless it was asked since it reached the version. Without an answer, upstream asks.
+// requestProgress asks etcd how far the watch is, unless it was asked since it reached the version. Without an answer,
+// upstream asks.
 func (h *history) requestProgress(ctx context.Context, version uint64) {
 	stream := h.stream.Load()
 	if stream == nil {
@@ -215,9 +218,10 @@ func (h *history) Watch(ctx context.Context, key string, opts storage.ListOption
 // maxBackOff is how long a cache waits at most before it lists or watches again.
 const maxBackOff = 10 * time.Second
 
-// backOff waits, longer each time, before a list or a watch of custom resources begins again that has failed. It is for objects that a conversion webhook
-// does not convert. Reflectors watch again at once, at the version before, and etcd reads what was written since under the lock of all writes; caches list again each
-// second, and log it. It reports false if the cache is stopped.
+// backOff waits, longer each time, before a list or a watch of custom resources begins again that has failed. It is for
+// objects that a conversion webhook does not convert. Reflectors watch again at once, at the version before, and etcd
+// reads what was written since under the lock of all writes; caches list again each second, and log it. It reports
+// false if the cache is stopped.
 func (h *history) backOff(ctx context.Context, failed *atomic.Int32) bool {
 	failures := failed.Load()
 	if failures == 0 || !h.custom {

@@ -340,8 +340,8 @@ func TestHistoriesTogether(t *testing.T) {
 	}
 }
 
-// TestProgress checks that a cache behind changes of other resources has etcd asked at once how far its watch is, and once
-// for a version: upstream asks ten times in a second, and lists wait for it.
+// TestProgress checks that a cache behind changes of other resources has etcd asked at once how far its watch is, and
+// once for a version: upstream asks ten times in a second, and lists wait for it.
 func TestProgress(t *testing.T) {
 	b := newBackend(t)
 	b.histories = NewHistories(1 << 30)
@@ -551,7 +551,8 @@ func TestListsOfStoppedCaches(t *testing.T) {
 	}
 }
 
-// TestFailingLists checks that lists of custom resources which fail begin again later each time, and at once after one that did not.
+// TestFailingLists checks that lists of custom resources which fail begin again later each time, and at once after one
+// that did not.
 func TestFailingLists(t *testing.T) {
 	for of, waits := range map[tenant.Scope][]time.Duration{"a": {0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, maxBackOff, maxBackOff}, tenant.Everything: {0, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {

@@ -75,7 +75,8 @@ func TestListsBeyondTheBound(t *testing.T) {
 	}
 }
 
-// TestCachesBeyondAll checks that where all spaces have far more than they may, caches of those with little are filled, and of others are not.
+// TestCachesBeyondAll checks that where all spaces have far more than they may, caches of those with little are filled,
+// and of others are not.
 func TestCachesBeyondAll(t *testing.T) {
 	const total = 128_000
 	b := newBackend(t)

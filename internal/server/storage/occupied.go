@@ -33,8 +33,8 @@ type occupied struct {
 	keys int64
 }
 
-// occupied returns those of the known ranges in which etcd has keys of tenant n, and those of the custom resources that the space
-// defines, which this server may not know yet.
+// occupied returns those of the known ranges in which etcd has keys of tenant n, and those of the custom resources that
+// the space defines, which this server may not know yet.
 func (r *Ranges) occupied(ctx context.Context, n tenant.Name, known []*etcdRange) ([]occupied, error) {
 	found, err := r.count(ctx, n, "", known)
 	if err != nil {
@@ -157,8 +157,8 @@ func (o occupied) count(ctx context.Context, n tenant.Name) (count int64, err er
 	return count, err
 }
 
-// atMost is count without reading on behind the page with the first key of tenant n: more of what lies behind it may be the system
-// namespace's with the name of the tenant. It is zero only if tenant n has none.
+// atMost is count without reading on behind the page with the first key of tenant n: more of what lies behind it may be
+// the system namespace's with the name of the tenant. It is zero only if tenant n has none.
 func (o occupied) atMost(ctx context.Context, n tenant.Name) (count int64, err error) {
 	read, err := o.pages(ctx, n, func(found int64) bool {
 		count = found
@@ -170,7 +170,8 @@ func (o occupied) atMost(ctx context.Context, n tenant.Name) (count int64, err e
 	return count, err
 }
 
-// pages calls visit with how many keys of each page belong to tenant n until it returns false. It returns how many keys were read.
+// pages calls visit with how many keys of each page belong to tenant n until it returns false. It returns how many keys
+// were read.
 func (o occupied) pages(ctx context.Context, n tenant.Name, visit func(found int64) bool) (read int64, err error) {
 	if !o.stored.namespaced && !o.stored.custom {
 		visit(o.keys)
@@ -276,7 +277,8 @@ func pagesOf(ctx context.Context, client *clientv3.Client, key string, first *cl
 	return pagesFrom(ctx, client, key, clientv3.GetPrefixRangeEnd(key), first, options...)
 }
 
-// pagesFrom reads keys from one up to another in pages of bounded size, one after the other as they are asked for. The first may have been read.
+// pagesFrom reads keys from one up to another in pages of bounded size, one after the other as they are asked for. The
+// first may have been read.
 func pagesFrom(ctx context.Context, client *clientv3.Client, from, to string, page *clientv3.GetResponse, options ...clientv3.OpOption) iter.Seq2[*clientv3.GetResponse, error] {
 	return func(yield func(*clientv3.GetResponse, error) bool) {
 		next, limit := from, smallPage

@@ -18,14 +18,15 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// OldestRevisionFunc returns the revision, of the etcd with a transport, before which what is below the name of a tenant was that of
-// an earlier tenant or, if there is a namespace, what is below its name that of an earlier namespace. It is zero if neither
-// had a predecessor.
+// OldestRevisionFunc returns the revision, of the etcd with a transport, before which what is below the name of a
+// tenant was that of an earlier tenant or, if there is a namespace, what is below its name that of an earlier
+// namespace. It is zero if neither had a predecessor.
 type OldestRevisionFunc func(ctx context.Context, etcd storagebackend.TransportConfig, n tenant.Name, namespace string) (int64, error)
 
-// checkRevision returns an error if a list or watch would show what was below the name of a space before its tenant was there,
-// or below that of a namespace before the namespace was. etcd and the watch cache keep what objects were, by key, and
-// resource versions count the changes of all spaces, so that everybody knows those of the time of an earlier one.
+// checkRevision returns an error if a list or watch would show what was below the name of a space before its tenant was
+// there, or below that of a namespace before the namespace was. etcd and the watch cache keep what objects were, by
+// key, and resource versions count the changes of all spaces, so that everybody knows those of the time of an earlier
+// one.
 func (s *Space) checkRevision(ctx context.Context, c collection) error {
 	n, one := c.scope.Space()
 	// The system space has no earlier tenant, but earlier namespaces.
@@ -60,7 +61,8 @@ func (s *Space) revision(resourceVersion string) (int64, error) {
 	return int64(version), err // see above
 }
 
-// requireRevision returns an error if a resource version is of the time before the tenant and the namespace of a request.
+// requireRevision returns an error if a resource version is of the time before the tenant and the namespace of a
+// request.
 func (s *Space) requireRevision(ctx context.Context, n tenant.Name, c collection, version int64) error {
 	oldest, err := s.options.OldestRevision(ctx, s.transport, n, s.namespaceAsked(ctx, c))
 	if err != nil {
@@ -114,9 +116,10 @@ func (s *Space) atLeastOldest(ctx context.Context, n tenant.Name, opts storage.G
 	return opts, err
 }
 
-// ended returns an error if a request has ended while it was served. Reads wait until the watch cache knows a resource version,
-// whatever becomes of their request: what is then below the name of a tenant, or of a namespace, may be the next one's. Clients
-// try again by themselves, and are authorized anew: the namespace may also be one that this server has just heard of.
+// ended returns an error if a request has ended while it was served. Reads wait until the watch cache knows a resource
+// version, whatever becomes of their request: what is then below the name of a tenant, or of a namespace, may be the
+// next one's. Clients try again by themselves, and are authorized anew: the namespace may also be one that this server
+// has just heard of.
 func ended(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); err != nil && !errors.Is(cause, err) {
@@ -127,8 +130,9 @@ func ended(ctx context.Context) error {
 
 func tooLate(cause string) error { return apierrors.NewTooManyRequests(cause, 1) }
 
-// isAnother reports whether an object that is read is another namespace than the one for which the read was authorized, of the same
-// name: a read may wait for a resource version of its time. What changes something is looked at where it is stored.
+// isAnother reports whether an object that is read is another namespace than the one for which the read was authorized,
+// of the same name: a read may wait for a resource version of its time. What changes something is looked at where it is
+// stored.
 func (s *Space) isAnother(ctx context.Context, obj runtime.Object) bool {
 	uid, noted := tenant.RequestFrom(ctx).Namespace()
 	info, ok := request.RequestInfoFrom(ctx)
@@ -139,7 +143,8 @@ func (s *Space) isAnother(ctx context.Context, obj runtime.Object) bool {
 	return err != nil || o.GetUID() != "" && o.GetUID() != uid
 }
 
-// withoutAnother takes the namespaces out of a list that are others than the one for which it was authorized, as ofOne does for watches.
+// withoutAnother takes the namespaces out of a list that are others than the one for which it was authorized, as ofOne
+// does for watches.
 func (s *Space) withoutAnother(ctx context.Context, list runtime.Object) error {
 	if _, noted := tenant.RequestFrom(ctx).Namespace(); !noted || s.resource != namespaceResource {
 		return nil

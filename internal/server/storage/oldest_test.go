@@ -32,8 +32,8 @@ func revisionOf(t *testing.T, obj runtime.Object) int64 {
 	return revision
 }
 
-// TestEarlierLife checks that nothing shows what an earlier tenant, or an earlier namespace, of a name had: neither by the
-// resource versions of its time nor by the tokens of its lists.
+// TestEarlierLife checks that nothing shows what an earlier tenant, or an earlier namespace, of a name had: neither by
+// the resource versions of its time nor by the tokens of its lists.
 func TestEarlierLife(t *testing.T) {
 	for _, n := range []tenant.Name{"a", tenant.System} {
 		for kind, cached := range map[string]bool{"cached": true, "not cached": false} {
@@ -138,7 +138,8 @@ func (r *reads) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	return r.Interface.Get(ctx, key, opts, out)
 }
 
-// TestCacheIsOfThisLife checks that what may be of any time is not read from a watch cache that is older than the tenant.
+// TestCacheIsOfThisLife checks that what may be of any time is not read from a watch cache that is older than the
+// tenant.
 func TestCacheIsOfThisLife(t *testing.T) {
 	backend := newBackend(t)
 	configMaps := backend.configMaps(t, true)
@@ -260,7 +261,8 @@ func TestWatchOfOneNamespace(t *testing.T) {
 	}
 }
 
-// TestReadOfOneNamespace checks that a read which was authorized for a namespace shows nothing of the next one of its name.
+// TestReadOfOneNamespace checks that a read which was authorized for a namespace shows nothing of the next one of its
+// name.
 func TestReadOfOneNamespace(t *testing.T) {
 	for kind, cached := range map[string]bool{"cached": true, "not cached": false} {
 		t.Run(kind, func(t *testing.T) {

@@ -91,10 +91,10 @@ func fullPrefix(etcdPrefix, resourcePrefix string) string {
 	return "/" + strings.Trim(etcdPrefix, "/") + resourcePrefix
 }
 
-// Count returns the number of keys that tenant n has in etcd, by resource, for messages: of many keys only some are read, and if one of them
-// is the tenant's, those that are not read count as well, although the system namespace of the tenant's name may have them.
-// Resources without keys of the tenant are left out. Before it says that there is none, it looks for custom
-// resources that no definition of the space speaks of.
+// Count returns the number of keys that tenant n has in etcd, by resource, for messages: of many keys only some are
+// read, and if one of them is the tenant's, those that are not read count as well, although the system namespace of the
+// tenant's name may have them. Resources without keys of the tenant are left out. Before it says that there is none, it
+// looks for custom resources that no definition of the space speaks of.
 func (r *Ranges) Count(ctx context.Context, n tenant.Name) (map[string]int64, error) {
 	if err := r.tidy(ctx); err != nil {
 		return nil, err

@@ -14,18 +14,21 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// A watch of what has no watch cache, such as events, is one of etcd. If it is from an earlier resource version, etcd reads all values that
-// were written since, of everybody, under the lock that each write needs (mvcc.watchableStore.syncWatchers). So in a space such watches are from where
-// little was written since, or from a short while ago, as after a list, and few of them begin. What is older is gone, and clients list anew.
+// A watch of what has no watch cache, such as events, is one of etcd. If it is from an earlier resource version, etcd
+// reads all values that were written since, of everybody, under the lock that each write needs
+// (mvcc.watchableStore.syncWatchers). So in a space such watches are from where little was written since, or from a
+// short while ago, as after a list, and few of them begin. What is older is gone, and clients list anew.
 const (
-	// resumeBytes is how many bytes were written since, at most, as far as watch caches know, and bytesOfMark of how many one resource version is
-	// remembered.
+	// resumeBytes is how many bytes were written since, at most, as far as watch caches know, and bytesOfMark of how
+	// many one resource version is remembered.
 	resumeBytes = 32 << 20
 	bytesOfMark = resumeBytes / 64
-	// resumeTime is how long ago a resource version was the last one, at most, and resumeRevisions by how many it is behind in any case.
+	// resumeTime is how long ago a resource version was the last one, at most, and resumeRevisions by how many it is
+	// behind in any case.
 	resumeTime      = 3 * time.Second
 	resumeRevisions = 50
-	// resumesPerSecond is how many such watches of a resource begin for a tenant in a second, and resumesAtOnce how many before that holds.
+	// resumesPerSecond is how many such watches of a resource begin for a tenant in a second, and resumesAtOnce how
+	// many before that holds.
 	resumesPerSecond = 1
 	resumesAtOnce    = 10
 )
@@ -65,7 +68,8 @@ func (r *resumes) forget(now time.Time) {
 	}
 }
 
-// since returns the oldest resource version that is known to have been the last one a short while ago, or by so many before that which is.
+// since returns the oldest resource version that is known to have been the last one a short while ago, or by so many
+// before that which is.
 func (r *resumes) since(now time.Time, current int64) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,13 +99,15 @@ func (w *written) add(version, bytes int64) {
 	}
 }
 
-// isLittle reports whether little was written since a resource version. What was written before the first mark is not known.
+// isLittle reports whether little was written since a resource version. What was written before the first mark is not
+// known.
 func (w *written) isLittle(version int64) bool {
 	later, _ := slices.BinarySearchFunc(w.marks, version+1, func(m writtenMark, v int64) int { return cmp.Compare(m.version, v) })
 	return later > 0 && w.bytes-w.marks[later-1].bytes <= resumeBytes
 }
 
-// mayResume returns an error if a watch is not to begin at its resource version: a ResourceExpired if that is too long ago.
+// mayResume returns an error if a watch is not to begin at its resource version: a ResourceExpired if that is too long
+// ago.
 func (s *Space) mayResume(ctx context.Context, c collection) error {
 	version, err := s.revision(c.opts.ResourceVersion)
 	n, one := c.scope.Tenant()

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TestResume checks that watches of what has no watch cache begin a short while ago at most, and few at a time, so that etcd does not read what everybody has
-// written before that. Those of the system space begin anywhere.
+// TestResume checks that watches of what has no watch cache begin a short while ago at most, and few at a time, so that
+// etcd does not read what everybody has written before that. Those of the system space begin anywhere.
 func TestResume(t *testing.T) {
 	for name, tc := range map[string]struct {
 		space  tenant.Name
@@ -40,7 +40,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeAfterList checks that a watch may begin where a list was, although much was written since, and that few of a tenant begin at once.
+// TestResumeAfterList checks that a watch may begin where a list was, although much was written since, and that few of
+// a tenant begin at once.
 func TestResumeAfterList(t *testing.T) {
 	configMaps := newBackend(t).configMaps(t, false)
 	configMaps.resumes.begun.PerSecond = 1e-9

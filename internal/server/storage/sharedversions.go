@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// sharedVersions are the codecs of definitions that spaces share, one for each version. Each version has one watch cache for all
-// spaces, which an object that cannot be converted to it would stop for everybody.
+// sharedVersions are the codecs of definitions that spaces share, one for each version. Each version has one watch
+// cache for all spaces, which an object that cannot be converted to it would stop for everybody.
 type sharedVersions struct {
 	mu sync.Mutex
 	of map[schema.GroupResource][]*foreignCodec
@@ -54,8 +54,8 @@ func (v *sharedVersions) convert(resource schema.GroupResource, data []byte) err
 	return nil
 }
 
-// converts returns what refuses an object of a space that cannot be converted to every version of a definition which spaces share. What is
-// there already, and could not be either, may be let go.
+// converts returns what refuses an object of a space that cannot be converted to every version of a definition which
+// spaces share. What is there already, and could not be either, may be let go.
 func (s *Space) converts(n tenant.Name, before runtime.Object) func(after runtime.Object) error {
 	if s.options.sharedVersions == nil || !n.IsSpace() {
 		return func(runtime.Object) error { return nil }

@@ -28,8 +28,8 @@ func (v strictVersion) Decode(data []byte, defaults *schema.GroupVersionKind, in
 	return v.Codec.Decode(data, defaults, into)
 }
 
-// TestSharedVersions checks that a space stores nothing that a version of a shared definition could not show: the caches of all spaces
-// would stop with it.
+// TestSharedVersions checks that a space stores nothing that a version of a shared definition could not show: the
+// caches of all spaces would stop with it.
 func TestSharedVersions(t *testing.T) {
 	b := newBackend(t)
 	b.defining = map[tenant.Name]bool{"own": true}

@@ -94,8 +94,8 @@ func (s *Space) newWrite(n tenant.Name) *cachememory.Write {
 	return s.options.CacheMemory.NewWrite(s.cacheID, s.resource, n, releases)
 }
 
-// maxName bounds the names of new objects, in bytes. Those of RBAC have no other bound, and an object whose name is longer than a
-// URL may be could be created and not be deleted.
+// maxName bounds the names of new objects, in bytes. Those of RBAC have no other bound, and an object whose name is
+// longer than a URL may be could be created and not be deleted.
 const maxName = 1 << 10
 
 // mayCreate returns an error if a space accepts no new object, or not this one.

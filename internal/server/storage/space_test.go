@@ -282,7 +282,8 @@ func TestDenseObjects(t *testing.T) {
 	expect("one again", true, create("a", "z", subsets/2))
 }
 
-// TestFinalizersInFullSpaces checks that finalizers can be taken out in a full space, and what a server may note with that.
+// TestFinalizersInFullSpaces checks that finalizers can be taken out in a full space, and what a server may note with
+// that.
 func TestFinalizersInFullSpaces(t *testing.T) {
 	const most = 200_000
 	b := newBackend(t)

@@ -68,8 +68,8 @@ func (c *StoredChange) Drop() { c.stored, c.dropped = nil, true }
 // IsDropped reports whether the object has to be read again.
 func (c *StoredChange) IsDropped() bool { return c.dropped }
 
-// Space returns the space of the object by its key, and whether it is sure: a custom resource without a namespace in a tenant's space
-// and one in a namespace of the system space have keys of one form. For these it is the tenant's.
+// Space returns the space of the object by its key, and whether it is sure: a custom resource without a namespace in a
+// tenant's space and one in a namespace of the system space have keys of one form. For these it is the tenant's.
 func (c *StoredChange) Space() (n tenant.Name, sure bool) {
 	if !c.Custom {
 		return c.Place.Space, true
@@ -135,8 +135,8 @@ func (s *Stream) Follow(ctx context.Context, f Follower) error {
 	return s.watch(ctx, f, revision)
 }
 
-// Resume tells f of what there is of some built-in resources, and of all changes of all resources since a revision, or since
-// then if that is zero. Its error is ErrCompacted if nobody can say that.
+// Resume tells f of what there is of some built-in resources, and of all changes of all resources since a revision, or
+// since then if that is zero. Its error is ErrCompacted if nobody can say that.
 func (s *Stream) Resume(ctx context.Context, f Follower, since int64, wanted func(resource schema.GroupResource) bool) error {
 	ctx = ofStream(ctx)
 	var revision int64
@@ -162,8 +162,8 @@ func (s *Stream) watch(ctx context.Context, f Follower, since int64) error {
 			return fmt.Errorf("watching what is stored: %w", err)
 		}
 		changes := make([]StoredChange, 0, len(response.Events))
-		// Without changes, nothing was left out. With some, the header has the revision of etcd, and more may follow: a watch that is
-		// behind gets a thousand revisions at a time. Those of one revision come together.
+		// Without changes, nothing was left out. With some, the header has the revision of etcd, and more may follow: a
+		// watch that is behind gets a thousand revisions at a time. Those of one revision come together.
 		reached := response.Header.Revision
 		for _, event := range response.Events {
 			reached = event.Kv.ModRevision
@@ -267,8 +267,8 @@ func (c *StoredChange) Sum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Had reports whether a change was what etcd has had at its revision. Otherwise etcd was restored, or it is another one. It is false, too,
-// if etcd has forgotten that.
+// Had reports whether a change was what etcd has had at its revision. Otherwise etcd was restored, or it is another
+// one. It is false, too, if etcd has forgotten that.
 func (s *Stream) Had(ctx context.Context, key string, revision int64, sum string) (bool, error) {
 	response, err := s.client.Get(ctx, key, clientv3.WithRev(revision))
 	switch {
@@ -282,14 +282,16 @@ func (s *Stream) Had(ctx context.Context, key string, revision int64, sum string
 	return (&StoredChange{stored: response.Kvs[0].Value}).Sum() == sum, nil
 }
 
-// At returns a change of the object at a key, which has to be read, as of a revision. It is false for what is no object.
+// At returns a change of the object at a key, which has to be read, as of a revision. It is false for what is no
+// object.
 func (s *Stream) At(key string, revision int64) (StoredChange, bool, error) {
 	change, ok, err := s.change(key, nil, revision)
 	change.Drop()
 	return change, ok, err
 }
 
-// Read reads the object of a change as it is now, which may have gone. Nothing of it is newer than the revision that it returns.
+// Read reads the object of a change as it is now, which may have gone. Nothing of it is newer than the revision that it
+// returns.
 func (s *Stream) Read(ctx context.Context, c *StoredChange) (int64, error) {
 	response, err := s.client.Get(ctx, c.Key)
 	if err != nil {

@@ -149,7 +149,8 @@ func (f *followed) Reached(revision int64) {
 	}
 }
 
-// TestStreamThatIsBehind goes on from where thousands of changes have come since: it is at none of them before it has told of those before it.
+// TestStreamThatIsBehind goes on from where thousands of changes have come since: it is at none of them before it has
+// told of those before it.
 func TestStreamThatIsBehind(t *testing.T) {
 	b := newBackend(t)
 	s := newStream()

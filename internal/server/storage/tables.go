@@ -34,7 +34,8 @@ const (
 	maxBuiltInPage = 16 << 20
 	maxBuiltIn     = 64 << 20
 	// maxMetrics is for lists of what a tenant defines in groups of metrics, which the controller of autoscalers reads
-	// again and again: some thousand pods. Upstream copies each list of custom resources, which takes thirty times as much memory.
+	// again and again: some thousand pods. Upstream copies each list of custom resources, which takes thirty times as
+	// much memory.
 	maxMetrics = 4 << 20
 	// maxTableEvent is for the object of an event, which each watch encodes and holds by itself.
 	maxTableEvent = 256 << 10

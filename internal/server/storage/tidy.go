@@ -9,12 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// fewRanges is how many ranges of custom resources are kept at least. To count in so many empty ones takes two transactions.
+// fewRanges is how many ranges of custom resources are kept at least. To count in so many empty ones takes two
+// transactions.
 const fewRanges = 2 * maxRanges
 
-// tidy forgets the ranges of custom resources in which etcd has nothing and of which the system space has no definition, when
-// twice as many are known as last time were of use. Each is counted for every tenant, and a tenant defines and deletes as
-// many as it likes. Those that a space defines are learned anew when it is counted.
+// tidy forgets the ranges of custom resources in which etcd has nothing and of which the system space has no
+// definition, when twice as many are known as last time were of use. Each is counted for every tenant, and a tenant
+// defines and deletes as many as it likes. Those that a space defines are learned anew when it is counted.
 func (r *Ranges) tidy(ctx context.Context) error {
 	var unused sets.Set[string]
 	candidates := r.beginTidying()
@@ -79,8 +80,8 @@ func (r *Ranges) empty(ctx context.Context, ranges []*etcdRange) (empty []*etcdR
 	return empty, nil
 }
 
-// undefined returns the prefixes of those of the ranges whose resources the system space does not define. What it publishes is
-// in other spaces, too.
+// undefined returns the prefixes of those of the ranges whose resources the system space does not define. What it
+// publishes is in other spaces, too.
 func (r *Ranges) undefined(ctx context.Context, ranges []*etcdRange) (sets.Set[string], error) {
 	undefined := sets.New[string]()
 	if len(r.of(definitions)) == 0 {

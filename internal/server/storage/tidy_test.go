@@ -22,7 +22,8 @@ func (r *Ranges) knownCustom() sets.Set[string] {
 	return resources
 }
 
-// TestRangesForget checks that what tenants have defined and deleted is not counted for ever, and what is not forgotten.
+// TestRangesForget checks that what tenants have defined and deleted is not counted for ever, and what is not
+// forgotten.
 func TestRangesForget(t *testing.T) {
 	b := newBackend(t)
 	b.configMaps(t, false)

@@ -81,7 +81,8 @@ func (s *shared) names(t *testing.T, n tenant.Name) (found []string, err error) 
 	return found, err
 }
 
-// TestUndecodable checks that an object of one space which cannot be converted is left out of what all share, and nothing while the webhook is away.
+// TestUndecodable checks that an object of one space which cannot be converted is left out of what all share, and
+// nothing while the webhook is away.
 func TestUndecodable(t *testing.T) {
 	for name, stored := range map[string]bool{"stored before": true, "written now": false} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +132,8 @@ func TestUndecodable(t *testing.T) {
 	}
 }
 
-// TestUndecodableWithoutWebhook checks that a list in which nothing converts fails: all objects would seem to have gone.
+// TestUndecodableWithoutWebhook checks that a list in which nothing converts fails: all objects would seem to have
+// gone.
 func TestUndecodableWithoutWebhook(t *testing.T) {
 	b := newBackend(t)
 	s := newShared(t, b, false)
@@ -183,7 +185,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestConversionsAtOnce checks that what fills a shared cache does not wait for one conversion after the other, and has whole objects in the end.
+// TestConversionsAtOnce checks that what fills a shared cache does not wait for one conversion after the other, and has
+// whole objects in the end.
 func TestConversionsAtOnce(t *testing.T) {
 	b := newBackend(t)
 	s := newShared(t, b, false)

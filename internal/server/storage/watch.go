@@ -154,7 +154,8 @@ func (w *prefixedWatch) run(initial []watch.Event) {
 	}
 }
 
-// begin sends the initial events, and waits until they have been encoded. It returns false if the watch has been stopped.
+// begin sends the initial events, and waits until they have been encoded. It returns false if the watch has been
+// stopped.
 func (w *prefixedWatch) begin(initial []watch.Event) bool {
 	if w.initialized == nil {
 		return true
@@ -277,8 +278,8 @@ func (r *relay) Stop() {
 	})
 }
 
-// ofOne passes on the events of the object with a UID, and what is of none: whoever watches it by its name was not authorized
-// to see the next one of that name.
+// ofOne passes on the events of the object with a UID, and what is of none: whoever watches it by its name was not
+// authorized to see the next one of that name.
 func ofOne(source watch.Interface, uid types.UID) watch.Interface {
 	return watch.Filter(source, func(event watch.Event) (watch.Event, bool) {
 		object, err := meta.Accessor(event.Object) // bookmarks have no UID, and errors no metadata

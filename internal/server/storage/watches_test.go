@@ -179,8 +179,8 @@ func (f seatFlag) Signal() { f.Raise() }
 
 func (f seatFlag) Wait() { <-f.Flag }
 
-// TestWatchesHaveASeatAtFirst checks that a watch which begins with what there is keeps its seat until that has been written, as a
-// list does, however few objects there are.
+// TestWatchesHaveASeatAtFirst checks that a watch which begins with what there is keeps its seat until that has been
+// written, as a list does, however few objects there are.
 func TestWatchesHaveASeatAtFirst(t *testing.T) {
 	b := newBackend(t)
 	for _, cached := range []bool{true, false} {

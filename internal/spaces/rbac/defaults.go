@@ -50,8 +50,8 @@ func withDefaultBindings(n tenant.Name, own []*rbacv1.ClusterRoleBinding) []*rba
 	return bindings
 }
 
-// metricsReader is the ClusterRole by which who may view pods may see what they use. It is called as that of metrics-server,
-// which brings it to other clusters.
+// metricsReader is the ClusterRole by which who may view pods may see what they use. It is called as that of
+// metrics-server, which brings it to other clusters.
 const metricsReader = "system:aggregated-metrics-reader"
 
 // defaultClusterRoles are the ClusterRoles that hold in every space, with the

@@ -36,7 +36,8 @@ var (
 	ErrHidden = errors.New("the host cluster hides the addresses of pods from DNS")
 )
 
-// ClientName is the name whose TXT record is the address from which it is asked for, for everybody who asks "tenantry dns".
+// ClientName is the name whose TXT record is the address from which it is asked for, for everybody who asks "tenantry
+// dns".
 const ClientName = "client-address.cluster.local."
 
 // The exit codes of the process that connects.
@@ -66,8 +67,8 @@ func ExitCode(err error) int {
 	}
 }
 
-// Listen accepts connections on all addresses until ctx ends, says what packets with a word have arrived at one more, if
-// that is not empty, and closes them.
+// Listen accepts connections on all addresses until ctx ends, says what packets with a word have arrived at one more,
+// if that is not empty, and closes them.
 func Listen(ctx context.Context, addresses []string, packets, word string) error {
 	var config net.ListenConfig
 	r := received{word: word}
@@ -145,8 +146,8 @@ func dial(ctx context.Context, connects func(address string) bool, allowed strin
 	}
 }
 
-// Seen returns ErrHidden if DNS at an address sees this pod by an address that is none of its own, as where the network has
-// it in the name of its node: then it cannot be known whose pod it is. What does not answer has not been seen.
+// Seen returns ErrHidden if DNS at an address sees this pod by an address that is none of its own, as where the network
+// has it in the name of its node: then it cannot be known whose pod it is. What does not answer has not been seen.
 func Seen(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, seenTimeout)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenAs returns a socket that sends in the name of an address. Linux lets everybody do that, for which no capability is
-// needed.
+// listenAs returns a socket that sends in the name of an address. Linux lets everybody do that, for which no capability
+// is needed.
 func listenAs(ctx context.Context, name netip.Addr) (net.PacketConn, error) {
 	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
 		var set error

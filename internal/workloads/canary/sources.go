@@ -17,8 +17,8 @@ import (
 // ErrUnchecked is that a packet has arrived in the name of an address that is not its sender's.
 var ErrUnchecked = errors.New("the host cluster does not check in whose name pods send by UDP over IPv6")
 
-// forgedNames is in the names of how many addresses beside its own a canary sends. Chosen: a plugin may know one of them for
-// another pod's.
+// forgedNames is in the names of how many addresses beside its own a canary sends. Chosen: a plugin may know one of
+// them for another pod's.
 const forgedNames = 3
 
 // The listener reports the packets that have arrived to everybody who connects.
@@ -27,8 +27,8 @@ const (
 	receivedForged
 )
 
-// received is which packets have arrived: in the sender's own name, and in another's. Each of them says both, behind a word
-// that nobody else knows: whoever reaches the port would have the host look unchecked otherwise.
+// received is which packets have arrived: in the sender's own name, and in another's. Each of them says both, behind a
+// word that nobody else knows: whoever reaches the port would have the host look unchecked otherwise.
 type received struct {
 	word        string
 	own, forged atomic.Bool
@@ -90,9 +90,9 @@ func ask(ctx context.Context, address string) (byte, error) {
 	return report[0], nil
 }
 
-// Sources returns nil once packets of this pod have arrived some times in a row at an address of IPv6, and none in the name
-// of another pod; ErrUnchecked if one of these has, and ErrUnconnected if nothing is known before ctx ends. The canary that
-// listens there, by the same word, is asked at another address what has arrived.
+// Sources returns nil once packets of this pod have arrived some times in a row at an address of IPv6, and none in the
+// name of another pod; ErrUnchecked if one of these has, and ErrUnconnected if nothing is known before ctx ends. The
+// canary that listens there, by the same word, is asked at another address what has arrived.
 func Sources(ctx context.Context, packets, answers, word string) error {
 	return sources(ctx, sendWith(word), packets, answers, pause)
 }

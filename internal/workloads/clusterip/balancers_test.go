@@ -161,8 +161,8 @@ func TestAnnotationNotGrantedAnyMore(t *testing.T) {
 	}
 }
 
-// TestLoadBalancerPutBack checks that what the host's components have put on a Service, while it had a load balancer that
-// was not stored in the end, stays: they need it to take that away.
+// TestLoadBalancerPutBack checks that what the host's components have put on a Service, while it had a load balancer
+// that was not stored in the end, stays: they need it to take that away.
 func TestLoadBalancerPutBack(t *testing.T) {
 	w := newWorld(t)
 	before := service(nil)
@@ -216,7 +216,8 @@ func TestLoadBalancersWait(t *testing.T) {
 	}
 }
 
-// TestWritesWait checks that a tenant waits whose Services are many bytes on the host, for its own alone, and that it is forgotten.
+// TestWritesWait checks that a tenant waits whose Services are many bytes on the host, for its own alone, and that it
+// is forgotten.
 func TestWritesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, before := newWorld(t), service(nil)

@@ -6,6 +6,7 @@
 // upstream's allocation then takes from allocators that grant whatever they are asked for: there is one who
 // allocates, the host. Services of the system space keep the allocators that they have.
 //
-// A creation that fails takes the host's Service away again. The syncer looks after what a crash leaves, and after all that
-// has been stored: it deletes on the host, by UID, and takes there what changes later without the host's having to choose.
+// A creation that fails takes the host's Service away again. The syncer looks after what a crash leaves, and after all
+// that has been stored: it deletes on the host, by UID, and takes there what changes later without the host's having to
+// choose.
 package clusterip

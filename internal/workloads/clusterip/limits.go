@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// balancerInterval is after which time a tenant may have one load balancer more made, changed or taken away by a server, and
-	// balancersAtOnce how many before that holds. Whatever makes them does it for all tenants, mostly by the API of a cloud with
-	// limits of its own, and takes minutes to take away one that no quota counts any more.
+	// balancerInterval is after which time a tenant may have one load balancer more made, changed or taken away by a
+	// server, and balancersAtOnce how many before that holds. Whatever makes them does it for all tenants, mostly by
+	// the API of a cloud with limits of its own, and takes minutes to take away one that no quota counts any more.
 	balancerInterval = 6 * time.Second
 	balancersAtOnce  = 20
-	// writtenBytes is how many bytes of Services a server has the host store for a tenant in a second, and writtenAtOnce how many before
-	// that holds: some 1,000 small Services at once. The syncer's writes have the same bounds for themselves.
+	// writtenBytes is how many bytes of Services a server has the host store for a tenant in a second, and
+	// writtenAtOnce how many before that holds: some 1,000 small Services at once. The syncer's writes have the same
+	// bounds for themselves.
 	writtenBytes  = 128 << 10
 	writtenAtOnce = 4 << 20
 )
@@ -37,8 +38,8 @@ func newLimits() *limits {
 	}
 }
 
-// allow returns an error if a tenant is to wait before a Service is written on the host as it is wanted there. before is what it was, nil
-// for a new one.
+// allow returns an error if a tenant is to wait before a Service is written on the host as it is wanted there. before
+// is what it was, nil for a new one.
 func (l *limits) allow(n tenant.Name, service, before *core.Service, wanted *corev1.Service) error {
 	now := time.Now()
 	if wait := l.written.Take(now, n, translate.ServiceBytes(wanted)); wait > 0 {

@@ -37,8 +37,8 @@ const (
 	requestTimeout = 5 * time.Second
 	// defaultPatience is how long a creation waits for its namespace on the host, or for the end of its predecessor there.
 	defaultPatience = 2 * time.Second
-	// pause is the time between the first two attempts. Each one after that is half as long again, for the host makes and takes away
-	// addresses for each.
+	// pause is the time between the first two attempts. Each one after that is half as long again, for the host makes
+	// and takes away addresses for each.
 	pause = 50 * time.Millisecond
 	// retryAfter is after how many seconds a client tries again.
 	retryAfter = 2
@@ -165,8 +165,8 @@ func (s *services) validate(ctx context.Context, probe, before *core.Service) (f
 	return svcreg.Strategy.ValidateUpdate(ctx, probe, before), nil
 }
 
-// place creates a Service on the host. It waits for its namespace, and for a predecessor of its name to go. With an error,
-// lost is whether the host may have made it nevertheless.
+// place creates a Service on the host. It waits for its namespace, and for a predecessor of its name to go. With an
+// error, lost is whether the host may have made it nevertheless.
 func (s *services) place(request context.Context, home names.Namespace, wanted *corev1.Service) (placed *corev1.Service, lost bool, err error) {
 	var waits error
 	asked, there := false, false
@@ -224,8 +224,8 @@ func (s *services) patiently(ctx context.Context, try wait.ConditionWithContextF
 	})
 }
 
-// existing reports whether the host has a Service in the place of a new one. It returns that if it is this one, of which an answer was
-// lost, and none if it is a predecessor.
+// existing reports whether the host has a Service in the place of a new one. It returns that if it is this one, of
+// which an answer was lost, and none if it is a predecessor.
 func (s *services) existing(ctx context.Context, home names.Namespace, wanted *corev1.Service) (placed *corev1.Service, there bool, err error) {
 	found, err := s.host.Services(wanted.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
 	switch {
@@ -277,8 +277,8 @@ func (s *services) changeOnHost(ctx context.Context, n tenant.Name, t *transacti
 	return refusal(ctx, home, service.Name, err)
 }
 
-// replace replaces the Service of the host that is made of before. One that another request changes is that one's: there would
-// be nothing to put back that is in a space.
+// replace replaces the Service of the host that is made of before. One that another request changes is that one's:
+// there would be nothing to put back that is in a space.
 func (s *services) replace(ctx context.Context, t *transaction, home names.Namespace, host *corev1.Service, before *core.Service) (*corev1.Service, error) {
 	there, err := s.host.Services(host.Namespace).Get(ctx, host.Name, metav1.GetOptions{})
 	if err != nil {
@@ -374,7 +374,8 @@ const noBalancers = "load balancers are in namespaces with the label " + names.L
 // awaitsGrant reports whether the host has not been told yet that a tenant may have load balancers.
 func awaitsGrant(err error) bool { return err != nil && strings.Contains(err.Error(), noBalancers) }
 
-// isNoPlace reports whether there is no namespace on the host, or none in which there are rights, or whether it is going.
+// isNoPlace reports whether there is no namespace on the host, or none in which there are rights, or whether it is
+// going.
 func isNoPlace(err error) bool {
 	return apierrors.IsNotFound(err) || awaitsGrant(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
 		apierrors.IsForbidden(err) && strings.Contains(err.Error(), `cannot create resource "services"`)

@@ -40,8 +40,8 @@ func (t *transaction) askHost(ctx context.Context) error {
 	return t.ask(ctx)
 }
 
-// begin returns the transaction of the request of ctx, without what an attempt has written that was not stored: the next one may be
-// about another Service.
+// begin returns the transaction of the request of ctx, without what an attempt has written that was not stored: the
+// next one may be about another Service.
 func begin(ctx context.Context) (*transaction, error) {
 	t, ok := ctx.Value(transactionKey{}).(*transaction)
 	if !ok {
@@ -68,8 +68,8 @@ func (t *transaction) finish(ctx context.Context, err error) {
 	}
 }
 
-// rollBack deletes what was made on the host, and restores what was changed, but for what is stored after all: an answer of etcd may
-// have been lost. What cannot be known is left to the syncer.
+// rollBack deletes what was made on the host, and restores what was changed, but for what is stored after all: an
+// answer of etcd may have been lost. What cannot be known is left to the syncer.
 func (t *transaction) rollBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
@@ -79,8 +79,8 @@ func (t *transaction) rollBack(ctx context.Context) {
 	t.undo = nil
 }
 
-// remove deletes the Service of the host that was made for one with a UID, unless that is stored. lost is that the host has not
-// answered, and may be about to make it.
+// remove deletes the Service of the host that was made for one with a UID, unless that is stored. lost is that the host
+// has not answered, and may be about to make it.
 func (s *services) remove(ctx context.Context, home names.Namespace, name string, uid types.UID, lost bool) error {
 	stored, err := s.stored(ctx, name)
 	if err != nil || stored != nil && stored.UID == uid {
@@ -122,8 +122,8 @@ func (s *services) stored(ctx context.Context, name string) (*core.Service, erro
 	return service, nil
 }
 
-// restore makes the Service of the host what it was before a change with a stamp, for one with a UID, unless the space has the change,
-// or the host has another one by now.
+// restore makes the Service of the host what it was before a change with a stamp, for one with a UID, unless the space
+// has the change, or the host has another one by now.
 func (s *services) restore(ctx context.Context, home names.Namespace, before *corev1.Service, uid types.UID, stamp string) error {
 	client := s.host.Services(home.Host())
 	there, err := client.Get(ctx, before.Name, metav1.GetOptions{})

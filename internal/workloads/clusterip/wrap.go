@@ -110,7 +110,8 @@ func (s *services) hook(store *registry.Store) {
 	}
 }
 
-// dryRun keeps the registry from allocating addresses: the host has to choose them, after webhooks and policies have been asked.
+// dryRun keeps the registry from allocating addresses: the host has to choose them, after webhooks and policies have
+// been asked.
 var dryRun = []string{metav1.DryRunAll}
 
 // isPlaced reports whether a host has chosen the addresses of a Service.

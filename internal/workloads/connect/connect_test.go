@@ -199,7 +199,8 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// TestContainer checks that a connection is to a container of the space's pod, and to none that the host has put into its own.
+// TestContainer checks that a connection is to a container of the space's pod, and to none that the host has put into
+// its own.
 func TestContainer(t *testing.T) {
 	alone, several := forged(), forged()
 	several.Spec.Containers = append(several.Spec.Containers, core.Container{Name: "other"})
@@ -331,7 +332,8 @@ func TestUnreadLogs(t *testing.T) {
 	}
 }
 
-// TestManyStreams checks that a tenant begins few connections to containers, and logs, in a second, and what is refused asks the host nothing.
+// TestManyStreams checks that a tenant begins few connections to containers, and logs, in a second, and what is refused
+// asks the host nothing.
 func TestManyStreams(t *testing.T) {
 	storages := storagesOf(forged())
 	if _, err := Wrap(storages, newCluster(t).config(), authorizer.AuthorizerFunc(nil)); err != nil {

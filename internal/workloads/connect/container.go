@@ -11,8 +11,9 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// hostOptions returns options that name the container of the host's pod which is the one of the space's that a client asks for. The
-// host's pod may have others, which its administrators and webhooks have put into it: those are not the tenant's.
+// hostOptions returns options that name the container of the host's pod which is the one of the space's that a client
+// asks for. The host's pod may have others, which its administrators and webhooks have put into it: those are not the
+// tenant's.
 func hostOptions(options runtime.Object, pod *core.Pod) (runtime.Object, error) {
 	options = options.DeepCopyObject()
 	var container *string

@@ -41,8 +41,8 @@ type Config struct {
 	Streams int
 }
 
-// beginsPerSecond is how many connections to containers (exec, attach, port-forward) of a tenant begin in a second, and beginsAtOnce how many before
-// that holds: each is a process or a connection of a node, which no container pays for.
+// beginsPerSecond is how many connections to containers (exec, attach, port-forward) of a tenant begin in a second, and
+// beginsAtOnce how many before that holds: each is a process or a connection of a node, which no container pays for.
 const (
 	beginsPerSecond = 10
 	beginsAtOnce    = 50
@@ -98,8 +98,8 @@ type streams struct {
 	open keyed.Map[tenant.Name, struct{}]
 }
 
-// begin counts a connection, and reports whether the tenant may have one more. end may be called more than once: whoever
-// closes a stream may do so, and the tenant must not get another one for it.
+// begin counts a connection, and reports whether the tenant may have one more. end may be called more than once:
+// whoever closes a stream may do so, and the tenant must not get another one for it.
 func (s *streams) begin(n tenant.Name) (end func(), ok bool) {
 	_, connections, end := s.open.Use(n, func() struct{} { return struct{}{} })
 	if connections > s.most {
@@ -112,18 +112,20 @@ func (s *streams) begin(n tenant.Name) (end func(), ok bool) {
 // requestTimeout is how long the host has to say what pod there is.
 const requestTimeout = 5 * time.Second
 
-// asking returns the configuration of the client that asks the host for a pod. It waits for nothing of ours: client-go's
-// five requests a second would be one turn for the logs and shells of all tenants.
+// asking returns the configuration of the client that asks the host for a pod. It waits for nothing of ours:
+// client-go's five requests a second would be one turn for the logs and shells of all tenants.
 func asking(host *restclient.Config) *restclient.Config {
 	own := restclient.CopyConfig(host)
 	own.QPS, own.RateLimiter, own.Timeout = -1, nil, requestTimeout
 	return own
 }
 
-// maxAhead is how many bytes of a log the host sends before its client takes them. They are in memory, and Go's default is 4 MiB.
+// maxAhead is how many bytes of a log the host sends before its client takes them. They are in memory, and Go's default
+// is 4 MiB.
 const maxAhead = 64 << 10
 
-// connectionsOf makes connections for what is read, and those that become streams, with the credentials of a configuration.
+// connectionsOf makes connections for what is read, and those that become streams, with the credentials of a
+// configuration.
 func connectionsOf(config *restclient.Config) (http.RoundTripper, proxy.UpgradeRequestRoundTripper, error) {
 	transportConfig, err := config.TransportConfig()
 	if err != nil {

@@ -29,8 +29,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// MetricsScheme has the types of metrics.k8s.io. Upstream's scheme of built-in resources has them not: where no pods run,
-// the group is no built-in one.
+// MetricsScheme has the types of metrics.k8s.io. Upstream's scheme of built-in resources has them not: where no pods
+// run, the group is no built-in one.
 var MetricsScheme = newMetricsScheme()
 
 func newMetricsScheme() *runtime.Scheme {
@@ -163,8 +163,8 @@ func (m *Metrics) running(ctx context.Context, options *metainternalversion.List
 	return pods, nil
 }
 
-// hostListOptions returns options for lists of the host, which leave no pod out that those of the space have: the host's have
-// the same names and labels, but none of ours.
+// hostListOptions returns options for lists of the host, which leave no pod out that those of the space have: the
+// host's have the same names and labels, but none of ours.
 func hostListOptions(options *metainternalversion.ListOptions) metav1.ListOptions {
 	var on metav1.ListOptions
 	if options.FieldSelector != nil {
@@ -231,8 +231,8 @@ func unavailable(err error) error {
 	}
 }
 
-// asInSpace returns what the host says that a pod uses, by the names of the space. The host's pod may have further containers,
-// which its administrators and webhooks have put into it: those are not the tenant's.
+// asInSpace returns what the host says that a pod uses, by the names of the space. The host's pod may have further
+// containers, which its administrators and webhooks have put into it: those are not the tenant's.
 func asInSpace(used *metricsv1beta1.PodMetrics, pod *core.Pod, home names.Namespace) metrics.PodMetrics {
 	called := map[string]string{}
 	for c, kind := range podutil.ContainerIter(&pod.Spec, podutil.AllContainers) {

@@ -66,7 +66,8 @@ func (s *stream) Connect(ctx context.Context, name string, options runtime.Objec
 	}), nil
 }
 
-// mayBegin returns the tenant of a request for a stream, or an error if the tenant is to wait before it begins one more.
+// mayBegin returns the tenant of a request for a stream, or an error if the tenant is to wait before it begins one
+// more.
 func mayBegin(ctx context.Context, begun *ratelimit.Limits[tenant.Name], what string) (tenant.Name, error) {
 	n, err := tenant.SpaceFrom(ctx)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// BenchmarkAnswers asks for the Services of spaces by UDP, over the loopback interface, beside 10,000 pods of 100 tenants. Clients
-// and the server share the processors.
+// BenchmarkAnswers asks for the Services of spaces by UDP, over the loopback interface, beside 10,000 pods of 100
+// tenants. Clients and the server share the processors.
 func BenchmarkAnswers(b *testing.B) {
 	const tenants, pods = 100, 10_000
 	var objects []runtime.Object

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// endpointSlice is an EndpointSlice of a headless Service, in the order in which questions look for what it has: a tenant
-// chooses how much there is, and one question must not look at all of it.
+// endpointSlice is an EndpointSlice of a headless Service, in the order in which questions look for what it has: a
+// tenant chooses how much there is, and one question must not look at all of it.
 type endpointSlice struct {
 	metav1.ObjectMeta
 	service string

@@ -86,8 +86,8 @@ func query(q question, name string) *dns.Msg {
 	return m
 }
 
-// askAll asks one upstream after the other until one knows. If none does, it returns what the last one has said. One that
-// has said so is not asked again: it would say the same.
+// askAll asks one upstream after the other until one knows. If none does, it returns what the last one has said. One
+// that has said so is not asked again: it would say the same.
 func (f *forwarder) askAll(ctx context.Context, of tenantID, m *dns.Msg, tcp bool) (*dns.Msg, error) {
 	var last *dns.Msg
 	var errs []error
@@ -121,8 +121,8 @@ func isFailure(rcode int) bool {
 	return rcode == dns.RcodeServerFailure || rcode == dns.RcodeRefused || rcode == dns.RcodeNotImplemented || rcode == dns.RcodeFormatError
 }
 
-// exchange asks one upstream, by TCP as well if the answer is too large otherwise and it is asked for. The answer has what is
-// asked for, and nothing beside that.
+// exchange asks one upstream, by TCP as well if the answer is too large otherwise and it is asked for. The answer has
+// what is asked for, and nothing beside that.
 func (f *forwarder) exchange(ctx context.Context, of tenantID, m *dns.Msg, upstream string, tcp bool) (*dns.Msg, error) {
 	answer, err := f.exchangeBy(ctx, of, "udp", m, upstream)
 	if err == nil && answer.Truncated && tcp {
@@ -158,8 +158,8 @@ func (f *forwarder) exchangeBy(ctx context.Context, of tenantID, network string,
 	return answer, err
 }
 
-// newBudget returns what upstreams are asked for each tenant, each attempt counted, so much a second after two and a half times as much: they take
-// so much of a node, and drop what is beyond that, of everybody.
+// newBudget returns what upstreams are asked for each tenant, each attempt counted, so much a second after two and a
+// half times as much: they take so much of a node, and drop what is beyond that, of everybody.
 func newBudget(perSecond int) *ratelimit.Limits[tenantID] {
 	return &ratelimit.Limits[tenantID]{PerSecond: rate.Limit(perSecond), AtOnce: perSecond*5/2 + 1}
 }

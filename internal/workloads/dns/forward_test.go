@@ -310,8 +310,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestUpstreamBudget checks that upstreams are asked so much for each tenant, each attempt counted, and that it is remembered that
-// they do not know.
+// TestUpstreamBudget checks that upstreams are asked so much for each tenant, each attempt counted, and that it is
+// remembered that they do not know.
 func TestUpstreamBudget(t *testing.T) {
 	up, silent := newUpstream(t), freeAddress(t)
 	w := newWorld(t, func(o *Options) { o.Forward, o.TenantForwardRate = []string{up.address}, 1 })

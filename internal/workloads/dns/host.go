@@ -57,7 +57,8 @@ func asSpaceNamespace(namespace *corev1.Namespace) (spaceNamespace, bool) {
 
 func idOf(p spaceNamespace) tenantID { return tenantID{p.Installation, p.TenantUID, p.owner} }
 
-// directory is what is known of the host, by which it is said whose an address is: what has the label of an installation.
+// directory is what is known of the host, by which it is said whose an address is: what has the label of an
+// installation.
 type directory struct {
 	pods, services, slices, namespaces cache.SharedIndexInformer
 	// changed is signalled when an address may have become known.
@@ -191,8 +192,8 @@ func spaceKey(of tenantID, namespace string) string {
 }
 
 // clientAt returns in which namespace of a space the pod is that has an address. It is not known if there is none, or
-// more than one. Pods that are not in namespaces of spaces do not count: whoever makes them may give them the label of an
-// installation, and say that they have any address.
+// more than one. Pods that are not in namespaces of spaces do not count: whoever makes them may give them the label of
+// an installation, and say that they have any address.
 func (h *directory) clientAt(address netip.Addr) (p spaceNamespace, ok bool) {
 	found := 0
 	for _, pod := range indexed[*corev1.Pod](h.pods, byAddress, address.Unmap().String()) {
@@ -221,8 +222,8 @@ func (h *directory) spaceNamespaceOf(host string) (spaceNamespace, bool) {
 }
 
 // home returns the name of the host's namespace for one of a space, empty if there is none. That of an earlier life of
-// the namespace is there only until it has ended. A name may also be that of the host's namespace itself: pods see it in
-// their own name.
+// the namespace is there only until it has ended. A name may also be that of the host's namespace itself: pods see it
+// in their own name.
 func (h *directory) home(of tenantID, name string) string {
 	all := indexed[*corev1.Namespace](h.namespaces, bySpace, spaceKey(of, name))
 	if len(all) == 0 {
@@ -251,8 +252,8 @@ func (h *directory) service(namespace, name string) *corev1.Service {
 	return found.(*corev1.Service)
 }
 
-// api returns the Service kubernetes of a tenant's space, nil if its pods do not reach the API. Which address that has is said by the
-// namespaces of the tenant; they say the same, but for the moment in which it changes.
+// api returns the Service kubernetes of a tenant's space, nil if its pods do not reach the API. Which address that has
+// is said by the namespaces of the tenant; they say the same, but for the moment in which it changes.
 func (h *directory) api(of tenantID) *corev1.Service {
 	for _, namespace := range indexed[*corev1.Namespace](h.namespaces, byTenant, tenantKey(of)) {
 		if api, err := netip.ParseAddrPort(namespace.Annotations[names.APIAnnotation]); err == nil {
@@ -272,7 +273,8 @@ func (h *directory) below(service *corev1.Service, name string) []*endpointSlice
 	return indexed[*endpointSlice](h.slices, byName, belowKey(service.Namespace, service.Name, name))
 }
 
-// namesAt returns the names that an address has in a space, without the domain, and whether there are more than so many.
+// namesAt returns the names that an address has in a space, without the domain, and whether there are more than so
+// many.
 func (h *directory) namesAt(of tenantID, address netip.Addr, most int) (found []string, more bool) {
 	key := address.Unmap().String()
 	if api := h.api(of); api != nil && api.Spec.ClusterIP == key {

@@ -38,8 +38,8 @@ func (s *server) partyOf(address netip.Addr) party {
 // isUnknown reports whether the client is not identified.
 func (p party) isUnknown() bool { return p.address.IsValid() }
 
-// rates counts what each party asks within a window. Beyond its limit, questions are dropped before they are decoded, which
-// costs less than to answer them: who floods the server fills nobody's queue.
+// rates counts what each party asks within a window. Beyond its limit, questions are dropped before they are decoded,
+// which costs less than to answer them: who floods the server fills nobody's queue.
 type rates struct {
 	most int
 
@@ -65,7 +65,8 @@ func (r *rates) allow(p party, now time.Time) bool {
 	return r.asked[p] <= r.most
 }
 
-// admits reports whether a question of a client is accepted. One that may be in another's name does not count as that one's.
+// admits reports whether a question of a client is accepted. One that may be in another's name does not count as that
+// one's.
 func (s *server) admits(remote net.Addr) bool {
 	address, tcp := addressOf(remote)
 	p := party{address: address}
@@ -110,8 +111,8 @@ func (r reader) ReadTCP(conn net.Conn, timeout time.Duration) ([]byte, error) {
 	return m, nil
 }
 
-// listener accepts a number of connections of each tenant, and the same number of all unidentified clients together. When there are
-// none left, the party with the most loses its oldest to one with fewer.
+// listener accepts a number of connections of each tenant, and the same number of all unidentified clients together.
+// When there are none left, the party with the most loses its oldest to one with fewer.
 type listener struct {
 	net.Listener
 	server *server
@@ -181,8 +182,8 @@ func (l *listener) oldestOfMost(amongUnknown bool) *connection {
 	return found
 }
 
-// settle counts a connection for whose it is by now, and reports whether it may stay. A pod may have connected before the
-// host has told of its address.
+// settle counts a connection for whose it is by now, and reports whether it may stay. A pod may have connected before
+// the host has told of its address.
 func (l *listener) settle(c *connection) bool {
 	p := l.server.partyOf(c.address)
 	l.mu.Lock()

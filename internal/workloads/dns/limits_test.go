@@ -162,7 +162,8 @@ type asks struct{ dns.Reader }
 
 func (asks) ReadTCP(net.Conn, time.Duration) ([]byte, error) { return nil, nil }
 
-// TestConnectFirst checks that a tenant whose pods connect before it is known whose they are has no connections of others.
+// TestConnectFirst checks that a tenant whose pods connect before it is known whose they are has no connections of
+// others.
 func TestConnectFirst(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.patience = 10 * time.Millisecond }, service("web", shop, "10.43.0.1"), service("web", others, "10.43.0.2"))
 	for i := range maxConnections/maxConnectionsOne + 1 {
@@ -252,7 +253,8 @@ func (r response) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestProcessors checks that a tenant whose answers take long has so many at once, and that others are answered beside them.
+// TestProcessors checks that a tenant whose answers take long has so many at once, and that others are answered beside
+// them.
 func TestProcessors(t *testing.T) {
 	s := local(t, namespace(shop), namespace(others), pod("client", shop, ofAcme), pod("client", others, ofGlobex), service("web", shop, "10.43.0.1"), service("web", others, "10.43.0.2"))
 	ask := func(from string) chan *dns.Msg {
@@ -292,8 +294,8 @@ func TestProcessors(t *testing.T) {
 	}
 }
 
-// TestIPv6 checks that by UDP over IPv6, where anybody can send in another's name, nothing is answered but to ask by TCP, and
-// that what is asked in another's name does not count as that one's.
+// TestIPv6 checks that by UDP over IPv6, where anybody can send in another's name, nothing is answered but to ask by
+// TCP, and that what is asked in another's name does not count as that one's.
 func TestIPv6(t *testing.T) {
 	const six = "fd00::1"
 	s := local(t, namespace(shop), pod("client", shop, six), service("web", shop, "10.43.0.1"))

@@ -20,7 +20,8 @@ const (
 	// kindUnknown is for unidentified clients, kindRejected for questions that nobody is answered, or by TCP alone.
 	kindUnknown  = "unknown"
 	kindRejected = "rejected"
-	// kindBusy is that too many questions wait, or upstreams were asked too much, kindFailed that no upstream has answered.
+	// kindBusy is that too many questions wait, or upstreams were asked too much, kindFailed that no upstream has
+	// answered.
 	kindBusy   = "busy"
 	kindFailed = "failed"
 )

@@ -120,8 +120,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNoAPI checks that a space without an address of its API has no other Service in its place, and that nobody but whoever
-// writes the host's namespaces says which address it is.
+// TestNoAPI checks that a space without an address of its API has no other Service in its place, and that nobody but
+// whoever writes the host's namespaces says which address it is.
 func TestNoAPI(t *testing.T) {
 	home, not := shop, back
 	home.Name, home.UID = "default", "d"
@@ -184,7 +184,8 @@ func TestShuffled(t *testing.T) {
 	}
 }
 
-// TestForgedOwner checks that whoever gives namespaces of their own the marks of another's tenant has none of its names.
+// TestForgedOwner checks that whoever gives namespaces of their own the marks of another's tenant has none of its
+// names.
 func TestForgedOwner(t *testing.T) {
 	forged := shop
 	forged.UID = "f"

@@ -60,11 +60,11 @@ type Options struct {
 	TTL time.Duration
 	// MaxForwarded is how many questions are forwarded at once. A tenant has a quarter of that.
 	MaxForwarded int
-	// TenantRate is how many questions are accepted from one tenant in a second, counted in windows of 100 ms. Further ones are
-	// dropped.
+	// TenantRate is how many questions are accepted from one tenant in a second, counted in windows of 100 ms. Further
+	// ones are dropped.
 	TenantRate int
-	// TenantForwardRate is how many questions upstreams are asked for a tenant in a second, after a burst of two and a half
-	// times as many.
+	// TenantForwardRate is how many questions upstreams are asked for a tenant in a second, after a burst of two and a
+	// half times as many.
 	TenantForwardRate int
 	// TrustIPv6 is whether the host's network has checked the source of what arrives by UDP over IPv6.
 	TrustIPv6 bool

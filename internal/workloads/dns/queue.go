@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// queue has places in which parties wait. When all are taken, the party with the most loses its last one to whoever comes. There is
-// nothing of a party that does not wait.
+// queue has places in which parties wait. When all are taken, the party with the most loses its last one to whoever
+// comes. There is nothing of a party that does not wait.
 type queue[K comparable] struct {
 	places int
 

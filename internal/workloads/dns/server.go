@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// defaultPatience is how long a question waits until its client is identified: a pod may ask before the host has told of its
-	// address, and before it has told that another one has it no longer.
+	// defaultPatience is how long a question waits until its client is identified: a pod may ask before the host has
+	// told of its address, and before it has told that another one has it no longer.
 	defaultPatience = 2 * time.Second
 	// maxWaiting is how many questions wait for that.
 	maxWaiting = 1024
@@ -56,8 +56,8 @@ type server struct {
 	panics       rate.Sometimes
 }
 
-// newProcessors returns twice as many turns as there are CPUs. A tenant has at most a quarter of them, which is half of the CPUs, or the
-// only one.
+// newProcessors returns twice as many turns as there are CPUs. A tenant has at most a quarter of them, which is half of
+// the CPUs, or the only one.
 func newProcessors() *turns[tenantID] {
 	n := runtime.GOMAXPROCS(0)
 	return newTurns[tenantID](2*n, max(1, n/2), maxQueued)
@@ -167,8 +167,8 @@ func refuses(m, r *dns.Msg, opt *dns.OPT) bool {
 	return true
 }
 
-// trusts reports whether an address is that of who sends, which it need not be by UDP over IPv6 (docs/guides/workloads.md#ipv6). By TCP,
-// who sends in another's name gets no answer, and has no connection.
+// trusts reports whether an address is that of who sends, which it need not be by UDP over IPv6
+// (docs/guides/workloads.md#ipv6). By TCP, who sends in another's name gets no answer, and has no connection.
 func (s *server) trusts(address netip.Addr, tcp bool) bool {
 	return tcp || !address.Is6() || s.trustsIPv6
 }
@@ -209,8 +209,8 @@ func (s *server) whoAsks(address netip.Addr) (spaceNamespace, bool) {
 	}
 }
 
-// answer writes the answer for a tenant's pod into m, and returns it packed, with its kind. A
-// rate counts questions, and not what they cost: so tenants take turns at the processors, but not while upstreams are asked.
+// answer writes the answer for a tenant's pod into m, and returns it packed, with its kind. A rate counts questions,
+// and not what they cost: so tenants take turns at the processors, but not while upstreams are asked.
 func (s *server) answer(m, r *dns.Msg, of tenantID, tcp bool) (packed []byte, kind string) {
 	outside := ""
 	err := s.inTurn(of, func() {

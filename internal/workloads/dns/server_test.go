@@ -149,7 +149,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNoQuestion sends a message that announces a question and ends with its header, which the library takes for one of no questions.
+// TestNoQuestion sends a message that announces a question and ends with its header, which the library takes for one of
+// no questions.
 func TestNoQuestion(t *testing.T) {
 	w := newWorld(t, nil)
 	conn, err := net.DialUDP("udp", &net.UDPAddr{IP: net.ParseIP(ofAcme)}, net.UDPAddrFromAddrPort(addrPort(t, w.address)))

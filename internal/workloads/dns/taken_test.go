@@ -12,8 +12,9 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// TestAddressTaken checks that nobody takes a pod's names away by one of their own that has the label of an installation, in a namespace
-// that is of no space, and says that it has the address of that pod, or is on a node of an address.
+// TestAddressTaken checks that nobody takes a pod's names away by one of their own that has the label of an
+// installation, in a namespace that is of no space, and says that it has the address of that pod, or is on a node of an
+// address.
 func TestAddressTaken(t *testing.T) {
 	h, err := newDirectory(fake.NewClientset())
 	if err != nil {

@@ -35,8 +35,8 @@ func (t *turns[K]) try(k K) (end func(), ok bool) {
 	return func() { t.end(k) }, true
 }
 
-// begin waits for a turn, and returns what is to be called at its end. Its error is errBusy, because ctx has ended or too
-// many wait: then one less of the party waits that has the most.
+// begin waits for a turn, and returns what is to be called at its end. Its error is errBusy, because ctx has ended or
+// too many wait: then one less of the party waits that has the most.
 func (t *turns[K]) begin(ctx context.Context, k K) (end func(), err error) {
 	if end, ok := t.try(k); ok {
 		return end, nil

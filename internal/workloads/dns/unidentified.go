@@ -44,8 +44,8 @@ func (u *unidentified) note(address netip.Addr, isNode bool) {
 	u.n, u.nodes, u.next = 0, 0, now.Add(logUnidentified)
 }
 
-// saysAddress answers a question for canary.ClientName, and reports whether it is one. Pods of the syncer find out by it
-// whether the network of the host hides addresses.
+// saysAddress answers a question for canary.ClientName, and reports whether it is one. Pods of the syncer find out by
+// it whether the network of the host hides addresses.
 func (s *server) saysAddress(m *dns.Msg, q dns.Question, address netip.Addr) bool {
 	if dns.CanonicalName(q.Name) != canary.ClientName {
 		return false

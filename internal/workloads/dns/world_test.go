@@ -94,8 +94,8 @@ func external(name string, n names.Namespace, target string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: of, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: names.NoHost}}
 }
 
-// slice has endpoints of a headless Service, each a hostname, empty for none, and an address. Those of hostnames that begin
-// with ! are not ready.
+// slice has endpoints of a headless Service, each a hostname, empty for none, and an address. Those of hostnames that
+// begin with ! are not ready.
 func slice(name, of string, n names.Namespace, endpoints ...string) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{ObjectMeta: meta(name, n), Ports: []discoveryv1.EndpointPort{
 		{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}, {Name: new(""), Port: new(int32(9)), Protocol: new(corev1.ProtocolTCP)},

@@ -17,8 +17,8 @@ import (
 // Prefix is that of all labels and annotations of ours on a host. Nothing in a space has them.
 const Prefix = "workloads.tenantry.io/"
 
-// Platform is the namespace of the host in which what Tenantry itself needs there is: its ServiceAccounts, the Lease of the
-// syncer, and DNS.
+// Platform is the namespace of the host in which what Tenantry itself needs there is: its ServiceAccounts, the Lease of
+// the syncer, and DNS.
 const Platform = "tenantry-workloads"
 
 // Domain is that of the names of Services and pods in all spaces.
@@ -31,8 +31,8 @@ const (
 	InstallationLabel = Prefix + "installation"
 	// TenantUIDLabel is on namespaces.
 	TenantUIDLabel = Prefix + "tenant-uid"
-	// LoadBalancersLabel is on namespaces of tenants that may have load balancers, or that still have one from before. By the policy of
-	// config/workloads, there are none elsewhere.
+	// LoadBalancersLabel is on namespaces of tenants that may have load balancers, or that still have one from before.
+	// By the policy of config/workloads, there are none elsewhere.
 	LoadBalancersLabel = Prefix + "load-balancers"
 )
 
@@ -52,12 +52,13 @@ const (
 	// ChangeAnnotation is on a host's Service while a server changes it, before it has changed the space's: with the
 	// time, which differs from change to change.
 	ChangeAnnotation = Prefix + "change"
-	// BalancerAnnotation is on a host's Service that has no load balancer any more, for as long as something of that may be on it.
+	// BalancerAnnotation is on a host's Service that has no load balancer any more, for as long as something of that
+	// may be on it.
 	BalancerAnnotation = Prefix + "balancer-ends"
 )
 
-// KeysAnnotation has the keys of what was last written of a host's object, so that what the host's own components add stays:
-// of an Ingress, those of the annotations that it has of the space's.
+// KeysAnnotation has the keys of what was last written of a host's object, so that what the host's own components add
+// stays: of an Ingress, those of the annotations that it has of the space's.
 const KeysAnnotation = Prefix + "keys"
 
 // NoHost is the name that the host's Services of type ExternalName have, and that nobody's has (RFC 2606): what serves
@@ -68,35 +69,35 @@ const (
 	ExternalNameAnnotation = Prefix + "external-name"
 )
 
-// HostUIDAnnotation is on pods of spaces that run on a host, on Services whose addresses a host has given, and on claims and
-// volumes that a host has bound, with the UID of the host's object (of a volume: of the host's claim). It comes with the
-// binding or the address, and a space's users do not change it.
+// HostUIDAnnotation is on pods of spaces that run on a host, on Services whose addresses a host has given, and on
+// claims and volumes that a host has bound, with the UID of the host's object (of a volume: of the host's claim). It
+// comes with the binding or the address, and a space's users do not change it.
 const HostUIDAnnotation = Prefix + "host-uid"
 
-// APIAnnotation is on the host's namespaces of spaces, with the IP address and port at which pods reach the API of their space:
-// DNS knows it by that.
+// APIAnnotation is on the host's namespaces of spaces, with the IP address and port at which pods reach the API of
+// their space: DNS knows it by that.
 const APIAnnotation = Prefix + "api"
 
-// ClaimFinalizer is on a claim of a space for as long as the host may have one for it: its quota counts it, and its name is
-// taken, until what it has stored is gone. A space's users do not remove it.
+// ClaimFinalizer is on a claim of a space for as long as the host may have one for it: its quota counts it, and its
+// name is taken, until what it has stored is gone. A space's users do not remove it.
 const ClaimFinalizer = Prefix + "claim"
 
 // VolumeDriver is the driver that volumes in spaces name: what really stores them is the host's alone to know.
 const VolumeDriver = "workloads.tenantry.io"
 
-// WantedAnnotation is on namespaces of spaces, with the time, in RFC 3339, at which a server wanted the host's namespace, for a
-// Service that it cannot make before.
+// WantedAnnotation is on namespaces of spaces, with the time, in RFC 3339, at which a server wanted the host's
+// namespace, for a Service that it cannot make before.
 const WantedAnnotation = Prefix + "wanted"
 
-// SaltAnnotation is on namespaces of spaces, and on what is made of them on the host, if somebody else had the name there that theirs
-// would have: with what makes it another one, which nobody knows before.
+// SaltAnnotation is on namespaces of spaces, and on what is made of them on the host, if somebody else had the name
+// there that theirs would have: with what makes it another one, which nobody knows before.
 const SaltAnnotation = Prefix + "salt"
 
 // maxSalt is how long a salt may be, in bytes. The syncer's have half of it.
 const maxSalt = 52
 
-// SaltOf returns the salt in annotations, or none if it is longer than the syncer makes them: a tenant may have written it before its pods ran on a
-// host, and it is on all that is made there.
+// SaltOf returns the salt in annotations, or none if it is longer than the syncer makes them: a tenant may have written
+// it before its pods ran on a host, and it is on all that is made there.
 func SaltOf(annotations map[string]string) string {
 	if salt := annotations[SaltAnnotation]; len(salt) <= maxSalt {
 		return salt
@@ -129,7 +130,8 @@ type Namespace struct {
 	// Name is the name in the space.
 	Name string
 	UID  types.UID
-	// Salt is the value of SaltAnnotation of the namespace in the space. It is empty but where somebody else had the name on the host.
+	// Salt is the value of SaltAnnotation of the namespace in the space. It is empty but where somebody else had the
+	// name on the host.
 	Salt string
 }
 
@@ -177,8 +179,8 @@ func (n Namespace) MarksOf(name string, uid types.UID) map[string]string {
 	return marks
 }
 
-// Meta returns the metadata of the host's object of a name for one of a namespace. Labels and annotations of a space tell nothing to what
-// runs on the host.
+// Meta returns the metadata of the host's object of a name for one of a namespace. Labels and annotations of a space
+// tell nothing to what runs on the host.
 func (n Namespace) Meta(onHost string, of metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: onHost, Namespace: n.Host(), Labels: map[string]string{InstallationLabel: n.Installation}, Annotations: n.MarksOf(of.GetName(), of.GetUID()),
@@ -196,7 +198,8 @@ func Of(labels, annotations map[string]string) (n Namespace, complete bool) {
 	return n, n.Installation != "" && n.Tenant.IsSpace() && n.TenantUID != "" && n.Name != "" && n.UID != ""
 }
 
-// Has reports whether an object of the host has the marks of one of a name in this namespace, in whichever of its lives.
+// Has reports whether an object of the host has the marks of one of a name in this namespace, in whichever of its
+// lives.
 func (n Namespace) Has(host metav1.Object, name string) bool {
 	of, complete := Of(host.GetLabels(), host.GetAnnotations())
 	return complete && of == n && host.GetAnnotations()[NameAnnotation] == name
@@ -218,8 +221,8 @@ func prefixed(prefix, long, name string) string {
 	return long + strings.TrimRight(name[:longNameLen], "-.") + "-" + Digest(name)
 }
 
-// Debugger returns the name on the host of an ephemeral container. Whoever administers the host adds some of its own to pods of
-// spaces, whose names their statuses tell: no tenant's is called as one of those.
+// Debugger returns the name on the host of an ephemeral container. Whoever administers the host adds some of its own to
+// pods of spaces, whose names their statuses tell: no tenant's is called as one of those.
 func Debugger(name string) string { return debugPrefix + name }
 
 // MaxDebugger is how long the name of an ephemeral container may be.
@@ -242,8 +245,8 @@ func Digest(of ...string) string {
 	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
 }
 
-// Hash returns the hash of something that JSON can say, such as a spec. It is long enough that nobody finds two that have the
-// same: what a tenant's quota counts and what the host has are compared by it.
+// Hash returns the hash of something that JSON can say, such as a spec. It is long enough that nobody finds two that
+// have the same: what a tenant's quota counts and what the host has are compared by it.
 func Hash(spec any) string {
 	written, err := json.Marshal(spec)
 	if err != nil {

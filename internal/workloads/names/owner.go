@@ -6,8 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Labels of the host's namespaces for spaces of a ControlPlane that runs on that host. The policy of config/workloads keeps the
-// ServiceAccounts of a ControlPlane to those of its own; what has neither label is of a Tenantry that runs elsewhere.
+// Labels of the host's namespaces for spaces of a ControlPlane that runs on that host. The policy of config/workloads
+// keeps the ServiceAccounts of a ControlPlane to those of its own; what has neither label is of a Tenantry that runs
+// elsewhere.
 const (
 	ControlPlaneNamespaceLabel = Prefix + "control-plane-namespace"
 	ControlPlaneLabel          = Prefix + "control-plane"
@@ -21,7 +22,8 @@ const accountDomain = ".tenantry.io"
 type Owner struct {
 	// Namespace is that of the ServiceAccounts.
 	Namespace string
-	// ControlPlane is the one that the operator has made them for, in that namespace. It is empty for those of config/workloads.
+	// ControlPlane is the one that the operator has made them for, in that namespace. It is empty for those of
+	// config/workloads.
 	ControlPlane string
 }
 
@@ -54,8 +56,8 @@ func (o Owner) Labels() map[string]string {
 	return map[string]string{ControlPlaneNamespaceLabel: o.Namespace, ControlPlaneLabel: o.ControlPlane}
 }
 
-// OwnerOfNamespace returns whose a namespace of the host with some labels is. It is the zero value for what is of a Tenantry that
-// runs elsewhere.
+// OwnerOfNamespace returns whose a namespace of the host with some labels is. It is the zero value for what is of a
+// Tenantry that runs elsewhere.
 func OwnerOfNamespace(labels map[string]string) Owner {
 	return Owner{Namespace: labels[ControlPlaneNamespaceLabel], ControlPlane: labels[ControlPlaneLabel]}
 }
@@ -83,8 +85,8 @@ const (
 	ServersComponent = "control-plane"
 )
 
-// Servers returns the labels of the pods, in the owner's namespace, that answer requests to the API. There are none if it
-// runs elsewhere.
+// Servers returns the labels of the pods, in the owner's namespace, that answer requests to the API. There are none if
+// it runs elsewhere.
 func (o Owner) Servers() map[string]string {
 	if o.ControlPlane == "" {
 		return nil

@@ -14,10 +14,11 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// The canaries are two pods in a namespace of their own: one listens on three ports, one connects. A policy of the
-// one that listens lets in what comes to two of them, and a policy of the one that connects lets out what goes to two
-// of them. So one connection must work, and each of the others is stopped by one policy alone. Packets by UDP come in from
-// everywhere, at a port of their own: one that is sent in another's name is to be stopped by the network, and by no policy.
+// The canaries are two pods in a namespace of their own: one listens on three ports, one connects. A policy of the one
+// that listens lets in what comes to two of them, and a policy of the one that connects lets out what goes to two of
+// them. So one connection must work, and each of the others is stopped by one policy alone. Packets by UDP come in from
+// everywhere, at a port of their own: one that is sent in another's name is to be stopped by the network, and by no
+// policy.
 const (
 	canaryLabel    = names.Prefix + "canary"
 	canaryListener = "listener"
@@ -41,7 +42,8 @@ var CanaryNames = []string{canaryListener, canaryDialer}
 // canaryPorts are the ports on which the one listens, the one that is reached first.
 var canaryPorts = []int32{portOpen, portNoIngress, portNoEgress}
 
-// CanaryPolicies returns the policies of the canaries in a namespace of the host. The one that connects reaches DNS as well.
+// CanaryPolicies returns the policies of the canaries in a namespace of the host. The one that connects reaches DNS as
+// well.
 func CanaryPolicies(namespace, installation string, reachable Reachable) []*networkingv1.NetworkPolicy {
 	policy := func(name string, spec networkingv1.NetworkPolicySpec) *networkingv1.NetworkPolicy {
 		spec.PodSelector = *canary(name)
@@ -82,8 +84,9 @@ func ports(protocol corev1.Protocol, of ...int32) []networkingv1.NetworkPolicyPo
 	return all
 }
 
-// CanaryListener returns the pod that listens. image is Tenantry's, word what the packets of the other one begin with. The port that is reached is the last one to be
-// opened: that none of the others is then is not because it is not there yet.
+// CanaryListener returns the pod that listens. image is Tenantry's, word what the packets of the other one begin with.
+// The port that is reached is the last one to be opened: that none of the others is then is not because it is not there
+// yet.
 func CanaryListener(namespace, installation, image, word string) *corev1.Pod {
 	args := []string{"canary", "listen", "--word", word, "--packets", ":" + strconv.Itoa(int(portPackets))}
 	for _, port := range slices.Backward(canaryPorts) {
@@ -92,9 +95,9 @@ func CanaryListener(namespace, installation, image, word string) *corev1.Pod {
 	return canaryPod(namespace, installation, canaryListener, image, args)
 }
 
-// CanaryDialer returns the pod that connects to the one that listens, and ends with one of the exit codes. If that has an
-// address of IPv6 as well, which is not the zero value then, it connects there, too, and sends packets in others' names. If
-// there is an address of DNS, it asks there as well.
+// CanaryDialer returns the pod that connects to the one that listens, and ends with one of the exit codes. If that has
+// an address of IPv6 as well, which is not the zero value then, it connects there, too, and sends packets in others'
+// names. If there is an address of DNS, it asks there as well.
 func CanaryDialer(namespace, installation, image, word string, listener, ipv6 netip.Addr, dns string) *corev1.Pod {
 	args := []string{"canary", "dial", "--word", word}
 	if dns != "" {

@@ -37,13 +37,13 @@ type Reachable struct {
 	API netip.AddrPort
 	// Owner is whose namespaces they are. If the servers are pods of the host, these are behind API.
 	Owner names.Owner
-	// Calls is that these servers reach pods of tenants, for webhooks. They keep each tenant's to its own Services as far as
-	// they know which addresses are inside.
+	// Calls is that these servers reach pods of tenants, for webhooks. They keep each tenant's to its own Services as
+	// far as they know which addresses are inside.
 	Calls bool
 }
 
-// IngressLabel is on namespaces of the host whose pods serve Ingresses. Whoever administers the host sets it; the policy of
-// config/workloads keeps syncers from it.
+// IngressLabel is on namespaces of the host whose pods serve Ingresses. Whoever administers the host sets it; the
+// policy of config/workloads keeps syncers from it.
 const IngressLabel = "tenantry.io/ingress-controller"
 
 // IngressControllers are the peers through which the outside comes to a tenant that has Ingresses.
@@ -88,8 +88,8 @@ func (r Reachable) dns() networkingv1.NetworkPolicyEgressRule {
 	}}, Ports: slices.Concat(ports(corev1.ProtocolUDP, dnsPorts...), ports(corev1.ProtocolTCP, dnsPorts...))}
 }
 
-// api returns the rules of the API: for hosts that compare the address of a Service, and for those that compare what is behind it. The
-// servers' own policy says which of their ports is reached.
+// api returns the rules of the API: for hosts that compare the address of a Service, and for those that compare what is
+// behind it. The servers' own policy says which of their ports is reached.
 func (r Reachable) api() []networkingv1.NetworkPolicyEgressRule {
 	if !r.API.IsValid() {
 		return nil
@@ -117,8 +117,8 @@ func (r Reachable) servers() []networkingv1.NetworkPolicyPeer {
 	}}
 }
 
-// calls returns the rules by which the servers call webhooks. They are of the guard, which holds whatever policies a tenant has: in a
-// cluster, these do not shut out the API server, either.
+// calls returns the rules by which the servers call webhooks. They are of the guard, which holds whatever policies a
+// tenant has: in a cluster, these do not shut out the API server, either.
 func (r Reachable) calls() []networkingv1.NetworkPolicyIngressRule {
 	servers := r.servers()
 	if servers == nil || !r.Calls { // no peers would be everybody

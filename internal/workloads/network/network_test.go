@@ -292,7 +292,8 @@ func TestReached(t *testing.T) {
 	}
 }
 
-// TestThrough checks that what serves Ingresses reaches whom the outside reaches, where a tenant has some, and is reached by nobody.
+// TestThrough checks that what serves Ingresses reaches whom the outside reaches, where a tenant has some, and is
+// reached by nobody.
 func TestThrough(t *testing.T) {
 	ranges := NewRanges(nil, nil)
 	controller := labels.Set{IngressLabel: "true", corev1.LabelMetadataName: "ingress-nginx"}

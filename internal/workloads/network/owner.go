@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// Own confines the peers of a policy that are a tenant's to namespaces of their owner: the host lets nobody write the labels of
-// another owner, but whatever they like for the tenant.
+// Own confines the peers of a policy that are a tenant's to namespaces of their owner: the host lets nobody write the
+// labels of another owner, but whatever they like for the tenant.
 func Own(policy *networkingv1.NetworkPolicy, owner names.Owner) {
 	for i := range policy.Spec.Ingress {
 		policy.Spec.Ingress[i].From = owned(policy.Spec.Ingress[i].From, owner)

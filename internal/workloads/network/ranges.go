@@ -15,8 +15,8 @@ import (
 // their pods, Services and nodes in them, and nodes that join have addresses there before anybody knows of them.
 var private = offlimits.MustParse("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "240.0.0.0/4", "fc00::/7")
 
-// Private returns the ranges that are not the outside unless somebody says what is the cluster's. Servers on a host keep webhooks
-// of tenants from them, but for those that are Services of the tenant.
+// Private returns the ranges that are not the outside unless somebody says what is the cluster's. Servers on a host
+// keep webhooks of tenants from them, but for those that are Services of the tenant.
 func Private() []netip.Prefix { return slices.Clone(private) }
 
 // never are ranges that are no outside for anybody.

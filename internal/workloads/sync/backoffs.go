@@ -98,8 +98,8 @@ func (b *backoffs) forget(i item) {
 	}
 }
 
-// backOff has a write about a pod wait, and the pod looked at after that. refused are the things of it that were refused, if somebody
-// asks for them.
+// backOff has a write about a pod wait, and the pod looked at after that. refused are the things of it that were
+// refused, if somebody asks for them.
 func (s *syncer) backOff(pod *corev1.Pod, w write, what string, refused map[string]string) {
 	i := itemOf(podItem, pod)
 	s.queue.AddAfter(i, s.backoffs.put(itemWrite{i, w}, what, refused))

@@ -171,7 +171,8 @@ func TestLoadBalancersGranted(t *testing.T) {
 	}
 }
 
-// TestAddressOfNone checks that a Service shows no address whose host's is gone and is not made again: it may be another's by then.
+// TestAddressOfNone checks that a Service shows no address whose host's is gone and is not made again: it may be
+// another's by then.
 func TestAddressOfNone(t *testing.T) {
 	w := newWorld(t, hostSpace(), balanced(addressed("192.0.2.7")))
 	w.may(v1alpha1.Workloads{})
@@ -221,8 +222,8 @@ func TestLabelsOfComponents(t *testing.T) {
 	}
 }
 
-// TestForgetsBalancer checks that what is left of a load balancer goes when components have taken that away, and with what they write
-// afterwards, and that a Service that never had one keeps what they put on it.
+// TestForgetsBalancer checks that what is left of a load balancer goes when components have taken that away, and with
+// what they write afterwards, and that a Service that never had one keeps what they put on it.
 func TestForgetsBalancer(t *testing.T) {
 	update := []string{"update services"}
 	w := newWorld(t, hostSpace(), spaceService(nil))

@@ -13,14 +13,16 @@ import (
 )
 
 const (
-	// batchPeriod is how long changes of the slices of a Service wait for each other. The first one after that time goes at once.
+	// batchPeriod is how long changes of the slices of a Service wait for each other. The first one after that time
+	// goes at once.
 	batchPeriod = time.Second
-	// maxLabelSets is how many sets of labels are known that a pod has had: beyond, the slices of all Services of its namespace are looked at.
+	// maxLabelSets is how many sets of labels are known that a pod has had: beyond, the slices of all Services of its
+	// namespace are looked at.
 	maxLabelSets = 8
 )
 
-// batches has the slices of a Service wait that have been looked at of late, so that changes of pods that follow each other are one. It
-// knows those of the last while.
+// batches has the slices of a Service wait that have been looked at of late, so that changes of pods that follow each
+// other are one. It knows those of the last while.
 type batches struct {
 	clock clock.PassiveClock
 
@@ -117,7 +119,8 @@ func (s *selected) take(i item) []labels.Set {
 	return s.byItem[i]
 }
 
-// enqueueSelectors has the slices looked at of the Services that have selected a pod of a space by labels that it had, or that do now.
+// enqueueSelectors has the slices looked at of the Services that have selected a pod of a space by labels that it had,
+// or that do now.
 func (s *syncer) enqueueSelectors(i item, had labels.Set) {
 	if !i.tenant.IsSpace() {
 		return

@@ -10,8 +10,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestPatchesAreBounded checks that no write of the space makes the host's pod larger than it may be, by whatever subresource it gets
-// there, and that the space is told.
+// TestPatchesAreBounded checks that no write of the space makes the host's pod larger than it may be, by whatever
+// subresource it gets there, and that the space is told.
 func TestPatchesAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 1_000_000)
 	for name, tc := range map[string]struct {

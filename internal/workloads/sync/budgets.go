@@ -16,7 +16,8 @@ import (
 // maxBudgets is how many budgets of a namespace of a space are on the host at most.
 const maxBudgets = 200
 
-// syncBudget creates or updates the host's PodDisruptionBudget for one of a space, so that draining a node of the host respects it.
+// syncBudget creates or updates the host's PodDisruptionBudget for one of a space, so that draining a node of the host
+// respects it.
 func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	home, ready, err := s.readyHome(i.namespace)
 	if err != nil || !ready {
@@ -52,8 +53,8 @@ func (s *syncer) syncBudget(ctx context.Context, i item) error {
 	return err
 }
 
-// hostBudget returns the host's budget: a number of healthy pods in place of a percentage, because the host does not have the workload
-// from which to count.
+// hostBudget returns the host's budget: a number of healthy pods in place of a percentage, because the host does not
+// have the workload from which to count.
 func hostBudget(budget *policyv1.PodDisruptionBudget, home names.Namespace) *policyv1.PodDisruptionBudget {
 	host := &policyv1.PodDisruptionBudget{
 		ObjectMeta: home.Meta(names.Copy(budget.Name), budget),

@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// checked keeps why Ingresses and HTTPRoutes of spaces must not be on the host, for as long as they are there, so that one is not read again each time
-// that others leave room, of which each tenant has as many as it stores.
+// checked keeps why Ingresses and HTTPRoutes of spaces must not be on the host, for as long as they are there, so that
+// one is not read again each time that others leave room, of which each tenant has as many as it stores.
 type checked struct {
 	byItem keyed.Values[item, checkedVersion]
 }

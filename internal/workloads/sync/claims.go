@@ -53,8 +53,8 @@ func (s *syncer) syncClaim(ctx context.Context, i item) error {
 // sourceTime is how long a claim waits before it is looked again whether there is what it is to be a copy of.
 const sourceTime = 30 * time.Second
 
-// placeClaim creates the host's claim, if something needs it: a pod, or a class that binds at once. One for a pod to come would
-// be there for nobody. Where a class waits for a pod, the host's waits for the host's pod, which names it.
+// placeClaim creates the host's claim, if something needs it: a pod, or a class that binds at once. One for a pod to
+// come would be there for nobody. Where a class waits for a pod, the host's waits for the host's pod, which names it.
 func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	if errs := translate.CheckClaim(&claim.Spec, field.NewPath("spec")); len(errs) > 0 {
 		return s.recordRefusal(ctx, claim, errs.ToAggregate().Error())
@@ -95,8 +95,8 @@ func (s *syncer) placeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 	return s.createClaim(ctx, claim, home)
 }
 
-// missingSource returns why a claim cannot be a copy of what it is to be, empty if it can, or is none. Who writes a block device,
-// and has it mounted as a file system, would choose what the kernel of a node reads.
+// missingSource returns why a claim cannot be a copy of what it is to be, empty if it can, or is none. Who writes a
+// block device, and has it mounted as a file system, would choose what the kernel of a node reads.
 func (s *syncer) missingSource(claim *corev1.PersistentVolumeClaim) (string, error) {
 	source := claim.Spec.DataSource
 	if source == nil {
@@ -138,8 +138,8 @@ func (s *syncer) createClaim(ctx context.Context, claim *corev1.PersistentVolume
 	return nil
 }
 
-// publishedClass returns the class of a claim, if the platform has published it: the host has one of the same name. why is for
-// who made the claim.
+// publishedClass returns the class of a claim, if the platform has published it: the host has one of the same name. why
+// is for who made the claim.
 func (s *syncer) publishedClass(claim *corev1.PersistentVolumeClaim) (class *storagev1.StorageClass, why string, err error) {
 	name := storagehelpers.GetPersistentVolumeClaimClass(claim)
 	if name == "" {
@@ -214,8 +214,8 @@ func (s *syncer) missingClaim(pod *corev1.Pod) (string, error) {
 // claimTime is how long a pod waits for its claims before an event says so: most are made in less.
 const claimTime = 5 * time.Second
 
-// awaitClaims reports whether a pod waits for its claims: a host's pod gets whatever has the name of a claim there, so what has
-// it must be ours before. When the host has them, the pod is looked at again.
+// awaitClaims reports whether a pod waits for its claims: a host's pod gets whatever has the name of a claim there, so
+// what has it must be ours before. When the host has them, the pod is looked at again.
 func (s *syncer) awaitClaims(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	why, err := s.missingClaim(pod)
 	if err != nil || why == "" {
@@ -311,8 +311,8 @@ func (s *syncer) endClaim(ctx context.Context, claim, host *corev1.PersistentVol
 	return nil
 }
 
-// removeClaim deletes a claim of the host whose own is gone. The finalizer keeps that from going first, unless an administrator
-// has taken it away: if nobody saw that, it is another etcd or an old backup, and what is stored stays.
+// removeClaim deletes a claim of the host whose own is gone. The finalizer keeps that from going first, unless an
+// administrator has taken it away: if nobody saw that, it is another etcd or an old backup, and what is stored stays.
 func (s *syncer) removeClaim(ctx context.Context, i item, host *corev1.PersistentVolumeClaim) error {
 	uid := uidOf(host)
 	if err := confirmGone(ctx, s.spaces.CoreV1().PersistentVolumeClaims(i.namespace.String()), "claim", i.name, uid); err != nil {

@@ -235,7 +235,8 @@ func block(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = new(corev1.Per
 
 func source(c *corev1.PersistentVolumeClaim) { c.Name, c.UID = "source", "s" }
 
-// TestClaimHeldFirst checks that nothing is on the host before the space's claim is held: it could go, and leave that behind.
+// TestClaimHeldFirst checks that nothing is on the host before the space's claim is held: it could go, and leave that
+// behind.
 func TestClaimHeldFirst(t *testing.T) {
 	w := newWorld(t, hostSpace(), atOnce, spaceClaim())
 	if err := w.space.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "acme|shop", "data"); err != nil {
@@ -247,8 +248,8 @@ func TestClaimHeldFirst(t *testing.T) {
 	w.expect([]string{"update persistentvolumeclaims"}, nil)
 }
 
-// TestForeignClaim checks that a claim of the host that somebody else has made is not the space's, whatever it is called, and
-// that no pod gets it.
+// TestForeignClaim checks that a claim of the host that somebody else has made is not the space's, whatever it is
+// called, and that no pod gets it.
 func TestForeignClaim(t *testing.T) {
 	for name, marks := range map[string]map[string]string{
 		"without marks":          nil,
@@ -339,8 +340,8 @@ func TestEphemeralClaim(t *testing.T) {
 	}
 }
 
-// TestNamespaceWithClaims checks that what is stored does not go because nothing has run for an hour, or because of an old
-// backup.
+// TestNamespaceWithClaims checks that what is stored does not go because nothing has run for an hour, or because of an
+// old backup.
 func TestNamespaceWithClaims(t *testing.T) {
 	look := func(w *world) error {
 		return w.syncHostNamespace(t.Context(), item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()})

@@ -43,8 +43,8 @@ func accountOf(ctx context.Context, host kubernetes.Interface) (names.Owner, []r
 	return owner, []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}}, nil
 }
 
-// allowed returns an error if the ServiceAccount of a ControlPlane has not been given its rights: the operator that has made it
-// gives none, so that nobody runs pods of spaces on the host because they may write ControlPlanes.
+// allowed returns an error if the ServiceAccount of a ControlPlane has not been given its rights: the operator that has
+// made it gives none, so that nobody runs pods of spaces on the host because they may write ControlPlanes.
 func allowed(ctx context.Context, host kubernetes.Interface, owner names.Owner, installation string) error {
 	if owner.ControlPlane == "" {
 		return nil // config/workloads has the bindings

@@ -54,13 +54,15 @@ type copied struct {
 	unfit error
 }
 
-// maxCopying is for how long a worker makes copies for one pod or Ingress, before others have their turns: chosen, some twenty of them.
+// maxCopying is for how long a worker makes copies for one pod or Ingress, before others have their turns: chosen, some
+// twenty of them.
 const maxCopying = 200 * time.Millisecond
 
 // soon is for how long something waits that waits for nothing but another turn.
 const soon = time.Nanosecond
 
-// of returns the copies in a namespace of the host of some UID, or, without one, in that of which it was last asked for.
+// of returns the copies in a namespace of the host of some UID, or, without one, in that of which it was last asked
+// for.
 func (c *copies) of(host string, uid types.UID) *copiesIn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,8 +92,8 @@ func (c *copies) tryLock(in *copiesIn, asks item) bool {
 	return in.mu.TryLock() // that one may have done before it could know
 }
 
-// wakeAskers has the items looked at that have found the copies in a namespace locked. Whoever has locked them calls it in the end,
-// unless somebody else has them by then.
+// wakeAskers has the items looked at that have found the copies in a namespace locked. Whoever has locked them calls it
+// in the end, unless somebody else has them by then.
 func (s *syncer) wakeAskers(in *copiesIn) {
 	s.copies.mu.Lock()
 	defer s.copies.mu.Unlock()
@@ -209,8 +211,8 @@ func (s *syncer) ensureCopy(ctx context.Context, home names.Namespace, in *copie
 	return 0, s.removeCopy(ctx, home, in, ref, has)
 }
 
-// ensureRead reads which copies, and Secrets with tokens, there are in a namespace of the host, if that is not known, and
-// has copies looked at that no pod names. The lock is held.
+// ensureRead reads which copies, and Secrets with tokens, there are in a namespace of the host, if that is not known,
+// and has copies looked at that no pod names. The lock is held.
 func (s *syncer) ensureRead(ctx context.Context, home names.Namespace, in *copiesIn) error {
 	if in.read {
 		return nil
@@ -260,7 +262,8 @@ func (s *syncer) sourceVersion(n tenant.Name, ref reference) (string, bool) {
 	return s.versionOf(n, ref, o), true
 }
 
-// versionOf returns the version of a source. What there is of a certificate depends on the names that its tenant has, too.
+// versionOf returns the version of a source. What there is of a certificate depends on the names that its tenant has,
+// too.
 func (s *syncer) versionOf(n tenant.Name, ref reference, o metav1.Object) string {
 	version := string(o.GetUID()) + "/" + o.GetResourceVersion()
 	if ref.kind == certificateItem {

@@ -67,8 +67,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestNoPodBeforeItIsKnownWhatItNames checks that no pod is made whose copies would be removed, because the cache has it before its handler
-// has heard what it names.
+// TestNoPodBeforeItIsKnownWhatItNames checks that no pod is made whose copies would be removed, because the cache has
+// it before its handler has heard what it names.
 func TestNoPodBeforeItIsKnownWhatItNames(t *testing.T) {
 	pod := spacePod(reading)
 	w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), pod)
@@ -172,8 +172,8 @@ func TestCopyOfTheSame(t *testing.T) {
 	w.expect(nil, []string{"update secrets"})
 }
 
-// TestCopyBusy checks that a worker does not wait for another one that makes copies in the same namespace, that its pod is looked at
-// when that one has done, and that what is not there is looked for once for each pod.
+// TestCopyBusy checks that a worker does not wait for another one that makes copies in the same namespace, that its pod
+// is looked at when that one has done, and that what is not there is looked for once for each pod.
 func TestCopyBusy(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(reading))
 	in := w.copiesOf(home)
@@ -214,7 +214,8 @@ func TestCopyBusy(t *testing.T) {
 	}
 }
 
-// TestCopiesOfTheNextNamespace checks that what a namespace of the host had is not believed to be in the next one of its name.
+// TestCopiesOfTheNextNamespace checks that what a namespace of the host had is not believed to be in the next one of
+// its name.
 func TestCopiesOfTheNextNamespace(t *testing.T) {
 	w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), spacePod(reading))
 	if err := w.look(); err != nil {

@@ -26,7 +26,8 @@ func orNil[T any](o *T, err error) (*T, error) {
 	return o, err
 }
 
-// sides returns what a space has of an item, nil if nothing, and what the host has for that and for its predecessors of the name.
+// sides returns what a space has of an item, nil if nothing, and what the host has for that and for its predecessors of
+// the name.
 func sides[T any](i item, inSpace func(name string) (*T, error), onHost func(namespace tenant.Flat, name string) ([]*T, error)) (own *T, all []*T, err error) {
 	if own, err = orNil(inSpace(i.name)); err == nil {
 		all, err = onHost(i.namespace, i.name)
@@ -39,8 +40,8 @@ func uidOf(host metav1.Object) types.UID {
 	return types.UID(host.GetAnnotations()[names.UIDAnnotation])
 }
 
-// counterpart returns which of the host's objects of a name is made of own, nil if none is, and removes the others: their own
-// are gone. own is nil if there is none.
+// counterpart returns which of the host's objects of a name is made of own, nil if none is, and removes the others:
+// their own are gone. own is nil if there is none.
 func counterpart[T any, O object[T]](s *syncer, what string, own O, all []O, remove func(O) error) (host O, removed, err error) {
 	for _, h := range all {
 		switch {
@@ -79,7 +80,8 @@ func (e errTaken) Error() string {
 	return fmt.Sprintf("the host cluster has another %s in its place; whoever administers the host is to remove it", string(e))
 }
 
-// existing returns the object that the host has in the place of a new one for own, if it is that. Its predecessor's end brings own back.
+// existing returns the object that the host has in the place of a new one for own, if it is that. Its predecessor's end
+// brings own back.
 func existing[T any, O object[T]](ctx context.Context, client getter[T], what string, own O, home names.Namespace) (O, error) {
 	there, err := client.Get(ctx, own.GetName(), metav1.GetOptions{})
 	switch {
@@ -105,8 +107,8 @@ func confirmGone[T any, O object[T]](ctx context.Context, client getter[T], what
 	return nil
 }
 
-// mayRemove returns nil if the object of the host for one of a space may go: that is gone and, unless somebody was seen to delete it,
-// not too many others are.
+// mayRemove returns nil if the object of the host for one of a space may go: that is gone and, unless somebody was seen
+// to delete it, not too many others are.
 func mayRemove[T any, O object[T]](ctx context.Context, s *syncer, client getter[T], what string, i item, uid types.UID) error {
 	if err := confirmGone[T, O](ctx, client, what, i.name, uid); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// missingDebuggers returns the indexes of the ephemeral containers that the host's pod is still to get, and what says which
-// they are. None of them is ever changed or taken away.
+// missingDebuggers returns the indexes of the ephemeral containers that the host's pod is still to get, and what says
+// which they are. None of them is ever changed or taken away.
 func missingDebuggers(host, wanted *corev1.Pod) (missing []int, what string) {
 	what = string(host.UID)
 	for i := range wanted.Spec.EphemeralContainers {
@@ -65,8 +65,8 @@ func (s *syncer) addDebuggers(ctx context.Context, pod, host, wanted *corev1.Pod
 	return s.finishWrite(ctx, pod, writeDebuggers, what, refused)
 }
 
-// prepareDebuggers has the host have what ephemeral containers read, and gives them their variables. It returns why they cannot be
-// there, empty if they can, and whether they wait for copies.
+// prepareDebuggers has the host have what ephemeral containers read, and gives them their variables. It returns why
+// they cannot be there, empty if they can, and whether they wait for copies.
 func (s *syncer) prepareDebuggers(ctx context.Context, pod, wanted *corev1.Pod) (why string, waits bool, err error) {
 	home, t, err := s.homeOf(tenant.Flat(pod.Namespace))
 	if err != nil {
@@ -103,8 +103,9 @@ func (s *syncer) addDebugger(ctx context.Context, host *corev1.Pod, c *corev1.Ep
 	return err
 }
 
-// patchHost writes a strategic merge patch of one pod of the host, and of no other one of its name. It is an errTooLarge if that is too
-// large, or if the pod that is wanted would be. wanted is nil if the patch takes nothing of it.
+// patchHost writes a strategic merge patch of one pod of the host, and of no other one of its name. It is an
+// errTooLarge if that is too large, or if the pod that is wanted would be. wanted is nil if the patch takes nothing of
+// it.
 func (s *syncer) patchHost(ctx context.Context, host, wanted *corev1.Pod, patch map[string]any, subresources ...string) error {
 	written, err := patchFor(host.UID, patch)
 	if err != nil {
@@ -125,8 +126,8 @@ func isOfAnother(err error) bool {
 	return slices.ContainsFunc(detailsOf(err).Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
-// finishWrite has a write about a pod that runs on the host wait, so that it is not repeated while the cache is behind. An event in the
-// space says what the host has refused of it, and why.
+// finishWrite has a write about a pod that runs on the host wait, so that it is not repeated while the cache is behind.
+// An event in the space says what the host has refused of it, and why.
 func (s *syncer) finishWrite(ctx context.Context, pod *corev1.Pod, w write, what string, refused map[string]string) error {
 	before := s.backoffs.refused(itemWrite{itemOf(podItem, pod), w}, what)
 	s.backOff(pod, w, what, refused)

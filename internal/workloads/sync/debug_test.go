@@ -59,7 +59,8 @@ func (w *world) refusing(subresource, text string) {
 	})
 }
 
-// TestDebug checks that the host's pod gets the ephemeral containers of the space's, one by one, and with what they read.
+// TestDebug checks that the host's pod gets the ephemeral containers of the space's, one by one, and with what they
+// read.
 func TestDebug(t *testing.T) {
 	reading := func(p *corev1.Pod) {
 		p.Spec.EphemeralContainers[1].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}}}}
@@ -99,7 +100,8 @@ func TestDebug(t *testing.T) {
 	}
 }
 
-// TestNotDebuggedYet checks what no ephemeral container is added to: none is read of by what comes, and none of what is over.
+// TestNotDebuggedYet checks what no ephemeral container is added to: none is read of by what comes, and none of what is
+// over.
 func TestNotDebuggedYet(t *testing.T) {
 	now := spacePod(both(bound, debugged("d")))
 	for name, tc := range map[string]struct {
@@ -129,7 +131,8 @@ func TestNotDebuggedYet(t *testing.T) {
 	}
 }
 
-// TestDebuggerOfAnotherLevel checks that no ephemeral container gets to the host that it must not get, whatever the space has.
+// TestDebuggerOfAnotherLevel checks that no ephemeral container gets to the host that it must not get, whatever the
+// space has.
 func TestDebuggerOfAnotherLevel(t *testing.T) {
 	pod := spacePod(both(bound, debugged("d"), func(p *corev1.Pod) {
 		p.Spec.EphemeralContainers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
@@ -147,8 +150,8 @@ func TestDebuggerOfAnotherLevel(t *testing.T) {
 	w.expect([]string{"create events"}, nil)
 }
 
-// TestDebugRefusedByHost checks that the space is told which ephemeral container the host does not take, and that others are
-// added.
+// TestDebugRefusedByHost checks that the space is told which ephemeral container the host does not take, and that
+// others are added.
 func TestDebugRefusedByHost(t *testing.T) {
 	pod := spacePod(both(bound, debugged("bad", "good")))
 	w := newWorld(t, hostSpace(), pod, hostPod(pod, onNode))

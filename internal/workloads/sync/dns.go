@@ -50,7 +50,8 @@ func newDNSService(client kubernetes.Interface, key string) *dnsService {
 	return &dnsService{key: key, informer: factory.Core().V1().Services().Informer()}
 }
 
-// run runs the informer until ctx ends, and returns when it knows whether there is the Service. It reports whether it does.
+// run runs the informer until ctx ends, and returns when it knows whether there is the Service. It reports whether it
+// does.
 func (d *dnsService) run(ctx context.Context) bool {
 	return d.key == "" || objects.Follow(ctx, d.informer)
 }

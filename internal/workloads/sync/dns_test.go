@@ -53,7 +53,8 @@ func TestDNS(t *testing.T) {
 	}
 }
 
-// TestDNSFamilies checks that pods ask over IPv6, where anybody may ask in another's name, only if there is nothing else.
+// TestDNSFamilies checks that pods ask over IPv6, where anybody may ask in another's name, only if there is nothing
+// else.
 func TestDNSFamilies(t *testing.T) {
 	for _, tc := range []struct{ has, want []string }{
 		{[]string{"10.43.0.10"}, []string{"10.43.0.10"}},

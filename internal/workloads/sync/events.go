@@ -27,14 +27,16 @@ const (
 	component = "tenantry-syncer"
 	// reasonRefused is the reason of the condition and of the event of a pod that does not get to the host.
 	reasonRefused = "RefusedByHost"
-	// maxRecentEvents is how many of its own events the syncer remembers, and recentFor for how long: spaces forget them after an hour.
+	// maxRecentEvents is how many of its own events the syncer remembers, and recentFor for how long: spaces forget
+	// them after an hour.
 	maxRecentEvents = 8192
 	recentFor       = 50 * time.Minute
 	// messageLen is how long a message of an event may be.
 	messageLen = 1024
 )
 
-// recentEvents remembers the syncer's own events, so that one small write of a tenant does not make hundreds of equal ones.
+// recentEvents remembers the syncer's own events, so that one small write of a tenant does not make hundreds of equal
+// ones.
 type recentEvents struct {
 	limits *ratelimit.Limits[tenant.Name]
 	events *utilcache.LRUExpireCache
@@ -62,8 +64,8 @@ func (s *syncer) unscheduled(ctx context.Context, pod *corev1.Pod, reason, why s
 	return s.recordEvent(ctx, pod, reason, why)
 }
 
-// setCondition sets a condition in a status of a pod, and reports whether the pod has another one. It is since now, unless the pod
-// has had it before.
+// setCondition sets a condition in a status of a pod, and reports whether the pod has another one. It is since now,
+// unless the pod has had it before.
 func (s *syncer) setCondition(status *corev1.PodStatus, pod *corev1.Pod, condition corev1.PodCondition) bool {
 	condition.LastTransitionTime = metav1.NewTime(s.clock.Now())
 	_, has := podv1.GetPodCondition(&pod.Status, condition.Type)
@@ -80,8 +82,8 @@ func (s *syncer) recordRefusal(ctx context.Context, obj runtime.Object, why stri
 	return s.recordEvent(ctx, obj, reasonRefused, s.wayOut(why))
 }
 
-// recordEvent creates an event about an object in its space: the same one once an hour at most, and so many of a tenant in a minute. What
-// is too much is recorded when the object is looked at again.
+// recordEvent creates an event about an object in its space: the same one once an hour at most, and so many of a tenant
+// in a minute. What is too much is recorded when the object is looked at again.
 func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, message string) error {
 	about, err := objectreference.GetReference(scheme.Scheme, obj)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// putGates takes the conditions of a pod's readiness gates to the host, whose kubelet says by them whether the pod is ready.
+// putGates takes the conditions of a pod's readiness gates to the host, whose kubelet says by them whether the pod is
+// ready.
 func (s *syncer) putGates(ctx context.Context, pod, host *corev1.Pod) error {
 	changes := translate.ChangedGates(pod, host)
 	if len(changes) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
-// governed keeps what policies of spaces govern, for as long as they are there, so that their selectors are not read again
-// for each pod.
+// governed keeps what policies of spaces govern, for as long as they are there, so that their selectors are not read
+// again for each pod.
 type governed struct {
 	mu     sync.Mutex
 	byItem map[item]governedVersion
@@ -45,8 +45,8 @@ func (g *governed) of(policy *networkingv1.NetworkPolicy) *network.Governed {
 	return g.version(policy).governed
 }
 
-// noteEnqueued notes that pods are looked at because of a policy, and reports whether they have been because of this version
-// of it.
+// noteEnqueued notes that pods are looked at because of a policy, and reports whether they have been because of this
+// version of it.
 func (g *governed) noteEnqueued(policy *networkingv1.NetworkPolicy) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// TestGoverned checks that what policies govern is read once for each version, however many there are, and forgotten with
-// them.
+// TestGoverned checks that what policies govern is read once for each version, however many there are, and forgotten
+// with them.
 func TestGoverned(t *testing.T) {
 	g := newGoverned()
 	policy := func(i int, version string) *networkingv1.NetworkPolicy {

@@ -19,13 +19,15 @@ const (
 	DefaultOrphanLimit = 50
 	// orphanShare is which part of all objects more than that must not be.
 	orphanShare = 10
-	// orphanTenants is which part of these may be of one tenant: what one deletes while no syncer works is not to halt the others.
+	// orphanTenants is which part of these may be of one tenant: what one deletes while no syncer works is not to halt
+	// the others.
 	orphanTenants = 2
 	// orphanWindow is the time in which they are counted.
 	orphanWindow = 10 * time.Minute
 )
 
-// guard stops mass deletion. After an old backup is restored, or with another etcd or host, most objects seem to have no counterpart.
+// guard stops mass deletion. After an old backup is restored, or with another etcd or host, most objects seem to have
+// no counterpart.
 type guard struct {
 	clock clock.PassiveClock
 	// limit is how many may go in any case, and share which part of all.
@@ -58,7 +60,8 @@ func newGuards(c clock.PassiveClock, limit int, wayOut string) guards {
 	}
 }
 
-// tenantsGuard stops a tenant alone of whose objects too many would go, and all if it would be too many in all, or of most tenants.
+// tenantsGuard stops a tenant alone of whose objects too many would go, and all if it would be too many in all, or of
+// most tenants.
 type tenantsGuard struct {
 	*guard
 	// ofOne is why what goes of one tenant is too much.
@@ -68,9 +71,10 @@ type tenantsGuard struct {
 	byTenant map[tenant.Name]*guard
 }
 
-// begin looks, before any has gone, whether so many of all may go of tenants: of all that have objects on the host, also those of which
-// none is to go. An old backup lacks much of most of them. Those of which too much would go are halted, so that nothing of theirs goes:
-// together they count as one, as two or three that have deleted much while no syncer worked would halt all the others otherwise.
+// begin looks, before any has gone, whether so many of all may go of tenants: of all that have objects on the host,
+// also those of which none is to go. An old backup lacks much of most of them. Those of which too much would go are
+// halted, so that nothing of theirs goes: together they count as one, as two or three that have deleted much while no
+// syncer worked would halt all the others otherwise.
 func (o *tenantsGuard) begin(going map[tenant.Name]int, all int) error {
 	var errs []error
 	sum, rest, halted := 0, 0, 0

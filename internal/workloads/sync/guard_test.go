@@ -60,7 +60,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestGuardOfTenants checks that a tenant of which too much would go halts itself alone, and that all are halted where it is much of all.
+// TestGuardOfTenants checks that a tenant of which too much would go halts itself alone, and that all are halted where
+// it is much of all.
 func TestGuardOfTenants(t *testing.T) {
 	c := testingclock.NewFakeClock(time.Unix(0, 0))
 	for name, tc := range map[string]struct {

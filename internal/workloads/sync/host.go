@@ -35,8 +35,9 @@ const (
 	byService = "service"
 )
 
-// hostCaches are what the syncer knows of the host: what has the label of the installation, and of namespaces those of the owner.
-// Others can put any marks on objects in namespaces of their own: what a cache has counts only if ours says so.
+// hostCaches are what the syncer knows of the host: what has the label of the installation, and of namespaces those of
+// the owner. Others can put any marks on objects in namespaces of their own: what a cache has counts only if ours says
+// so.
 type hostCaches struct {
 	pods, services, slices, claims, namespaces, policies, budgets, ingresses cache.SharedIndexInformer
 	// routes runs where the host has HTTPRoutes, see routes.
@@ -79,8 +80,8 @@ func (h *hostCaches) objects() int {
 	return count(h.pods.GetIndexer(), ours...) + count(h.services.GetIndexer(), ours...) + count(h.ingresses.GetIndexer(), ours...) + count(h.routes.GetIndexer(), ours...)
 }
 
-// count returns how many objects of a cache there are in namespaces. It panics without the index of them, which all informers of
-// a factory have.
+// count returns how many objects of a cache there are in namespaces. It panics without the index of them, which all
+// informers of a factory have.
 func count(in cache.Indexer, namespaces ...string) (n int) {
 	for _, namespace := range namespaces {
 		keys, err := in.IndexKeys(cache.NamespaceIndex, namespace)
@@ -132,14 +133,14 @@ func (h *hostCaches) budget(namespace, name string) (*policyv1.PodDisruptionBudg
 	return cached[policyv1.PodDisruptionBudget](h.budgets, namespace+"/"+name)
 }
 
-// ingress returns an Ingress of the host, nil if there is none with the installation's label. In the place of its spec it
-// has the hash of what the syncer says of it.
+// ingress returns an Ingress of the host, nil if there is none with the installation's label. In the place of its spec
+// it has the hash of what the syncer says of it.
 func (h *hostCaches) ingress(namespace, name string) (*networkingv1.Ingress, error) {
 	return cached[networkingv1.Ingress](h.ingresses, namespace+"/"+name)
 }
 
-// route returns an HTTPRoute of the host, nil if there is none with the installation's label. In the place of its spec it
-// has that one's hash.
+// route returns an HTTPRoute of the host, nil if there is none with the installation's label. In the place of its spec
+// it has that one's hash.
 func (h *hostCaches) route(namespace, name string) (*gatewayv1.HTTPRoute, error) {
 	return cached[gatewayv1.HTTPRoute](h.routes, namespace+"/"+name)
 }
@@ -162,8 +163,8 @@ func owned[T metav1.Object](h *hostCaches, informer cache.SharedIndexInformer, s
 	}), err
 }
 
-// ours returns the object of a space that a host's pod, Service or claim of a cache is made of, and whether it is in a namespace of
-// the owner that has the same marks.
+// ours returns the object of a space that a host's pod, Service or claim of a cache is made of, and whether it is in a
+// namespace of the owner that has the same marks.
 func (h *hostCaches) ours(host metav1.Object) (n names.Namespace, name string, ok bool) {
 	if n, name, ok = sourceOf(host); !ok {
 		return n, name, false
@@ -176,9 +177,9 @@ func (h *hostCaches) ours(host metav1.Object) (n names.Namespace, name string, o
 	return n, name, ok && of == n
 }
 
-// sourceOf reads the marks of an object of the host: of which object of a space it is the copy, and whether they fit the name of its
-// namespace. It is for what was read or made in a namespace of the owner, or only to queue something: others can write the same marks
-// in another namespace of that name.
+// sourceOf reads the marks of an object of the host: of which object of a space it is the copy, and whether they fit
+// the name of its namespace. It is for what was read or made in a namespace of the owner, or only to queue something:
+// others can write the same marks in another namespace of that name.
 func sourceOf(host metav1.Object) (n names.Namespace, name string, ok bool) {
 	n, complete := names.Of(host.GetLabels(), host.GetAnnotations())
 	name = host.GetAnnotations()[names.NameAnnotation]
@@ -271,8 +272,8 @@ func slimPolicy(policy *networkingv1.NetworkPolicy) {
 	noteHash(policy, &policy.Spec)
 }
 
-// slimIngress puts the hash of an Ingress in the place of its spec, and of the annotations that it has of the space's. Those of
-// others, and its status, stay.
+// slimIngress puts the hash of an Ingress in the place of its spec, and of the annotations that it has of the space's.
+// Those of others, and its status, stay.
 func slimIngress(ingress *networkingv1.Ingress) {
 	if equality.Semantic.DeepEqual(ingress.Spec, networkingv1.IngressSpec{}) {
 		return // it has been slimmed

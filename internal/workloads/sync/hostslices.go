@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// hostSlice is a slice of the host as the cache has it: as compressed bytes, which are a tenth of what it takes otherwise. A tenant chooses
-// how many of its Services have the same pods.
+// hostSlice is a slice of the host as the cache has it: as compressed bytes, which are a tenth of what it takes
+// otherwise. A tenant chooses how many of its Services have the same pods.
 type hostSlice struct {
 	metav1.ObjectMeta
 	written []byte
@@ -118,7 +118,8 @@ func (s *syncer) hostSliceChanged(obj any) {
 	}
 }
 
-// hostSliceUpdated is hostSliceChanged where both states are known: the generation does not say that somebody has changed the labels.
+// hostSliceUpdated is hostSliceChanged where both states are known: the generation does not say that somebody has
+// changed the labels.
 func (s *syncer) hostSliceUpdated(before, obj any) {
 	if was := before.(*hostSlice); !maps.Equal(was.Labels, obj.(*hostSlice).Labels) {
 		s.enqueueSlicesOf(was)
@@ -136,8 +137,8 @@ func (s *syncer) hostSliceGone(obj any, _ bool) {
 	}
 }
 
-// enqueueSlicesOf has the slices looked at of the Service that one says to be of. What is in a namespace that is not known yet is looked at
-// with it.
+// enqueueSlicesOf has the slices looked at of the Service that one says to be of. What is in a namespace that is not
+// known yet is looked at with it.
 func (s *syncer) enqueueSlicesOf(slice *hostSlice) {
 	namespace, err := s.hostCaches.namespace(slice.Namespace)
 	if err != nil || namespace == nil {

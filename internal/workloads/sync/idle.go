@@ -27,7 +27,8 @@ func (i *idleSince) left(name string) time.Duration {
 	return i.stays - i.clock.Since(i.since.GetOrSet(name, i.clock.Now()))
 }
 
-// leftOf is left for what another clock has dated: it is counted from then on, if that is longer ago. What has no date is as new.
+// leftOf is left for what another clock has dated: it is counted from then on, if that is longer ago. What has no date
+// is as new.
 func (i *idleSince) leftOf(name string, made time.Time) time.Duration {
 	left := i.left(name)
 	if made.IsZero() {

@@ -20,11 +20,12 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// maxIngresses is how many Ingresses of a tenant are on the host at most, and how many HTTPRoutes: all tenants share what serves them.
+// maxIngresses is how many Ingresses of a tenant are on the host at most, and how many HTTPRoutes: all tenants share
+// what serves them.
 const maxIngresses = 100
 
-// syncIngress makes the host's Ingress for one of a space what that asks for, if its Tenant has host names, and tells the
-// space at which addresses it is served. What the Tenant may not have, or not any more, is not on the host.
+// syncIngress makes the host's Ingress for one of a space what that asks for, if its Tenant has host names, and tells
+// the space at which addresses it is served. What the Tenant may not have, or not any more, is not on the host.
 func (s *syncer) syncIngress(ctx context.Context, i item) error {
 	ingress, err := orNil(s.ingresses.Ingresses(i.namespace.String()).Get(i.name))
 	if err != nil {
@@ -59,8 +60,8 @@ func (s *syncer) syncIngress(ctx context.Context, i item) error {
 	return s.placeIngress(ctx, i, home, ingress, there, rules)
 }
 
-// whyNotOnHost returns why an Ingress is not on the host, or must not be there any more. It is empty if it may be there, and
-// if it was never to be there.
+// whyNotOnHost returns why an Ingress is not on the host, or must not be there any more. It is empty if it may be
+// there, and if it was never to be there.
 func (s *syncer) whyNotOnHost(i item, rules translate.Rules, ingress, there *networkingv1.Ingress) (string, error) {
 	if !rules.HasIngresses() {
 		if there == nil {
@@ -93,8 +94,8 @@ func (s *syncer) hasRoomOf(k kind, n tenant.Name, on cache.SharedIndexInformer) 
 	return s.room.has(kindIn{k, n.String()}, maxIngresses, on.GetIndexer(), namespaces...), nil
 }
 
-// placeIngress makes the host's Ingress what the space's is, after the certificates that it names, and the status of the
-// space's what the host says.
+// placeIngress makes the host's Ingress what the space's is, after the certificates that it names, and the status of
+// the space's what the host says.
 func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace, ingress, there *networkingv1.Ingress, rules translate.Rules) error {
 	if wait, err := s.ensureNamed(ctx, i, home, s.copiesOf(home), ingress.CreationTimestamp, certificatesOf(ingress)); err != nil || wait > 0 {
 		return err
@@ -119,7 +120,8 @@ func (s *syncer) placeIngress(ctx context.Context, i item, home names.Namespace,
 	return err
 }
 
-// messageOfRefusal returns the message for a space when the host does not take an Ingress or HTTPRoute, empty if it may the next time.
+// messageOfRefusal returns the message for a space when the host does not take an Ingress or HTTPRoute, empty if it may
+// the next time.
 func messageOfRefusal(err error, home names.Namespace) string {
 	switch {
 	case isOfFields(err):
@@ -130,8 +132,8 @@ func messageOfRefusal(err error, home names.Namespace) string {
 	return ""
 }
 
-// isOfFields reports whether a host says which fields of an object are wrong. Its webhooks and policies do not, and may say
-// which Ingress of whom has a name already.
+// isOfFields reports whether a host says which fields of an object are wrong. Its webhooks and policies do not, and may
+// say which Ingress of whom has a name already.
 func isOfFields(err error) bool {
 	causes := detailsOf(err).Causes
 	return apierrors.IsInvalid(err) && len(causes) > 0 && !slices.ContainsFunc(causes, func(c metav1.StatusCause) bool { return c.Field == "" })
@@ -218,8 +220,8 @@ func certificatesOf(ingress *networkingv1.Ingress) []reference {
 	return all
 }
 
-// nameCertificates notes what those Ingresses of spaces name that are on the host: what nobody names is taken away there as soon as
-// workers see it. Of others they note it when they let them in.
+// nameCertificates notes what those Ingresses of spaces name that are on the host: what nobody names is taken away
+// there as soon as workers see it. Of others they note it when they let them in.
 func (s *syncer) nameCertificates() {
 	for _, obj := range s.hostCaches.ingresses.GetIndexer().List() {
 		n, name, ok := sourceOf(obj.(*networkingv1.Ingress))

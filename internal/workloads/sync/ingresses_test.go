@@ -189,7 +189,8 @@ func TestIngresses(t *testing.T) {
 	}
 }
 
-// TestIngressKeepsWhatIsTheHosts checks that a change leaves what components of the host need, and takes away what the space has not any more.
+// TestIngressKeepsWhatIsTheHosts checks that a change leaves what components of the host need, and takes away what the
+// space has not any more.
 func TestIngressKeepsWhatIsTheHosts(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceIngress(func(i *networkingv1.Ingress) { i.Annotations = nil }))
 	w.may(hasNames)
@@ -211,7 +212,8 @@ func TestIngressKeepsWhatIsTheHosts(t *testing.T) {
 	}
 }
 
-// TestIngressCertificates checks that the host has the certificates of the Ingresses on it, and of no other, before these.
+// TestIngressCertificates checks that the host has the certificates of the Ingresses on it, and of no other, before
+// these.
 func TestIngressCertificates(t *testing.T) {
 	secured := spaceIngress(func(i *networkingv1.Ingress) {
 		i.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"shop.acme.example.com"}, SecretName: "cert"}}
@@ -253,7 +255,8 @@ func TestIngressCertificates(t *testing.T) {
 	}
 }
 
-// TestUnfitCertificate checks that each Ingress is told once why the host does not get a version of its certificate, which is read once.
+// TestUnfitCertificate checks that each Ingress is told once why the host does not get a version of its certificate,
+// which is read once.
 func TestUnfitCertificate(t *testing.T) {
 	of := func(name string) *networkingv1.Ingress {
 		return spaceIngress(func(i *networkingv1.Ingress) {
@@ -351,7 +354,8 @@ func TestManyIngresses(t *testing.T) {
 	}
 }
 
-// TestHandlersAreShort checks that handlers, which all tenants share, do as much when one object changes whatever else there is.
+// TestHandlersAreShort checks that handlers, which all tenants share, do as much when one object changes whatever else
+// there is.
 func TestHandlersAreShort(t *testing.T) {
 	w := newWorld(t, hostSpace())
 	w.may(hasNames)
@@ -485,7 +489,8 @@ func TestIngressControllers(t *testing.T) {
 	}
 }
 
-// TestTenantsIngresses checks that what a Tenant may have looked at when that changes, and that nobody's is without one.
+// TestTenantsIngresses checks that what a Tenant may have looked at when that changes, and that nobody's is without
+// one.
 func TestTenantsIngresses(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceIngress(nil), denyAll(nil))
 	w.tenantUpdated(tenantWith(v1alpha1.Workloads{}), tenantWith(hasNames))

@@ -125,7 +125,8 @@ func (s *syncer) enqueueWaiting() {
 }
 
 // test runs the canaries once. It returns nil if the host enforces policies, canary.ErrUnenforced if it does not,
-// canary.ErrUnchecked if pods can pass them in others' names, and errOutside if a pod has an address that policies would take for outside of it.
+// canary.ErrUnchecked if pods can pass them in others' names, and errOutside if a pod has an address that policies
+// would take for outside of it.
 func (s *syncer) test(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()

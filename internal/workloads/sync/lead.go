@@ -10,9 +10,9 @@ import (
 
 const leaseName = "tenantry-syncer"
 
-// elected runs something while no other syncer does: one of the same etcd, if there may be several, and one
-// of the same installation on the host, such as of an etcd that was restored beside the old one. A syncer that was killed has held both leases, which
-// are over at the same time.
+// elected runs something while no other syncer does: one of the same etcd, if there may be several, and one of the same
+// installation on the host, such as of an etcd that was restored beside the old one. A syncer that was killed has held
+// both leases, which are over at the same time.
 func (o *Options) elected(ctx context.Context, s *syncer, run func(context.Context) error) error {
 	namespace, name := s.owner.Lease(s.installation)
 	ofHost := election.Config{Client: s.host, Namespace: namespace, Name: name}

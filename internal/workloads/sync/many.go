@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// enqueueMany has the items looked at for which one stands. Workers do that, in the turns of the tenant whose they are: handlers of
-// informers are called one after the other, for all tenants, and do no more than one event is worth.
+// enqueueMany has the items looked at for which one stands. Workers do that, in the turns of the tenant whose they are:
+// handlers of informers are called one after the other, for all tenants, and do no more than one event is worth.
 func (s *syncer) enqueueMany(i item) error {
 	switch i.kind {
 	case tenantItem:
@@ -59,7 +59,8 @@ func (s *syncer) enqueueOfTenant(n tenant.Name) error {
 	return err
 }
 
-// enqueueOnHost has what is in a namespace of the host looked at: it may have been seen before it was known whose the namespace is.
+// enqueueOnHost has what is in a namespace of the host looked at: it may have been seen before it was known whose the
+// namespace is.
 func (s *syncer) enqueueOnHost(namespace string) error {
 	for informer, changed := range map[cache.SharedIndexInformer]func(any){
 		s.hostCaches.pods: s.hostPodChanged, s.hostCaches.services: s.hostServiceChanged, s.hostCaches.claims: s.hostClaimChanged,

@@ -93,8 +93,8 @@ func (s *syncer) ensureNamespace(ctx context.Context, home names.Namespace, t *v
 	return found.UID, s.ensureGuards(ctx, home)
 }
 
-// ensureHome is ensureNamespace for an object of a space, which refuse tells why there is none. That is tried again: no event of the
-// object says that a namespace has gone, or come.
+// ensureHome is ensureNamespace for an object of a space, which refuse tells why there is none. That is tried again: no
+// event of the object says that a namespace has gone, or come.
 func (s *syncer) ensureHome(ctx context.Context, home names.Namespace, t *v1alpha1.Tenant, refuse func(why string) error) (types.UID, error) {
 	uid, err := s.ensureNamespace(ctx, home, t)
 	if errors.As(err, new(errNamespace)) {
@@ -109,7 +109,8 @@ type errNamespace string
 // Error implements error.
 func (e errNamespace) Error() string { return string(e) }
 
-// namespaceError returns an error of the host about a namespace: an errNamespace, whose message is for the space, if it is a refusal.
+// namespaceError returns an error of the host about a namespace: an errNamespace, whose message is for the space, if it
+// is a refusal.
 func namespaceError(err error, home names.Namespace) error {
 	if !isRefused(err) {
 		return err
@@ -117,9 +118,9 @@ func namespaceError(err error, home names.Namespace) error {
 	return errNamespace("the host cluster does not take its namespace: " + strings.ReplaceAll(err.Error(), home.Host(), home.Name))
 }
 
-// giveAnotherName picks another name on the host if somebody else has taken the usual one: who may create namespaces there, such as the
-// syncer of another owner, may have read the name while it existed. If pods or claims have been there, the namespace may be the right
-// one without its marks.
+// giveAnotherName picks another name on the host if somebody else has taken the usual one: who may create namespaces
+// there, such as the syncer of another owner, may have read the name while it existed. If pods or claims have been
+// there, the namespace may be the right one without its marks.
 func (s *syncer) giveAnotherName(ctx context.Context, home names.Namespace) error {
 	if begun, err := s.hasBegun(home); err != nil || begun {
 		return errors.Join(err, errNamespace("somebody else has the name of its namespace on the host cluster, in which it has pods or claims; whoever administers the host is to remove that namespace, or to give it back its labels and annotations"))
@@ -247,8 +248,8 @@ func (s *syncer) bindNamespace(ctx context.Context, namespace *corev1.Namespace)
 	return s.patchNamespace(ctx, namespace, map[string]any{"annotations": map[string]any{boundAnnotation: "true"}})
 }
 
-// markNamespace makes the labels of a namespace what they are to be, and the address of the API: the level of its pods may change,
-// and so may those of the space's namespace, which wait if there are many. Labels of others stay.
+// markNamespace makes the labels of a namespace what they are to be, and the address of the API: the level of its pods
+// may change, and so may those of the space's namespace, which wait if there are many. Labels of others stay.
 func (s *syncer) markNamespace(ctx context.Context, i item, found, wanted *corev1.Namespace) error {
 	labels, change := map[string]any{}, map[string]any{}
 	for key, value := range wanted.Labels {

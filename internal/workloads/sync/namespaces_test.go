@@ -106,8 +106,8 @@ func TestHostNamespaces(t *testing.T) {
 	}
 }
 
-// TestForeignNamespace checks that a namespace of the host is not taken that has not the marks, or is another owner's, and that the
-// space's gets another name there.
+// TestForeignNamespace checks that a namespace of the host is not taken that has not the marks, or is another owner's,
+// and that the space's gets another name there.
 func TestForeignNamespace(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Namespace){
 		"without marks": func(n *corev1.Namespace) { n.Labels, n.Annotations = nil, nil },
@@ -148,8 +148,8 @@ func TestForeignNamespace(t *testing.T) {
 	}
 }
 
-// TestForeignNamespaceOfPods checks that a namespace keeps its name on the host for as long as there is something of it there, as far
-// as the space knows: somebody may have taken the labels away.
+// TestForeignNamespaceOfPods checks that a namespace keeps its name on the host for as long as there is something of it
+// there, as far as the space knows: somebody may have taken the labels away.
 func TestForeignNamespaceOfPods(t *testing.T) {
 	for name, begun := range map[string]runtime.Object{
 		"a pod": spacePod(both(bound, func(p *corev1.Pod) { p.Name, p.UID = "web-1", "q" })), "a claim": spaceClaim(boundInSpace),
@@ -224,7 +224,8 @@ func TestSlimTenant(t *testing.T) {
 	}
 }
 
-// TestOwnNamespace checks that a namespace of the host says whose it is and where the API is, and that its rights are its owner's.
+// TestOwnNamespace checks that a namespace of the host says whose it is and where the API is, and that its rights are
+// its owner's.
 func TestOwnNamespace(t *testing.T) {
 	w := newWorld(t)
 	w.owner = names.Owner{Namespace: "team-a", ControlPlane: "one"}

@@ -18,12 +18,12 @@ import (
 	"github.com/tenantry/tenantry/internal/process/signal"
 )
 
-// optionalPeriod is how often it is asked whether a kind is served that need not be: chosen, so that nobody waits long who has installed
-// its definition.
+// optionalPeriod is how often it is asked whether a kind is served that need not be: chosen, so that nobody waits long
+// who has installed its definition.
 const optionalPeriod = 10 * time.Second
 
-// optional is an informer of a kind that a cluster may not have. It begins when the kind is served: before, each of its lists would be
-// an error.
+// optional is an informer of a kind that a cluster may not have. It begins when the kind is served: before, each of its
+// lists would be an error.
 type optional struct {
 	resource  schema.GroupVersionResource
 	discovery discovery.ServerResourcesInterface
@@ -42,8 +42,8 @@ const (
 
 func (o *optional) isKnown() bool { return o.state.Load() != unknown }
 
-// follow runs the informer from when the kind is served until ctx ends. known is called whenever it has become known which objects
-// there are.
+// follow runs the informer from when the kind is served until ctx ends. known is called whenever it has become known
+// which objects there are.
 func (o *optional) follow(ctx context.Context, known func()) {
 	logger := klog.FromContext(ctx).WithValues("resource", o.resource)
 	for {

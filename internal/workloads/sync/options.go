@@ -117,7 +117,8 @@ var fieldsOfFlags = strings.NewReplacer(
 	" (--max-namespaces-per-tenant)", "",
 )
 
-// wayOut returns a message with what its reader can set: the syncer of a ControlPlane has flags from the operator alone.
+// wayOut returns a message with what its reader can set: the syncer of a ControlPlane has flags from the operator
+// alone.
 func (s *syncer) wayOut(message string) string { return wayOut(s.owner, message) }
 
 func wayOut(owner names.Owner, message string) string {

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// elsewhere is a namespace that somebody else has made on the host: its name is computed from a UID of their choice. It has no label of
-// ours, so no cache has it.
+// elsewhere is a namespace that somebody else has made on the host: its name is computed from a UID of their choice. It
+// has no label of ours, so no cache has it.
 var elsewhere = names.Namespace{Installation: "i", Tenant: "acme", TenantUID: "t", Name: "shop", UID: "theirs"}
 
 // planted returns a pod in that namespace that has the marks of one of the space.
@@ -32,8 +32,8 @@ func planted(name, uid string, change func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// TestPlantedOrphans checks that what others have on the host neither counts among the orphans, by which nothing would be deleted any
-// more, nor among what there is, by which more might be.
+// TestPlantedOrphans checks that what others have on the host neither counts among the orphans, by which nothing would
+// be deleted any more, nor among what there is, by which more might be.
 func TestPlantedOrphans(t *testing.T) {
 	objects := []runtime.Object{hostSpace(), spacePod(bound), hostPod(spacePod(nil), onNode)}
 	for i := range 10 {
@@ -72,7 +72,8 @@ func TestPlantedEvents(t *testing.T) {
 	}
 }
 
-// TestPlantedNetworks checks that addresses of what others have on the host stay outside, and keep no pod from beginning.
+// TestPlantedNetworks checks that addresses of what others have on the host stay outside, and keep no pod from
+// beginning.
 func TestPlantedNetworks(t *testing.T) {
 	objects := []runtime.Object{hostSpace(), spacePod(bound), hostPod(spacePod(nil), onNode)}
 	for i := range maxSeenNetworks + 1 {
@@ -96,7 +97,8 @@ func TestPlantedNetworks(t *testing.T) {
 	}
 }
 
-// TestSeenBeforeItsNamespace checks that what is seen on the host before it is known whose its namespace is is looked at then.
+// TestSeenBeforeItsNamespace checks that what is seen on the host before it is known whose its namespace is is looked
+// at then.
 func TestSeenBeforeItsNamespace(t *testing.T) {
 	w := newWorld(t, hostPod(spacePod(nil), both(onNode, at("8.8.8.8"))), hostService(spaceService(nil), nil), hostClaim(spaceClaim()))
 	ns := hostSpace()

@@ -247,8 +247,8 @@ func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
 	return nil
 }
 
-// putStatus takes the status of the host's pod into the space. wanted is what the host's is to be, or nil if that does not matter any
-// more.
+// putStatus takes the status of the host's pod into the space. wanted is what the host's is to be, or nil if that does
+// not matter any more.
 func (s *syncer) putStatus(ctx context.Context, pod, host, wanted *corev1.Pod) error {
 	of, _, _ := sourceOf(host)
 	now, because := translate.Status(host, pod, of, wanted != nil && isAsWanted(host, wanted)), string(host.UID)+host.ResourceVersion
@@ -298,8 +298,8 @@ func (s *syncer) end(ctx context.Context, pod, host *corev1.Pod) error {
 	return errors.Join(err, s.ensureTokens(ctx, pod, host)) // it may take an hour
 }
 
-// endIn has a pod of the host end when that of the space is to end. A pod may be deleted thousands of times, with less grace each time,
-// for each of which a host stores it: more than once is a change like others, until its time has come.
+// endIn has a pod of the host end when that of the space is to end. A pod may be deleted thousands of times, with less
+// grace each time, for each of which a host stores it: more than once is a change like others, until its time has come.
 func (s *syncer) endIn(ctx context.Context, pod, host *corev1.Pod) error {
 	grace := min(graceOf(pod), translate.MaxGraceSeconds)
 	if host.DeletionTimestamp != nil && graceOf(host) > max(1, grace) {

@@ -680,7 +680,8 @@ func TestEndsFirst(t *testing.T) {
 	w.expect([]string{"update pods/status"}, []string{"delete pods host-p 1s"})
 }
 
-// TestStatusOfAnother checks that the status of a pod that has changed meanwhile, or is another one, is left to what the cache says next.
+// TestStatusOfAnother checks that the status of a pod that has changed meanwhile, or is another one, is left to what
+// the cache says next.
 func TestStatusOfAnother(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(bound), hostPod(spacePod(nil), both(onNode, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })))
 	w.space.PrependReactor("update", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -692,8 +693,8 @@ func TestStatusOfAnother(t *testing.T) {
 	w.expect([]string{"update pods/status"}, nil)
 }
 
-// TestEndsSooner checks that a pod that is deleted again, with less grace, is so on the host within the budget of changes, and in any case when its time
-// has come.
+// TestEndsSooner checks that a pod that is deleted again, with less grace, is so on the host within the budget of
+// changes, and in any case when its time has come.
 func TestEndsSooner(t *testing.T) {
 	const large = 100 << 10
 	argument := func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{strings.Repeat("x", large)} }

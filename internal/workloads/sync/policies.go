@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
-// syncPolicy writes the host's policy first and the labels of pods after it: a newly governed pod is open for that time, and not closed
-// by a policy that is not there yet.
+// syncPolicy writes the host's policy first and the labels of pods after it: a newly governed pod is open for that
+// time, and not closed by a policy that is not there yet.
 func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 	policy, err := orNil(s.policies.NetworkPolicies(i.namespace.String()).Get(i.name))
 	if err != nil {
@@ -38,8 +38,8 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 	return err
 }
 
-// readyHome returns where what is in a namespace of a space is on the host, and whether the syncer writes there now: what it
-// does not write comes again with the namespace.
+// readyHome returns where what is in a namespace of a space is on the host, and whether the syncer writes there now:
+// what it does not write comes again with the namespace.
 func (s *syncer) readyHome(flat tenant.Flat) (home names.Namespace, ready bool, err error) {
 	if home, _, err = s.homeOf(flat); err != nil {
 		return home, false, nil // what was there goes with the host's namespace
@@ -58,7 +58,8 @@ func isReady(namespace *corev1.Namespace) bool {
 }
 
 // ensurePolicy makes or deletes the host's policy for one of a space. One that there cannot be on the host allows
-// nothing, and is an event in the space. If it is to wait, because of many bytes of policies, it is looked at when its turn comes.
+// nothing, and is an event in the space. If it is to wait, because of many bytes of policies, it is looked at when its
+// turn comes.
 func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item, policy *networkingv1.NetworkPolicy) (waits bool, err error) {
 	if policy == nil {
 		s.writeBudgets.drop(i)
@@ -152,7 +153,8 @@ func (s *syncer) openOf(pod *corev1.Pod) (network.Open, error) {
 // policyChanged has a policy of a space looked at, if there are pods for it.
 func (s *syncer) policyChanged(obj any) { s.enqueueIfOnHost(policyItem, obj) }
 
-// policyGone forgets what a policy has governed, also of a namespace that is not on the host: its pods have been looked at.
+// policyGone forgets what a policy has governed, also of a namespace that is not on the host: its pods have been looked
+// at.
 func (s *syncer) policyGone(obj any, _ bool) {
 	s.governed.forget(itemOf(policyItem, obj.(*networkingv1.NetworkPolicy)))
 	s.policyChanged(obj)

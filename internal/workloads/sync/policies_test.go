@@ -424,7 +424,8 @@ func TestLooksOnce(t *testing.T) {
 	}
 }
 
-// taken takes what is in the queue out of it, has those looked at that stand for many others, and returns what the others are about.
+// taken takes what is in the queue out of it, has those looked at that stand for many others, and returns what the
+// others are about.
 func (w *world) taken() (kinds []kind) {
 	for _, i := range w.items() {
 		kinds = append(kinds, i.kind)

@@ -33,8 +33,8 @@ type object[T any] interface {
 	metav1.Object
 }
 
-// put creates an object of the host, or makes it what it is to be. there is what the cache has, or nil. slim puts the hash
-// of its spec in the place of that, as in the cache.
+// put creates an object of the host, or makes it what it is to be. there is what the cache has, or nil. slim puts the
+// hash of its spec in the place of that, as in the cache.
 func put[T any, O object[T]](ctx context.Context, client writer[T], what string, there, wanted O, slim func(O)) error {
 	at := wanted.GetNamespace() + "/" + wanted.GetName()
 	if there == nil {
@@ -124,8 +124,9 @@ func patchFor(uid types.UID, change map[string]any) ([]byte, error) {
 	return json.Marshal(change)
 }
 
-// noteHash puts the hash of a spec on its object, in the place of the spec. It is not that which was written: somebody may
-// have changed it. What has been slimmed stays as it is, because an informer that lists has everything slimmed twice.
+// noteHash puts the hash of a spec on its object, in the place of the spec. It is not that which was written: somebody
+// may have changed it. What has been slimmed stays as it is, because an informer that lists has everything slimmed
+// twice.
 func noteHash[T any](on metav1.Object, spec *T) {
 	var none T
 	if equality.Semantic.DeepEqual(*spec, none) && on.GetAnnotations()[hashAnnotation] != "" {

@@ -39,9 +39,9 @@ const (
 	// staleItem is a namespace of the host with slices to look at, see enqueueStale. It is in a queue of its own.
 	staleItem
 
-	// Those that follow stand for many others, see enqueueMany: all that there is of a tenant; what is in a namespace of a space, and of
-	// the host (name) for it; what had no room there; pods that wait for a claim; claims that wait for a class; the slices of Services that
-	// select a pod.
+	// Those that follow stand for many others, see enqueueMany: all that there is of a tenant; what is in a namespace
+	// of a space, and of the host (name) for it; what had no room there; pods that wait for a claim; claims that wait
+	// for a class; the slices of Services that select a pod.
 	tenantItem
 	contentsItem
 	roomItem
@@ -50,8 +50,9 @@ const (
 	selectingItem
 )
 
-// isFirst reports whether items of a kind come before others of their tenant. By these, what a Tenant is not granted any more leaves the
-// host: names and addresses that somebody else may have by then. Pods, of which one write of a tenant has all looked at, come after them.
+// isFirst reports whether items of a kind come before others of their tenant. By these, what a Tenant is not granted
+// any more leaves the host: names and addresses that somebody else may have by then. Pods, of which one write of a
+// tenant has all looked at, come after them.
 func (k kind) isFirst() bool {
 	switch k {
 	case tenantItem, contentsItem, hostNamespaceItem, ingressItem, certificateItem, routeItem, serviceItem, slicesItem, selectingItem:
@@ -159,8 +160,8 @@ func (t *turns) Len() int {
 	return t.length
 }
 
-// Pop implements workqueue.Queue: it returns an item of a tenant that has less than its share of the workers, of the one
-// for which they have spent the least time or, if all have their share, of the first one.
+// Pop implements workqueue.Queue: it returns an item of a tenant that has less than its share of the workers, of the
+// one for which they have spent the least time or, if all have their share, of the first one.
 func (t *turns) Pop() item {
 	t.mu.Lock()
 	defer t.mu.Unlock()

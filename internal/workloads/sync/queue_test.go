@@ -60,7 +60,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestGrantsFirst checks that what takes a grant away does not wait for the pods of its tenant, and that others still have their turns.
+// TestGrantsFirst checks that what takes a grant away does not wait for the pods of its tenant, and that others still
+// have their turns.
 func TestGrantsFirst(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceIngress(nil), spaceRoute(), spaceService(nil))
 	for i := range 9 {

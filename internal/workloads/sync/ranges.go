@@ -27,7 +27,8 @@ const (
 	maxSeenNetworks = 64
 )
 
-// errOutside means that pods of the host have addresses outside all known cluster ranges. Its message is for all spaces.
+// errOutside means that pods of the host have addresses outside all known cluster ranges. Its message is for all
+// spaces.
 type errOutside string
 
 // Error implements error.
@@ -38,7 +39,8 @@ func (s *syncer) errOutside(what string) error {
 		"all ranges of the host's pods, Services and nodes with --network-isolation-cluster-cidrs"))
 }
 
-// newHostNodes returns an informer of the host's nodes, of which it keeps the addresses, and what the system space has of them.
+// newHostNodes returns an informer of the host's nodes, of which it keeps the addresses, and what the system space has
+// of them.
 func newHostNodes(client kubernetes.Interface) cache.SharedIndexInformer {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(func(obj any) (any, error) {
 		if node, ok := obj.(*corev1.Node); ok {
@@ -137,8 +139,8 @@ func outside(ranges network.Ranges, host *corev1.Pod) []netip.Addr {
 	return slices.DeleteFunc(addressesOf(host), ranges.Contains)
 }
 
-// seeNetworks adds to what is inside the networks of pods' addresses that no reported range contains. They stay: tomorrow another pod
-// may have such an address. The caller holds the lock.
+// seeNetworks adds to what is inside the networks of pods' addresses that no reported range contains. They stay:
+// tomorrow another pod may have such an address. The caller holds the lock.
 func (s *syncer) seeNetworks(ctx context.Context, reported network.Ranges) {
 	for _, obj := range s.hostCaches.pods.GetIndexer().List() {
 		host := obj.(*corev1.Pod)
@@ -157,8 +159,8 @@ func (s *syncer) seeNetworks(ctx context.Context, reported network.Ranges) {
 	}
 }
 
-// allInside returns an error if a canary's address is outside all known ranges, or if pods have addresses in more networks than
-// maxSeenNetworks.
+// allInside returns an error if a canary's address is outside all known ranges, or if pods have addresses in more
+// networks than maxSeenNetworks.
 func (s *syncer) allInside(canaries ...*corev1.Pod) error {
 	s.rangesMu.RLock()
 	defer s.rangesMu.RUnlock()
@@ -209,7 +211,8 @@ func (s *syncer) findRanges(ctx context.Context) error {
 	return nil
 }
 
-// strangeTo returns those of some ranges that servers do not take for inside: the operator tells them those that are configured.
+// strangeTo returns those of some ranges that servers do not take for inside: the operator tells them those that are
+// configured.
 func (s *syncer) strangeTo(ofPods []netip.Prefix) []netip.Prefix {
 	known := network.NewRanges(slices.Concat(network.Private(), s.clusterRanges), nil)
 	ofPods = slices.DeleteFunc(ofPods, known.ContainsAll)

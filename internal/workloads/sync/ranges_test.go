@@ -109,8 +109,8 @@ func TestSeesAddresses(t *testing.T) {
 	}
 }
 
-// TestStrangeRanges checks that servers reach no pod while there are ranges of pods or Services that they do not know to be
-// inside. Addresses of nodes lead to none.
+// TestStrangeRanges checks that servers reach no pod while there are ranges of pods or Services that they do not know
+// to be inside. Addresses of nodes lead to none.
 func TestStrangeRanges(t *testing.T) {
 	w := newWorld(t, hostSpace())
 	w.withNode("node", corev1.NodeSpec{PodCIDR: "10.42.0.0/24", PodCIDRs: []string{"10.42.0.0/24", "fd00::/64"}}, "11.0.0.1")
@@ -132,8 +132,8 @@ func TestStrangeRanges(t *testing.T) {
 	calls(false)
 }
 
-// TestCanaryOutside checks that no pod begins if a canary has an address outside all known ranges, although a pod of a space
-// has been seen beside it.
+// TestCanaryOutside checks that no pod begins if a canary has an address outside all known ranges, although a pod of a
+// space has been seen beside it.
 func TestCanaryOutside(t *testing.T) {
 	canary := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "listener", Namespace: "tn-canaries"}}
 	at("2600:1f14::8")(canary)

@@ -21,16 +21,17 @@ import (
 )
 
 const (
-	// reasonDeleting is the reason of the event that a deleted tenant's namespaces go from the host, and reasonDeleted of the receipt that
-	// none is left. The first one is what a restart knows of it, and goes when there is the other one.
+	// reasonDeleting is the reason of the event that a deleted tenant's namespaces go from the host, and reasonDeleted
+	// of the receipt that none is left. The first one is what a restart knows of it, and goes when there is the other
+	// one.
 	reasonDeleting = "WorkloadsDeleting"
 	reasonDeleted  = "WorkloadsDeleted"
 	// namespacesAnnotation is on the first one, with how many there were.
 	namespacesAnnotation = names.Prefix + "namespaces"
 )
 
-// endingTenants are deleted tenants whose namespaces go from the host, by their UIDs, with how many there were. Of others nothing is known here,
-// so that those who had none cost nothing.
+// endingTenants are deleted tenants whose namespaces go from the host, by their UIDs, with how many there were. Of
+// others nothing is known here, so that those who had none cost nothing.
 type endingTenants struct {
 	keyed.Values[types.UID, int]
 }
@@ -97,8 +98,8 @@ func (s *syncer) readEnding(ctx context.Context) error {
 	return nil
 }
 
-// syncReceipt records that nothing of a deleted tenant is on the host any more. The host is asked itself: a cache may not know yet what
-// was made last.
+// syncReceipt records that nothing of a deleted tenant is on the host any more. The host is asked itself: a cache may
+// not know yet what was made last.
 func (s *syncer) syncReceipt(ctx context.Context, i item) error {
 	uid := types.UID(i.name)
 	t, err := s.tenantNamed(i.tenant)

@@ -73,8 +73,8 @@ const (
 	written = "WorkloadsDeleted: of the tenant's namespaces on the host cluster (1), none is left"
 )
 
-// TestReceipt checks that a deleted tenant gets one receipt when nothing of it is on the host any more, also from another syncer than the
-// one that has begun, and that it is not given before.
+// TestReceipt checks that a deleted tenant gets one receipt when nothing of it is on the host any more, also from
+// another syncer than the one that has begun, and that it is not given before.
 func TestReceipt(t *testing.T) {
 	for name, restart := range map[string]bool{"": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,8 @@ func TestReceipt(t *testing.T) {
 	}
 }
 
-// TestNoReceipt checks that there is none for a tenant that lives, or that had nothing on the host, nor of what somebody else deletes.
+// TestNoReceipt checks that there is none for a tenant that lives, or that had nothing on the host, nor of what
+// somebody else deletes.
 func TestNoReceipt(t *testing.T) {
 	w := newWorld(t, hostSpace())
 	w.forgetNamespace()
@@ -138,7 +139,8 @@ func TestNoReceipt(t *testing.T) {
 	}
 }
 
-// TestReceiptOfOneThatEnds checks that what was already being deleted when its Tenant went, or when the syncer began, has a receipt.
+// TestReceiptOfOneThatEnds checks that what was already being deleted when its Tenant went, or when the syncer began,
+// has a receipt.
 func TestReceiptOfOneThatEnds(t *testing.T) {
 	ends := hostSpace()
 	ends.DeletionTimestamp, ends.Finalizers = new(metav1.Now()), []string{"kubernetes"}

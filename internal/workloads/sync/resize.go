@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// resourcesAnnotation has the hash of the resources that were last written to the host's pod. It is empty while somebody writes
-	// others. What the host itself has made of them stays.
+	// resourcesAnnotation has the hash of the resources that were last written to the host's pod. It is empty while
+	// somebody writes others. What the host itself has made of them stays.
 	resourcesAnnotation = names.Prefix + "resources"
 	// ofResources names in events what is refused.
 	ofResources = "resources"
@@ -77,7 +77,8 @@ func (s *syncer) noteResources(ctx context.Context, host *corev1.Pod, hash strin
 	return nil
 }
 
-// patchOfResources returns a strategic merge patch of a spec that changes resources alone. The host's containers of other names stay.
+// patchOfResources returns a strategic merge patch of a spec that changes resources alone. The host's containers of
+// other names stay.
 func patchOfResources(wanted *corev1.PodSpec) map[string]any {
 	spec := patchOfContainers(wanted, "resources", func(c *corev1.Container) any { return c.Resources })
 	if wanted.Resources != nil {

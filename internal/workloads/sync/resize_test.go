@@ -66,8 +66,8 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestResizeIsInterrupted checks that nobody takes for done what may not be: whoever asks for what there was before would have the
-// resources of what was asked for in between, and be charged for none of them.
+// TestResizeIsInterrupted checks that nobody takes for done what may not be: whoever asks for what there was before
+// would have the resources of what was asked for in between, and be charged for none of them.
 func TestResizeIsInterrupted(t *testing.T) {
 	before := spacePod(both(bound, sized("1")))
 	w := newWorld(t, hostSpace(), spacePod(both(bound, sized("2"))), hostPod(before, onNode))
@@ -98,8 +98,8 @@ func TestResizeIsInterrupted(t *testing.T) {
 	w.expect(nil, []string{"patch pods/resize", "patch pods"})
 }
 
-// TestResizeRefusedByHost checks that the space is told, that it is tried again later, that other changes do not wait for it, and that
-// these do not say that it is done.
+// TestResizeRefusedByHost checks that the space is told, that it is tried again later, that other changes do not wait
+// for it, and that these do not say that it is done.
 func TestResizeRefusedByHost(t *testing.T) {
 	now := spacePod(both(bound, sized("2"), func(p *corev1.Pod) { p.Labels, p.Generation = map[string]string{"a": "b"}, 4 }))
 	w := newWorld(t, hostSpace(), now, hostPod(spacePod(both(bound, sized("1"))), onNode))
@@ -143,7 +143,8 @@ func TestResizeRefusedByHost(t *testing.T) {
 	}
 }
 
-// TestResizesArePaced checks that a tenant's resizes wait, that nobody else's do, and that only the last one is written.
+// TestResizesArePaced checks that a tenant's resizes wait, that nobody else's do, and that only the last one is
+// written.
 func TestResizesArePaced(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(both(bound, sized("2"))), hostPod(spacePod(both(bound, sized("1"))), onNode))
 	for i := range resizesAtOnce {

@@ -22,8 +22,8 @@ type kindIn struct {
 
 func newRoom() *room { return &room{full: sets.New[kindIn]()} }
 
-// has reports whether there is room for one more object, where there are at most so many in some namespaces. If not, what is refused is
-// to be looked at again when freed says so.
+// has reports whether there is room for one more object, where there are at most so many in some namespaces. If not,
+// what is refused is to be looked at again when freed says so.
 func (r *room) has(at kindIn, most int, objects cache.Indexer, namespaces ...string) bool {
 	if count(objects, namespaces...) < most {
 		return true

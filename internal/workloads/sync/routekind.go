@@ -27,9 +27,9 @@ var (
 	definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 )
 
-// routes are what the syncer knows of HTTPRoutes, which neither the spaces nor the host need have. In spaces they are custom
-// resources: one informer has those of all spaces that have the definition that the platform publishes. It does not
-// see what is written in a space that defines them itself.
+// routes are what the syncer knows of HTTPRoutes, which neither the spaces nor the host need have. In spaces they are
+// custom resources: one informer has those of all spaces that have the definition that the platform publishes. It does
+// not see what is written in a space that defines them itself.
 type routes struct {
 	// inSpaces has objects as their definition lets them be, and onHost what the syncer has made.
 	inSpaces, onHost optional
@@ -39,8 +39,8 @@ type routes struct {
 	host func(namespace string) writer[gatewayv1.HTTPRoute]
 }
 
-// newRoutes returns those of two sides. spaces is the configuration of the flattened view, and writing that of a worker's requests there,
-// whose time is not enough for a list of all spaces.
+// newRoutes returns those of two sides. spaces is the configuration of the flattened view, and writing that of a
+// worker's requests there, whose time is not enough for a list of all spaces.
 func newRoutes(spaces, writing, host *rest.Config, installation string) (*routes, error) {
 	r := &routes{}
 	var err error

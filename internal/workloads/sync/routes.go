@@ -25,8 +25,9 @@ const noRoutesOnHost = "the host cluster has no HTTPRoutes (gateway.networking.k
 // parentRefs are those of an HTTPRoute of a space that are about Gateways of the host.
 type parentRefs struct{ granted, refused []gatewayv1.ParentReference }
 
-// syncRoute makes the host's HTTPRoute for one of a space what that asks for, if it names a Gateway of the host that its Tenant is
-// granted, and tells the space what the host says of it. What the Tenant may not have, or not any more, is not on the host.
+// syncRoute makes the host's HTTPRoute for one of a space what that asks for, if it names a Gateway of the host that
+// its Tenant is granted, and tells the space what the host says of it. What the Tenant may not have, or not any more,
+// is not on the host.
 func (s *syncer) syncRoute(ctx context.Context, i item) error {
 	if !s.routes.areKnown() {
 		return nil // all are looked at when they are
@@ -70,8 +71,9 @@ func (s *syncer) syncRoute(ctx context.Context, i item) error {
 	return s.placeRoute(ctx, i, home, rules, refs, route, there)
 }
 
-// current returns an HTTPRoute of the cache, nil if its space has it no more. The cache stays as it was when the platform no longer publishes
-// the definition, or a space has its own: a route that is older than its namespace may be that of another tenant which had both names.
+// current returns an HTTPRoute of the cache, nil if its space has it no more. The cache stays as it was when the
+// platform no longer publishes the definition, or a space has its own: a route that is older than its namespace may be
+// that of another tenant which had both names.
 func (s *syncer) current(ctx context.Context, i item, route *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	namespace, err := orNil(s.namespaces.Get(i.namespace.String()))
 	if err != nil || route == nil || namespace == nil || !route.GetCreationTimestamp().Time.Before(namespace.CreationTimestamp.Time) {
@@ -87,8 +89,8 @@ func (s *syncer) current(ctx context.Context, i item, route *unstructured.Unstru
 	return route, nil
 }
 
-// parentRefsOf returns which Gateways of the host an HTTPRoute names. One that is not granted may be of the space, if that has its
-// namespace, and is somebody else's there.
+// parentRefsOf returns which Gateways of the host an HTTPRoute names. One that is not granted may be of the space, if
+// that has its namespace, and is somebody else's there.
 func (s *syncer) parentRefsOf(i item, rules translate.Rules, route *unstructured.Unstructured) (refs parentRefs, err error) {
 	for _, ref := range translate.ParentsOf(route) {
 		if rules.HasRoutes() && rules.Grants(&ref) {
@@ -106,8 +108,8 @@ func (s *syncer) parentRefsOf(i item, rules translate.Rules, route *unstructured
 	return refs, nil
 }
 
-// whyRouteNotOnHost returns why an HTTPRoute is not on the host, or must not be there any more. It is empty if it may be there, and
-// if it is not to be there.
+// whyRouteNotOnHost returns why an HTTPRoute is not on the host, or must not be there any more. It is empty if it may
+// be there, and if it is not to be there.
 func (s *syncer) whyRouteNotOnHost(i item, rules translate.Rules, refs parentRefs, route *unstructured.Unstructured, there *gatewayv1.HTTPRoute) (string, error) {
 	switch {
 	case !rules.HasRoutes():
@@ -167,9 +169,9 @@ func (s *syncer) withdrawRoute(ctx context.Context, i item, home names.Namespace
 		remove(ctx, s.routes.host(home.Host()), "HTTPRoute", there, home, i.name))
 }
 
-// removeRoute deletes an HTTPRoute of the host whose own is gone, once the space says so, too, or which the space reads by a
-// definition of its own. While no space shows any, what there is stays, but for what its tenant may not have any more: spaces show them
-// again when the definition is published again.
+// removeRoute deletes an HTTPRoute of the host whose own is gone, once the space says so, too, or which the space reads
+// by a definition of its own. While no space shows any, what there is stays, but for what its tenant may not have any
+// more: spaces show them again when the definition is published again.
 func (s *syncer) removeRoute(ctx context.Context, i item, home names.Namespace, rules translate.Rules, there *gatewayv1.HTTPRoute) error {
 	if there == nil {
 		return nil
@@ -207,7 +209,8 @@ func (s *syncer) saidOf(rules translate.Rules, refs parentRefs, route *unstructu
 	return all
 }
 
-// refusals returns what a space is told of an HTTPRoute that is not on the host: why, and of Gateways that are not granted that.
+// refusals returns what a space is told of an HTTPRoute that is not on the host: why, and of Gateways that are not
+// granted that.
 func (s *syncer) refusals(route *unstructured.Unstructured, refs parentRefs, rules translate.Rules, why string) (all []gatewayv1.RouteParentStatus) {
 	refuse := func(ref gatewayv1.ParentReference, why string) {
 		all = append(all, gatewayv1.RouteParentStatus{ParentRef: ref, ControllerName: translate.RouteController, Conditions: []metav1.Condition{{
@@ -224,8 +227,8 @@ func (s *syncer) refusals(route *unstructured.Unstructured, refs parentRefs, rul
 	return all
 }
 
-// showRoute makes what the syncer says in the status of an HTTPRoute what it is to say. What others say there stays, and comes first if
-// it is too much for both.
+// showRoute makes what the syncer says in the status of an HTTPRoute what it is to say. What others say there stays,
+// and comes first if it is too much for both.
 func (s *syncer) showRoute(ctx context.Context, route *unstructured.Unstructured, ours []gatewayv1.RouteParentStatus) error {
 	parents, said := parentsOf(route)
 	for _, one := range ours[:max(0, min(len(ours), translate.MaxParents-len(parents)))] {
@@ -278,8 +281,9 @@ func keyOf(ref *gatewayv1.ParentReference) string {
 	return fmt.Sprint(translate.GatewayOf(ref), "/", ptr.Deref(ref.SectionName, ""), "/", ptr.Deref(ref.Port, 0))
 }
 
-// patchParents writes the list of parents, if nobody else has changed the route since it was read. A space that has its own definition by
-// now is told nothing: the route would be written by that one, and be none of the published definition any more.
+// patchParents writes the list of parents, if nobody else has changed the route since it was read. A space that has its
+// own definition by now is told nothing: the route would be written by that one, and be none of the published
+// definition any more.
 func (s *syncer) patchParents(ctx context.Context, route *unstructured.Unstructured, parents []any) error {
 	if own, err := s.definesRoutes(ctx, tenant.Flat(route.GetNamespace()).Space()); err != nil || own {
 		return err

@@ -373,8 +373,8 @@ func times(n int, what string) (all []string) {
 	return all
 }
 
-// TestRouteStatusesWait checks that what is said again and again in a space is written there seldom, and that what may not be on the host
-// does not wait for it.
+// TestRouteStatusesWait checks that what is said again and again in a space is written there seldom, and that what may
+// not be on the host does not wait for it.
 func TestRouteStatusesWait(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceRoute())
 	w.may(hasGateways)
@@ -403,7 +403,8 @@ func TestRouteStatusesWait(t *testing.T) {
 	}
 }
 
-// TestManyRoutes checks that there are so many of a tenant on the host, that changes of them wait, and who comes when one goes.
+// TestManyRoutes checks that there are so many of a tenant on the host, that changes of them wait, and who comes when
+// one goes.
 func TestManyRoutes(t *testing.T) {
 	w := newWorld(t, hostSpace(), spaceRoute())
 	w.may(hasGateways)
@@ -467,7 +468,8 @@ func TestOptional(t *testing.T) {
 	}
 }
 
-// TestClientsOfRoutes checks that the informer of all spaces' routes has not the client of workers, whose time is short.
+// TestClientsOfRoutes checks that the informer of all spaces' routes has not the client of workers, whose time is
+// short.
 func TestClientsOfRoutes(t *testing.T) {
 	asked := make(chan string, 100)
 	config := func(whose string) *rest.Config {

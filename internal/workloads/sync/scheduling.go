@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// maxUnscheduled is how many pods of a tenant wait for the host's scheduler at once. It takes pods in order of creation,
-	// so each waits for all older ones of all tenants. Chosen: the scheduler of a small host places more in a second.
+	// maxUnscheduled is how many pods of a tenant wait for the host's scheduler at once. It takes pods in order of
+	// creation, so each waits for all older ones of all tenants. Chosen: the scheduler of a small host places more in a
+	// second.
 	maxUnscheduled = 10
 	// leastUnscheduled is how many pods of all tenants wait at least, with one of each tenant. Chosen: half of what a
 	// scheduler without flags places in a second, so that it has enough to do where answers take long.
@@ -29,15 +30,15 @@ const (
 	// of a queue, all come late.
 	additiveIncrease       = 0.25
 	multiplicativeDecrease = 1.0 / 16
-	// schedulerPatience is after which time pods do not count if the scheduler looks at none: there may be no scheduler. Chosen: a
-	// scheduler that works looks at some in each second.
+	// schedulerPatience is after which time pods do not count if the scheduler looks at none: there may be no
+	// scheduler. Chosen: a scheduler that works looks at some in each second.
 	schedulerPatience = 3 * time.Second
 	// schedulerLimit is after which time a pod does not count in any case: the scheduler may be stuck on it.
 	schedulerLimit = time.Minute
 )
 
-// scheduling has pods wait in their spaces while so many of their tenant wait for the host's scheduler. It knows tenants that
-// have such pods.
+// scheduling has pods wait in their spaces while so many of their tenant wait for the host's scheduler. It knows
+// tenants that have such pods.
 type scheduling struct {
 	clock clock.PassiveClock
 
@@ -204,8 +205,8 @@ func (s *scheduling) counts(since time.Time) bool {
 	return age < schedulerPatience || age < schedulerLimit && s.clock.Since(s.lastLook) < schedulerPatience
 }
 
-// isLookedAt reports whether the host's scheduler has looked at a pod. Those for which it has found no node are in nobody's
-// way.
+// isLookedAt reports whether the host's scheduler has looked at a pod. Those for which it has found no node are in
+// nobody's way.
 func isLookedAt(host *corev1.Pod) bool {
 	return host.Spec.NodeName != "" || slices.ContainsFunc(host.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }

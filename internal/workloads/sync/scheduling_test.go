@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// TestScheduling checks that so many pods of a tenant wait for the host's scheduler, that others come after them in their
-// order, and that nobody waits for one that the scheduler does not look at.
+// TestScheduling checks that so many pods of a tenant wait for the host's scheduler, that others come after them in
+// their order, and that nobody waits for one that the scheduler does not look at.
 func TestScheduling(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	s := newScheduling(clock)
@@ -188,7 +188,8 @@ func (h *hostScheduler) run(d time.Duration) {
 	}
 }
 
-// TestNoScheduler has pods at which no scheduler looks, while it looks at those of another tenant: the next one is made in time.
+// TestNoScheduler has pods at which no scheduler looks, while it looks at those of another tenant: the next one is made
+// in time.
 func TestNoScheduler(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	s := newScheduling(clock)
@@ -239,7 +240,8 @@ func TestNoScheduler(t *testing.T) {
 	}
 }
 
-// TestPodsWaitForTheScheduler checks that a pod is not made while so many of its tenant wait, and is looked at when it may.
+// TestPodsWaitForTheScheduler checks that a pod is not made while so many of its tenant wait, and is looked at when it
+// may.
 func TestPodsWaitForTheScheduler(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(nil))
 	other := func(n int) item { return item{podItem, "acme", "acme|shop", fmt.Sprint("other-", n)} }

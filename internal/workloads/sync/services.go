@@ -23,7 +23,8 @@ const (
 	// inTheMaking is how long a host's Service may have none in a space, or another one than that, because a server
 	// makes and changes it first: longer than a request can take there.
 	inTheMaking = 2 * time.Minute
-	// ofBalancer follows the UID of a host's Service that has had a load balancer, which has none in the making after that time.
+	// ofBalancer follows the UID of a host's Service that has had a load balancer, which has none in the making after
+	// that time.
 	ofBalancer = "/balancer"
 	// clocksDiffer is how far the clocks of the host and of the syncer are apart at most, for what the host has dated.
 	clocksDiffer = 5 * time.Minute
@@ -136,8 +137,8 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 	return s.updateService(ctx, service, wanted, of)
 }
 
-// forgetsBalancer reports whether leftovers of a former load balancer are to be removed from a host's Service, and whether for the last
-// time: components that have read it earlier may write them again.
+// forgetsBalancer reports whether leftovers of a former load balancer are to be removed from a host's Service, and
+// whether for the last time: components that have read it earlier may write them again.
 func (s *syncer) forgetsBalancer(i item, host *corev1.Service) (forgets, ends bool) {
 	key := string(host.UID) + ofBalancer
 	lost, marked := translate.LostBalancer(host)
@@ -196,7 +197,8 @@ func notTaken(err error, of names.Namespace) string {
 	return refusedByHost + strings.ReplaceAll(err.Error(), of.Host(), of.Name)
 }
 
-// podNotTaken says why the host does not take its pod for one of a space, or a change of it, with the names of the space.
+// podNotTaken says why the host does not take its pod for one of a space, or a change of it, with the names of the
+// space.
 func podNotTaken(err error, pod, host *corev1.Pod) string {
 	of, _, _ := sourceOf(host)
 	return refusedByHost + translate.Text(err.Error(), host, pod, of)

@@ -273,7 +273,8 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestServiceEvents checks who is looked at for what happens to Services, and that nobody is for those of the system space.
+// TestServiceEvents checks who is looked at for what happens to Services, and that nobody is for those of the system
+// space.
 func TestServiceEvents(t *testing.T) {
 	w := newWorld(t, hostSpace())
 	system := spaceService(func(s *corev1.Service) { s.Namespace = "shop" })

@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// sliceManager is who makes the slices, as their label says: the host's controllers leave those of others alone. The policy of
-	// config/workloads names it.
+	// sliceManager is who makes the slices, as their label says: the host's controllers leave those of others alone.
+	// The policy of config/workloads names it.
 	sliceManager = "syncer.workloads.tenantry.io"
 	// endpointsPerSlice is how many endpoints a slice has at most, as those of the host's controller.
 	endpointsPerSlice = 100
@@ -37,20 +37,22 @@ const (
 	writtenSlices = 100
 	// maxSliceBytes is what all slices of a tenant take on the host: those of 500 Services of 300 pods.
 	maxSliceBytes = 32 << 20
-	// leastSlice is as how many bytes of that a slice counts at least: each is a request when its pods end, and they are 2,000 at most.
+	// leastSlice is as how many bytes of that a slice counts at least: each is a request when its pods end, and they
+	// are 2,000 at most.
 	leastSlice = 16 << 10
-	// behindPeriod is for how long the cache is waited for that does not have slices as they were written. It never will if the host has answered
-	// after it has told of their end.
+	// behindPeriod is for how long the cache is waited for that does not have slices as they were written. It never
+	// will if the host has answered after it has told of their end.
 	behindPeriod = 30 * time.Second
 	// noRoomPeriod is after what time it is looked whether there is room for slices by then.
 	noRoomPeriod = time.Minute
 )
 
-// leftBy are those of the host's controllers that make slices of a Service with a selector, or of its Endpoints when it has none any more.
+// leftBy are those of the host's controllers that make slices of a Service with a selector, or of its Endpoints when it
+// has none any more.
 var leftBy = map[string]bool{"endpointslice-controller.k8s.io": true, "endpointslicemirroring-controller.k8s.io": true}
 
-// syncSlices makes the slices of a host's Service lead to the pods that the space's selects. The host's Service selects none: the host's
-// own controllers would make those of all tenants at one rate, however many one of them asks for.
+// syncSlices makes the slices of a host's Service lead to the pods that the space's selects. The host's Service selects
+// none: the host's own controllers would make those of all tenants at one rate, however many one of them asks for.
 func (s *syncer) syncSlices(ctx context.Context, i item) error {
 	s.batches.begin(i)
 	service, all, err := sides(i, s.services.Services(i.namespace.String()).Get, s.hostCaches.servicesOf)
@@ -93,8 +95,8 @@ func (s *syncer) syncSlices(ctx context.Context, i item) error {
 	return errors.Join(skipped, err)
 }
 
-// tooManyBytes reports whether the slices of a tenant would take more on the host than they may. How many there are is a product of what quotas bound: pods
-// whose ports differ have a slice each, with all ports of each Service.
+// tooManyBytes reports whether the slices of a tenant would take more on the host than they may. How many there are is
+// a product of what quotas bound: pods whose ports differ have a slice each, with all ports of each Service.
 func (s *syncer) tooManyBytes(n tenant.Name, host *corev1.Service, wanted []sliceWrite) bool {
 	more := 0
 	for _, w := range wanted {
@@ -114,12 +116,14 @@ func (s *syncer) forgetSlices(i item) {
 	s.batches.forget(i)
 }
 
-// comparisons returns what it costs to compare so many pods, each with so many ports, which upstream sorts for each pod.
+// comparisons returns what it costs to compare so many pods, each with so many ports, which upstream sorts for each
+// pod.
 func comparisons(pods, ports int) int { return 1 + pods*(1+ports*bits.Len(uint(ports))) }
 
-// endpointsOf returns the host's pods that a Service selects in its space, as upstream is to see them: who selects them, and what their
-// ports are called, is said in the space; where they are and whether they are ready, by the host alone. A pod that a space does not have,
-// and that nobody was seen to delete, as after an old backup, is led to for as long as it stays.
+// endpointsOf returns the host's pods that a Service selects in its space, as upstream is to see them: who selects
+// them, and what their ports are called, is said in the space; where they are and whether they are ready, by the host
+// alone. A pod that a space does not have, and that nobody was seen to delete, as after an old backup, is led to for as
+// long as it stays.
 func (s *syncer) endpointsOf(service, host *corev1.Service) ([]*corev1.Pod, error) {
 	if !leads(service) {
 		return nil, nil
@@ -173,8 +177,8 @@ func leads(service *corev1.Service) bool {
 	return len(service.Spec.Selector) > 0 && service.Spec.Type != corev1.ServiceTypeExternalName
 }
 
-// wantedSlices returns what is to be written so that the slices of a host's Service lead to some pods, and why some are skipped. What the
-// host's controllers have made goes last, and when they make no more.
+// wantedSlices returns what is to be written so that the slices of a host's Service lead to some pods, and why some are
+// skipped. What the host's controllers have made goes last, and when they make no more.
 func (s *syncer) wantedSlices(ctx context.Context, service, host *corev1.Service, pods []*corev1.Pod) (wanted []sliceWrite, skipped, err error) {
 	ours, left, err := s.hostCaches.slicesOf(host)
 	if err != nil {
@@ -236,7 +240,8 @@ func (s *syncer) writeSlices(ctx context.Context, service, host *corev1.Service,
 	return nil
 }
 
-// removeSlice deletes a slice. With one of the host's controllers go the Endpoints of its Service, of which the host would make another.
+// removeSlice deletes a slice. With one of the host's controllers go the Endpoints of its Service, of which the host
+// would make another.
 func (s *syncer) removeSlice(ctx context.Context, client deleter, host *corev1.Service, slice *discoveryv1.EndpointSlice) error {
 	if slice.Labels[discoveryv1.LabelManagedBy] != sliceManager {
 		if err := s.host.CoreV1().Endpoints(host.Namespace).Delete(ctx, host.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {

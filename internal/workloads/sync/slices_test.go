@@ -251,7 +251,8 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-// TestSlicesAreAsTheyAreToBe checks that what is right is not written again, by this syncer or the next, and that what is wrong is.
+// TestSlicesAreAsTheyAreToBe checks that what is right is not written again, by this syncer or the next, and that what
+// is wrong is.
 func TestSlicesAreAsTheyAreToBe(t *testing.T) {
 	pod := spacePod(labelled)
 	objects := []runtime.Object{hostSpace(), webService(nil), hostService(webService(nil), nil), pod, hostPod(pod, answering(corev1.ConditionTrue, "10.1.0.7"))}
@@ -293,8 +294,8 @@ func TestSlicesAreAsTheyAreToBe(t *testing.T) {
 	next.expect(nil, []string{"delete endpointslices u-web-1"})
 }
 
-// TestLeftSlices checks that a Service of a host that had a selector loses it, and what the host's controllers have made for it when there
-// is what leads to its pods.
+// TestLeftSlices checks that a Service of a host that had a selector loses it, and what the host's controllers have
+// made for it when there is what leads to its pods.
 func TestLeftSlices(t *testing.T) {
 	left := func(name, manager string) *discoveryv1.EndpointSlice {
 		return &discoveryv1.EndpointSlice{
@@ -397,8 +398,8 @@ func manyServices(n int) (objects []runtime.Object, items []item) {
 	return objects, items
 }
 
-// TestServicesOfOnePod checks what 500 Services of one pod cost whose readiness changes all the time: within the bounds of their tenant,
-// and not at the cost of another one's.
+// TestServicesOfOnePod checks what 500 Services of one pod cost whose readiness changes all the time: within the bounds
+// of their tenant, and not at the cost of another one's.
 func TestServicesOfOnePod(t *testing.T) {
 	const seconds, period = 40, 4
 	pod := spacePod(labelled)
@@ -475,8 +476,8 @@ func TestComparisonsWait(t *testing.T) {
 
 var staleItemOfHome = item{staleItem, "acme", "acme|shop", home.Host()}
 
-// TestStaleSlices checks that addresses which no pod of theirs has any more are taken out of slices, whatever their Services wait for, and whether their space has
-// these. Beyond the rate, slices are deleted, and made again.
+// TestStaleSlices checks that addresses which no pod of theirs has any more are taken out of slices, whatever their
+// Services wait for, and whether their space has these. Beyond the rate, slices are deleted, and made again.
 func TestStaleSlices(t *testing.T) {
 	now := func(changes ...func(*corev1.Pod)) *corev1.Pod { return hostPod(spacePod(labelled), both(changes...)) }
 	for name, tc := range map[string]struct {
@@ -628,7 +629,8 @@ func TestWhatMakesSlicesStale(t *testing.T) {
 	}
 }
 
-// TestSlicesThatNeverCome checks that slices which a host has answered of after their end are not waited for without end.
+// TestSlicesThatNeverCome checks that slices which a host has answered of after their end are not waited for without
+// end.
 func TestSlicesThatNeverCome(t *testing.T) {
 	w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1")))
 	w.sliceTracker.Update(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
@@ -820,7 +822,8 @@ func TestSelectors(t *testing.T) {
 
 func version(of string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.ResourceVersion = of } }
 
-// TestHostSlices checks that what others do to slices of the host is seen, and what the syncer does itself is not looked at again.
+// TestHostSlices checks that what others do to slices of the host is seen, and what the syncer does itself is not
+// looked at again.
 func TestHostSlices(t *testing.T) {
 	w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil))
 	w.slice(webSlices)
@@ -868,8 +871,8 @@ func TestHostSlices(t *testing.T) {
 	}
 }
 
-// TestRefusedSlicesPayNothing checks that slices which have no room, and are looked at again and again, leave the rate of their tenant to
-// those that are written.
+// TestRefusedSlicesPayNothing checks that slices which have no room, and are looked at again and again, leave the rate
+// of their tenant to those that are written.
 func TestRefusedSlicesPayNothing(t *testing.T) {
 	w := slicedWorld(t, hostSpace(), webService(nil), hostService(webService(nil), nil), spacePod(labelled), hostPod(spacePod(labelled), answering(corev1.ConditionTrue, "10.1.0.1")))
 	if err := w.hostCaches.slices.GetIndexer().Add(&hostSlice{ObjectMeta: metav1.ObjectMeta{Name: "large", Namespace: home.Host()}, stored: maxSliceBytes}); err != nil {

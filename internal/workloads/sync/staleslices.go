@@ -24,20 +24,21 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// The slices of a Service are written in the turn of their tenant, and a tenant chooses how long that takes. The host may have
-// given the address of a pod that has ended to a pod of somebody else by then. So other workers, which do nothing else,
-// take such addresses out of slices, whatever their Services, and what else is to be written.
+// The slices of a Service are written in the turn of their tenant, and a tenant chooses how long that takes. The host
+// may have given the address of a pod that has ended to a pod of somebody else by then. So other workers, which do
+// nothing else, take such addresses out of slices, whatever their Services, and what else is to be written.
 
 const (
-	// stalePeriod is how long an address that its pod has no more stays in slices at least, and twice that at most. Most have been
-	// written without it by then.
+	// stalePeriod is how long an address that its pod has no more stays in slices at least, and twice that at most.
+	// Most have been written without it by then.
 	stalePeriod = 750 * time.Millisecond
-	// staleWorkers are how many tenants' slices are looked at beside each other, and staleRequests how many requests are made
-	// for one of them at once.
+	// staleWorkers are how many tenants' slices are looked at beside each other, and staleRequests how many requests
+	// are made for one of them at once.
 	staleWorkers  = 4
 	staleRequests = 16
-	// staleBytes and staleAtOnce are slicedBytes and slicedAtOnce for slices that are written without what is stale: at once as many as when
-	// 300 pods of 15 Services are replaced. Beyond them, slices are deleted, and made again in the turn of their tenant.
+	// staleBytes and staleAtOnce are slicedBytes and slicedAtOnce for slices that are written without what is stale: at
+	// once as many as when 300 pods of 15 Services are replaced. Beyond them, slices are deleted, and made again in the
+	// turn of their tenant.
 	staleBytes  = 64 << 10
 	staleAtOnce = 16 << 20
 )
@@ -83,7 +84,8 @@ func (h *hostCaches) addressesIn(namespace string) addresses {
 
 func (a addresses) lack(id endpointID) bool { return !a[id] }
 
-// staleEndpoints knows what was stale when the slices of a namespace were last looked at: what is so again has been for stalePeriod.
+// staleEndpoints knows what was stale when the slices of a namespace were last looked at: what is so again has been for
+// stalePeriod.
 type staleEndpoints struct {
 	mu          sync.Mutex
 	byNamespace map[item]addresses
@@ -146,7 +148,8 @@ func byEndpoint(all []*hostSlice, is func(endpointID) bool) []*hostSlice {
 	return slices.SortedFunc(maps.Keys(of), func(a, b *hostSlice) int { return cmp.Compare(of[a], of[b]) })
 }
 
-// removeStaleOf writes a slice without the endpoints whose addresses no pod has or, where a tenant has had many of these, deletes it.
+// removeStaleOf writes a slice without the endpoints whose addresses no pod has or, where a tenant has had many of
+// these, deletes it.
 func (s *syncer) removeStaleOf(ctx context.Context, n tenant.Name, of *hostSlice, has addresses) error {
 	slice, err := of.whole()
 	if err != nil {

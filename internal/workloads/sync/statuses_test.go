@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestStatusesWait checks that a pod whose readiness changes all the time is written into its space seldom, and last as it
-// is, and that how far it has come does not wait.
+// TestStatusesWait checks that a pod whose readiness changes all the time is written into its space seldom, and last as
+// it is, and that how far it has come does not wait.
 func TestStatusesWait(t *testing.T) {
 	running := func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }
 	ready := func(is corev1.ConditionStatus) func(*corev1.Pod) {

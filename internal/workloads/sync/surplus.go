@@ -16,8 +16,8 @@ const fewSurplus = 10
 // errSurplus is that too many pods of a tenant have not ended on the host.
 var errSurplus = errors.New("the host still runs as many pods of the tenant as its space has besides, and its quota counts those no more: the pod waits until they have ended")
 
-// surplus bounds the pods on the host by what spaces count: no new one begins while more of a tenant's run there without
-// being counted than with it. Of a tenant without pods on the host it knows nothing.
+// surplus bounds the pods on the host by what spaces count: no new one begins while more of a tenant's run there
+// without being counted than with it. Of a tenant without pods on the host it knows nothing.
 type surplus struct {
 	mu       sync.Mutex
 	byTenant map[tenant.Name]*balance

@@ -71,8 +71,8 @@ type syncer struct {
 	// maxSeenNetworks.
 	reported     network.Ranges
 	seenNetworks []netip.Prefix
-	// strange are networks of the host's pods and Services that its servers do not take for inside. While there are some, they do not
-	// call webhooks in pods.
+	// strange are networks of the host's pods and Services that its servers do not take for inside. While there are
+	// some, they do not call webhooks in pods.
 	strange []netip.Prefix
 }
 
@@ -151,8 +151,8 @@ type pacing struct {
 	// statuses are those of pods that are on the host.
 	statuses *ratelimit.Limits[item]
 	batches  *batches
-	// stale are namespaces of the host whose slices may have addresses that no pod of theirs has any more, and staleBytes what is
-	// written of such slices.
+	// stale are namespaces of the host whose slices may have addresses that no pod of theirs has any more, and
+	// staleBytes what is written of such slices.
 	stale          *queue
 	staleBytes     *ratelimit.Limits[tenant.Name]
 	staleEndpoints *staleEndpoints
@@ -180,7 +180,8 @@ type notes struct {
 	checked    *checked
 	recent     *recentEvents
 	events     *hostEvents
-	// selected are labels by which Services have selected pods that have changed since. sliceTracker knows the slices that caches are to have.
+	// selected are labels by which Services have selected pods that have changed since. sliceTracker knows the slices
+	// that caches are to have.
 	selected     *selected
 	sliceTracker *endpointsliceutil.EndpointSliceTracker
 	// behind are Services of the host whose slices the cache does not have as they were written.

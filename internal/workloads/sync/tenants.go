@@ -57,7 +57,8 @@ func (s *syncer) tenantNamed(n tenant.Name) (*v1alpha1.Tenant, error) {
 	return cached[v1alpha1.Tenant](s.tenants, string(n))
 }
 
-// rulesFor returns what the pods, Services and Ingresses of a tenant are held to: one that there is not may have nothing.
+// rulesFor returns what the pods, Services and Ingresses of a tenant are held to: one that there is not may have
+// nothing.
 func (s *syncer) rulesFor(n tenant.Name) translate.Rules {
 	t, err := s.tenantNamed(n)
 	if err != nil || t == nil {

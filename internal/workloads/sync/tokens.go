@@ -78,8 +78,8 @@ func isGone(err error) bool {
 	return apierrors.IsNotFound(err) && detailsOf(err).Kind == "pods"
 }
 
-// renewAfter returns after what part of its life a token is renewed: at most four fifths, and a little less, so that what
-// is made at one time is not renewed at one time.
+// renewAfter returns after what part of its life a token is renewed: at most four fifths, and a little less, so that
+// what is made at one time is not renewed at one time.
 func renewAfter(life time.Duration) time.Duration {
 	after := min(life/5*4, maxTokenAge)
 	return after - rand.N(max(1, after/10)) // nobody gains by guessing it

@@ -85,8 +85,8 @@ func texts(secret *corev1.Secret) map[string]string {
 	return all
 }
 
-// TestTokens checks that a pod has tokens of its own service account that are bound to it, in a Secret that goes with the
-// host's pod, and that they are renewed in time.
+// TestTokens checks that a pod has tokens of its own service account that are bound to it, in a Secret that goes with
+// the host's pod, and that they are renewed in time.
 func TestTokens(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(withTokens))
 	from := newIssuer(w)

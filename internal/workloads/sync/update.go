@@ -18,8 +18,8 @@ import (
 const (
 	// hashAnnotation has the hash of what can be changed of the host's pod, as it was last written.
 	hashAnnotation = names.HashAnnotation
-	// keysAnnotation has the keys of the labels and, behind a semicolon, of the annotations that were last written, so that those which
-	// the host's own components add stay.
+	// keysAnnotation has the keys of the labels and, behind a semicolon, of the annotations that were last written, so
+	// that those which the host's own components add stay.
 	keysAnnotation = names.KeysAnnotation
 	// ofChange is what events name when the host refuses a change.
 	ofChange = "labels, images and tolerations"

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// TestUpdate changes all that Kubernetes lets change of a pod but by subresources (ValidatePodUpdate), one after the other. The host's
-// pod has it then, and keeps what the host's own components have added.
+// TestUpdate changes all that Kubernetes lets change of a pod but by subresources (ValidatePodUpdate), one after the
+// other. The host's pod has it then, and keeps what the host's own components have added.
 func TestUpdate(t *testing.T) {
 	tolerates := func(key string, seconds int64) corev1.Toleration {
 		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds}

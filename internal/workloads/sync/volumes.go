@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// bindClaim shows in the space the volume to which the host has bound a claim, and returns the claim with that, nil if there
-// is something else in its place.
+// bindClaim shows in the space the volume to which the host has bound a claim, and returns the claim with that, nil if
+// there is something else in its place.
 func (s *syncer) bindClaim(ctx context.Context, claim, host *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
 	if name := names.Volume(claim.UID); claim.Spec.VolumeName != "" && claim.Spec.VolumeName != name {
 		return nil, s.recordRefusal(ctx, claim, "spec.volumeName names another volume than the host cluster has given it; delete the claim, and make it again")
@@ -71,7 +71,8 @@ func (s *syncer) ensureVolume(ctx context.Context, claim, host *corev1.Persisten
 	return true, nil
 }
 
-// createVolume creates the volume that a space is shown, if the host's volume is the claim's as well, and returns what there is.
+// createVolume creates the volume that a space is shown, if the host's volume is the claim's as well, and returns what
+// there is.
 func (s *syncer) createVolume(ctx context.Context, name, namespace string, claim, host *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	of, err := s.host.CoreV1().PersistentVolumes().Get(ctx, host.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil {

@@ -195,21 +195,24 @@ func (s *syncer) enqueueIn(k kind, in cache.Indexer, namespace tenant.Flat) {
 	}
 }
 
-// enqueueSource has the object of a space looked at that one of the host is made of: somebody may have changed or deleted that.
+// enqueueSource has the object of a space looked at that one of the host is made of: somebody may have changed or
+// deleted that.
 func (s *syncer) enqueueSource(k kind, obj any) {
 	if n, name, ok := sourceOf(obj.(metav1.Object)); ok {
 		s.queue.Add(itemFor(k, n.Flat(), name))
 	}
 }
 
-// enqueueHome has the namespace of the host looked at in which an object was that is gone: it may have been the last one.
+// enqueueHome has the namespace of the host looked at in which an object was that is gone: it may have been the last
+// one.
 func (s *syncer) enqueueHome(obj any) {
 	if n, _, ok := sourceOf(obj.(metav1.Object)); ok {
 		s.queue.Add(item{kind: hostNamespaceItem, tenant: n.Tenant, name: n.Host()})
 	}
 }
 
-// andRoom has what an object of the host that is gone was made for looked at, as changed does, and others that had no room.
+// andRoom has what an object of the host that is gone was made for looked at, as changed does, and others that had no
+// room.
 func (s *syncer) andRoom(changed func(any)) func(any, bool) {
 	return func(obj any, _ bool) {
 		changed(obj)
@@ -234,7 +237,8 @@ func (s *syncer) serviceChanged(obj any) {
 
 func (s *syncer) serviceGone(obj any, seen bool) { s.enqueueGone(serviceItem, obj, seen) }
 
-// serviceUpdated has the host's namespace looked at, too, when a load balancer goes: it may have been the last that there may be.
+// serviceUpdated has the host's namespace looked at, too, when a load balancer goes: it may have been the last that
+// there may be.
 func (s *syncer) serviceUpdated(before, obj any) {
 	s.serviceChanged(obj)
 	was, now := before.(*corev1.Service), obj.(*corev1.Service)

@@ -51,56 +51,64 @@ const (
 	// there may be before that holds. They are some 40 MB in the five minutes after which a host's etcd forgets them.
 	changedBytes  = 128 << 10
 	changedAtOnce = 4 << 20
-	// createdBytes and createdAtOnce are the same for pods that are made: at once a thousand pods of 10 kB, with all that is written of them,
-	// and nine of these in a second after that, which are some 220 MB in the five minutes.
+	// createdBytes and createdAtOnce are the same for pods that are made: at once a thousand pods of 10 kB, with all
+	// that is written of them, and nine of these in a second after that, which are some 220 MB in the five minutes.
 	createdBytes  = 512 << 10
 	createdAtOnce = 64 << 20
 	// copiedBytes and copiedAtOnce are the same for copies of ConfigMaps and Secrets.
 	copiedBytes  = 128 << 10
 	copiedAtOnce = 16 << 20
-	// smallBytes and smallAtOnce are the same for policies, claims, Services, budgets, and namespaces with their labels, which go to all
-	// nodes, too. The burst is all policies that a namespace may have, at 4 KiB each, five times.
+	// smallBytes and smallAtOnce are the same for policies, claims, Services, budgets, and namespaces with their
+	// labels, which go to all nodes, too. The burst is all policies that a namespace may have, at 4 KiB each, five
+	// times.
 	smallBytes  = 128 << 10
 	smallAtOnce = 4 << 20
-	// resizesPerSecond and resizesAtOnce are the same for resizes of pods and claims, each of which is work for a kubelet or a provisioner.
+	// resizesPerSecond and resizesAtOnce are the same for resizes of pods and claims, each of which is work for a
+	// kubelet or a provisioner.
 	resizesPerSecond = 2
 	resizesAtOnce    = 64
-	// routesPerSecond is how many Ingresses, HTTPRoutes, certificates, and Services with load balancers, are changed for a tenant in a
-	// second, and routesAtOnce how many before that holds: some controllers read all they serve anew at each change.
+	// routesPerSecond is how many Ingresses, HTTPRoutes, certificates, and Services with load balancers, are changed
+	// for a tenant in a second, and routesAtOnce how many before that holds: some controllers read all they serve anew
+	// at each change.
 	routesPerSecond = 1
 	routesAtOnce    = 40
-	// slicedBytes and slicedAtOnce are changedBytes and changedAtOnce for slices, which are written whole when one pod of theirs changes.
-	// They are not of the budget of small objects: readiness that changes all the time keeps no policy waiting.
+	// slicedBytes and slicedAtOnce are changedBytes and changedAtOnce for slices, which are written whole when one pod
+	// of theirs changes. They are not of the budget of small objects: readiness that changes all the time keeps no
+	// policy waiting.
 	slicedBytes  = 128 << 10
 	slicedAtOnce = 4 << 20
-	// comparedPerSecond and comparedAtOnce are the same for what is compared with slices, see comparisons, some 10 µs each: chosen, a tenth
-	// of a processor for each tenant.
+	// comparedPerSecond and comparedAtOnce are the same for what is compared with slices, see comparisons, some 10 µs
+	// each: chosen, a tenth of a processor for each tenant.
 	comparedPerSecond = 10_000
 	comparedAtOnce    = 100_000
 	// statusesAtOnce is how many statuses of a pod are written into its space at once, and statusInterval after which
 	// time there may be one more: chosen, a pod that begins has some five.
 	statusesAtOnce = 15
 	statusInterval = 20 * time.Second
-	// moreStatuses is how many statuses of pods beyond statusesAtOnce, and of HTTPRoutes, are written into the space of a tenant in a
-	// second, and moreAtOnce before that holds.
+	// moreStatuses is how many statuses of pods beyond statusesAtOnce, and of HTTPRoutes, are written into the space of
+	// a tenant in a second, and moreAtOnce before that holds.
 	moreStatuses = 10
 	moreAtOnce   = 50
 )
 
 const (
-	// maxPodBytes is how large a pod may be on the host, in bytes as a host stores it, without its status and the variables of Services:
-	// each of its changes, and of its status by a kubelet, is stored whole there. It is how large a change of it may be, too.
+	// maxPodBytes is how large a pod may be on the host, in bytes as a host stores it, without its status and the
+	// variables of Services: each of its changes, and of its status by a kubelet, is stored whole there. It is how
+	// large a change of it may be, too.
 	maxPodBytes = 128 << 10
-	// maxDebt is for how long a write waits at most before it is counted anew, if its namespace has its part of the rate. Each other one
-	// has less than that before it, so that with 200 of them a write waits for half an hour at most.
+	// maxDebt is for how long a write waits at most before it is counted anew, if its namespace has its part of the
+	// rate. Each other one has less than that before it, so that with 200 of them a write waits for half an hour at
+	// most.
 	maxDebt = 5 * time.Minute
 	// leastCopy is as how many bytes a copy, or a small object, counts at least.
 	leastCopy = translate.LeastBytes
 	// writesOfPod is how often a host stores a pod that is made: itself, its node, some statuses, its end.
 	writesOfPod = 6
-	// writesOfClaim is how often a host stores a claim that is made: itself, what its provisioner notes, its volume, two statuses.
+	// writesOfClaim is how often a host stores a claim that is made: itself, what its provisioner notes, its volume,
+	// two statuses.
 	writesOfClaim = 5
-	// writesOfNamespace is how often a host stores a namespace that is made: itself, that it is bound, its deletion, its end.
+	// writesOfNamespace is how often a host stores a namespace that is made: itself, that it is bound, its deletion,
+	// its end.
 	writesOfNamespace = 4
 	// writesOfResize is how often a host stores a pod that is resized: with what the syncer notes before and after that.
 	writesOfResize = 3
@@ -114,8 +122,8 @@ type errTooLarge string
 // Error implements error.
 func (e errTooLarge) Error() string { return string(e) }
 
-// tooLarge returns why a pod cannot be on the host as it is wanted, empty if it can. wanted may be nil, and change is how many bytes are
-// written to make it so.
+// tooLarge returns why a pod cannot be on the host as it is wanted, empty if it can. wanted may be nil, and change is
+// how many bytes are written to make it so.
 func tooLarge(wanted *corev1.Pod, change int) string {
 	n := change
 	if wanted != nil {
@@ -157,9 +165,9 @@ func (s *syncer) storedSize(pod, wanted *corev1.Pod) int {
 	return sizeOf(whole)
 }
 
-// writeBudget has writes wait whose tenant has many of them, or many bytes: one small write in a space, such as that of a
-// policy, changes all pods of a namespace, and a host stores each of them whole. It knows tenants for which something was
-// written of late.
+// writeBudget has writes wait whose tenant has many of them, or many bytes: one small write in a space, such as that of
+// a policy, changes all pods of a namespace, and a host stores each of them whole. It knows tenants for which something
+// was written of late.
 type writeBudget struct {
 	clock clock.PassiveClock
 	// perSecond is how much is written for a tenant in a second, and atOnce how much before that holds.
@@ -174,7 +182,8 @@ type spent struct {
 	limiter *rate.Limiter
 	// due are the writes that wait and have been counted.
 	due map[itemWrite]due
-	// until is when what has been counted for a namespace will have been written, if those that wait have equal parts of the rate.
+	// until is when what has been counted for a namespace will have been written, if those that wait have equal parts
+	// of the rate.
 	until map[string]time.Time
 	// swept is when writes were forgotten for which nobody has come.
 	swept time.Time
@@ -215,8 +224,9 @@ func (s *syncer) postpone(k budgetKind, i item, size int) bool {
 	return s.queue.after(i, s.writeBudgets[k].wait(itemWrite{i, writeUpdate}, size))
 }
 
-// postponePod reports whether a write about a pod of the host, which is to be as wanted and is stored so many times for it, is to wait. If
-// so, the pod is looked at when its turn comes. wanted is not the host's in the cache, which has not all of it.
+// postponePod reports whether a write about a pod of the host, which is to be as wanted and is stored so many times for
+// it, is to wait. If so, the pod is looked at when its turn comes. wanted is not the host's in the cache, which has not
+// all of it.
 func (s *syncer) postponePod(pod *corev1.Pod, w write, wanted *corev1.Pod, times int) bool {
 	i := itemOf(podItem, pod)
 	return s.queue.after(i, s.writeBudgets[changeBudget].wait(itemWrite{i, w}, times*s.storedSize(pod, wanted)))
@@ -228,8 +238,9 @@ type storable interface {
 	Size() int
 }
 
-// postponeSmall reports whether a small object of the host, which is to be as wanted and is stored so many times for it, is to wait. If so, the
-// item is looked at when its turn comes. entries is how many there are in its lists and maps beside its metadata.
+// postponeSmall reports whether a small object of the host, which is to be as wanted and is stored so many times for
+// it, is to wait. If so, the item is looked at when its turn comes. entries is how many there are in its lists and maps
+// beside its metadata.
 func (s *syncer) postponeSmall(i item, wanted storable, entries, times int) bool {
 	return s.postpone(smallBudget, i, max(times*storedBytes(wanted, entries), leastCopy))
 }
@@ -239,7 +250,8 @@ func storedBytes(wanted storable, entries int) int {
 	return wanted.Size() + translate.EntryBytes*(entries+len(wanted.GetLabels())+len(wanted.GetAnnotations()))
 }
 
-// postponeResize reports whether a resize for which so many bytes are written is to wait. If so, the item is looked at when its turn comes.
+// postponeResize reports whether a resize for which so many bytes are written is to wait. If so, the item is looked at
+// when its turn comes.
 func (s *syncer) postponeResize(i item, bytes int) bool {
 	return s.postpone(resizeBudget, i, 1+bytes/resizeBytes)
 }
@@ -258,8 +270,8 @@ func (s *syncer) postponeStatus(pod, host *corev1.Pod) bool {
 }
 
 // wait counts a write of some size, and returns for how long it is to wait until it is asked for again. Those of a
-// tenant come in the order in which they were first asked for. Beyond maxDebt those of namespaces are counted that have less than their
-// part of what waits.
+// tenant come in the order in which they were first asked for. Beyond maxDebt those of namespaces are counted that have
+// less than their part of what waits.
 func (s *writeBudget) wait(w itemWrite, size int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

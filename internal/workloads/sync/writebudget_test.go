@@ -215,8 +215,8 @@ func TestUsualCreations(t *testing.T) {
 	}
 }
 
-// TestPacedPolicies checks that policies of many bytes wait, with the pods that follow them, and that one that is as it is to be counts
-// nothing.
+// TestPacedPolicies checks that policies of many bytes wait, with the pods that follow them, and that one that is as it
+// is to be counts nothing.
 func TestPacedPolicies(t *testing.T) {
 	policy := denyAll(nil)
 	w := newWorld(t, hostSpace(), spacePod(bound), policy)
@@ -244,7 +244,8 @@ func TestPacedPolicies(t *testing.T) {
 	}
 }
 
-// TestPacedClaims checks that claims of many bytes wait, count as often as a host stores them, and grow no more often than that is paced.
+// TestPacedClaims checks that claims of many bytes wait, count as often as a host stores them, and grow no more often
+// than that is paced.
 func TestPacedClaims(t *testing.T) {
 	i, other := itemOf(claimItem, spaceClaim()), item{claimItem, "acme", "acme|shop", "other"}
 	w := newWorld(t, hostSpace(), atOnce, spaceClaim(held))
@@ -280,7 +281,8 @@ func TestPacedClaims(t *testing.T) {
 	}
 }
 
-// TestPacedSmall checks that what is small waits if there is much of it, and that what is as it is to be counts nothing.
+// TestPacedSmall checks that what is small waits if there is much of it, and that what is as it is to be counts
+// nothing.
 func TestPacedSmall(t *testing.T) {
 	ports := func(s *corev1.Service) {
 		for port := range 100 {
@@ -366,8 +368,8 @@ func TestLevelDoesNotWait(t *testing.T) {
 	}
 }
 
-// TestNamespacesShareABudget checks that who changes much in some namespaces keeps no writes of another one away, and that what is known of
-// waiting writes does not become more and more.
+// TestNamespacesShareABudget checks that who changes much in some namespaces keeps no writes of another one away, and
+// that what is known of waiting writes does not become more and more.
 func TestNamespacesShareABudget(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	s := newWriteBudget(clock, smallBytes, smallAtOnce)

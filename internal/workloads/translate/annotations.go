@@ -27,8 +27,8 @@ var (
 	forBalancers = obeyed{regexp.MustCompile(`(?i)balancer|\blb|lb\b|^service\.beta\.kubernetes\.io/`), "makes load balancers of all tenants", "loadBalancerAnnotations"}
 )
 
-// checkAnnotations refuses annotations that tell components of the host what to do, and that the host must not have: without
-// them, an object would do something else than it says. Others are not on the host.
+// checkAnnotations refuses annotations that tell components of the host what to do, and that the host must not have:
+// without them, an object would do something else than it says. Others are not on the host.
 func checkAnnotations(meta *metav1.ObjectMeta, granted []string, of obeyed) (errs field.ErrorList) {
 	for _, key := range slices.Sorted(maps.Keys(meta.Annotations)) {
 		if key != classAnnotation && of.keys.MatchString(key) && !slices.Contains(granted, key) {
@@ -44,7 +44,8 @@ func checkAnnotations(meta *metav1.ObjectMeta, granted []string, of obeyed) (err
 
 func annotationPath(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
 
-// copyAnnotations gives an object of the host the annotations of the space's that are granted, and notes which they are.
+// copyAnnotations gives an object of the host the annotations of the space's that are granted, and notes which they
+// are.
 func copyAnnotations(host, from map[string]string, granted []string) {
 	var copied []string
 	for _, key := range slices.Sorted(slices.Values(granted)) {
@@ -58,16 +59,16 @@ func copyAnnotations(host, from map[string]string, granted []string) {
 	}
 }
 
-// KeepOthers keeps the finalizers, annotations and labels that components of the host have put on an object of the host, which
-// is to be as wanted.
+// KeepOthers keeps the finalizers, annotations and labels that components of the host have put on an object of the
+// host, which is to be as wanted.
 func KeepOthers(wanted, there metav1.Object) {
 	wanted.SetFinalizers(there.GetFinalizers())
 	keep(wanted.GetAnnotations(), there.GetAnnotations(), copiedTo(there))
 	keep(wanted.GetLabels(), there.GetLabels(), serviceLabels)
 }
 
-// dropOthers takes from an object that is to be on the host what KeepOthers keeps of the one that is there, but for finalizers, and
-// reports whether there was something.
+// dropOthers takes from an object that is to be on the host what KeepOthers keeps of the one that is there, but for
+// finalizers, and reports whether there was something.
 func dropOthers(wanted metav1.Object) bool {
 	n := len(wanted.GetAnnotations()) + len(wanted.GetLabels())
 	ours := copiedTo(wanted)

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// CertificateRules is another one whenever hosts get something else of certificates, so that those that are there are looked at
-	// again.
+	// CertificateRules is another one whenever hosts get something else of certificates, so that those that are there
+	// are looked at again.
 	CertificateRules = 2
 	// maxChain and maxKey are how long a chain of certificates, and a key, may be on a host, in bytes of PEM.
 	maxChain = 64 << 10
@@ -42,10 +42,10 @@ var signatures = []x509.SignatureAlgorithm{
 }
 
 // Certificate returns what the host has of a Secret with a certificate and its key, in PEM. Some controllers present a
-// certificate to whoever asks for a name that is in it, whichever Ingress names its Secret: so it must be for names that the
-// tenant has, and for no other. Some do not begin any more, for any tenant, with one that their library does not load: so the key
-// must be that of the certificate, and both such as any library loads. What is returned is written anew: nobody reads in it what was
-// not looked at.
+// certificate to whoever asks for a name that is in it, whichever Ingress names its Secret: so it must be for names
+// that the tenant has, and for no other. Some do not begin any more, for any tenant, with one that their library does
+// not load: so the key must be that of the certificate, and both such as any library loads. What is returned is written
+// anew: nobody reads in it what was not looked at.
 func (r Rules) Certificate(data map[string][]byte) (map[string][]byte, error) {
 	chain, err := r.chain(data[corev1.TLSCertKey])
 	if err != nil {
@@ -117,7 +117,8 @@ func checkLoads(certificate *x509.Certificate) error {
 	return nil
 }
 
-// privateKey returns the key of a chain of certificates, which is the first one in a text. Tools write parameters of curves before it.
+// privateKey returns the key of a chain of certificates, which is the first one in a text. Tools write parameters of
+// curves before it.
 func privateKey(chain, text []byte) ([]byte, error) {
 	if len(text) > maxKey {
 		return nil, fmt.Errorf("its tls.key has more than %d bytes", maxKey)
@@ -139,8 +140,8 @@ func privateKey(chain, text []byte) ([]byte, error) {
 // oidCommonName is the type of common names (RFC 5280, appendix A.1).
 var oidCommonName = asn1.ObjectIdentifier{2, 5, 4, 3}
 
-// checkNames returns an error if a certificate is for what is not the tenant's. A common name that can be no host's is none.
-// There may be several: controllers may look at any of them.
+// checkNames returns an error if a certificate is for what is not the tenant's. A common name that can be no host's is
+// none. There may be several: controllers may look at any of them.
 func (r Rules) checkNames(certificate *x509.Certificate) error {
 	all := certificate.DNSNames
 	for _, attribute := range certificate.Subject.Names {
@@ -168,10 +169,12 @@ func (r Rules) checkNames(certificate *x509.Certificate) error {
 // plainName returns a name as it is compared.
 func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// otherLetters are those that names of hosts do not have, and that programs compare nevertheless: asterisks wherever, and underscores.
+// otherLetters are those that names of hosts do not have, and that programs compare nevertheless: asterisks wherever,
+// and underscores.
 var otherLetters = strings.NewReplacer("*", "x", "_", "x")
 
-// isHostName reports whether a name can be one of hosts to any program. Some read a name up to a NUL, and others trim it.
+// isHostName reports whether a name can be one of hosts to any program. Some read a name up to a NUL, and others trim
+// it.
 func isHostName(name string) bool {
 	name, _, _ = strings.Cut(name, "\x00")
 	name = strings.TrimFunc(name, func(r rune) bool { return r == '-' || unicode.IsSpace(r) || unicode.IsControl(r) })

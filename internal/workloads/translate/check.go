@@ -19,8 +19,8 @@ import (
 // rootCA is the ConfigMap with the authority of the API, which upstream's admission has every pod read.
 const rootCA = "kube-root-ca.crt"
 
-// maxReferences is how many ConfigMaps and Secrets a pod names at most, and how many claims: each of them may be read before
-// it runs.
+// maxReferences is how many ConfigMaps and Secrets a pod names at most, and how many claims: each of them may be read
+// before it runs.
 const maxReferences = 100
 
 // maxLabels is how many labels a pod has at most: chosen, usual ones have less than twenty.
@@ -39,7 +39,8 @@ type Rules struct {
 	LoadBalancers bool
 	// Quota is the Tenant's own. Of the host's devices, pods may have the extended resources that it names.
 	Quota corev1.ResourceList
-	// HostNames, IngressClasses and IngressAnnotations are what Ingresses may have, as the Tenant says. HTTPRoutes may have the former.
+	// HostNames, IngressClasses and IngressAnnotations are what Ingresses may have, as the Tenant says. HTTPRoutes may
+	// have the former.
 	HostNames, IngressClasses, IngressAnnotations []string
 	// Gateways are those of the host, as NAMESPACE/NAME, that HTTPRoutes may name.
 	Gateways []string
@@ -80,8 +81,8 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	return append(errs, r.Level.check(meta, spec, path)...)
 }
 
-// CheckLabels refuses labels by which the host's objects are known, and more than there is room for: each key is three times in the
-// host's pod.
+// CheckLabels refuses labels by which the host's objects are known, and more than there is room for: each key is three
+// times in the host's pod.
 func CheckLabels(meta *metav1.ObjectMeta) field.ErrorList {
 	var errs field.ErrorList
 	if len(meta.Labels) > maxLabels {

@@ -18,8 +18,8 @@ import (
 // claimKind is the kind of what a volume may be a copy of.
 const claimKind = "PersistentVolumeClaim"
 
-// CheckClaim returns what of a claim, or of a template of claims, that has no volume yet, a host must not get. path is that of
-// its spec. Whether its class is published is not among it, because that may change.
+// CheckClaim returns what of a claim, or of a template of claims, that has no volume yet, a host must not get. path is
+// that of its spec. Whether its class is published is not among it, because that may change.
 func CheckClaim(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList {
 	return append(checkFields(reflect.ValueOf(spec).Elem(), path), checkClaim(spec, path)...)
 }
@@ -78,8 +78,8 @@ func checkVolumes(volumes []corev1.Volume, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// nameClaims puts the claims that upstream's controller makes in the space for ephemeral volumes in the place of these: a host
-// would make its own, which no quota of the space counts.
+// nameClaims puts the claims that upstream's controller makes in the space for ephemeral volumes in the place of these:
+// a host would make its own, which no quota of the space counts.
 func nameClaims(pod *corev1.Pod, spec *corev1.PodSpec) {
 	for i := range spec.Volumes {
 		if v := &spec.Volumes[i]; v.Ephemeral != nil {
@@ -88,8 +88,8 @@ func nameClaims(pod *corev1.Pod, spec *corev1.PodSpec) {
 	}
 }
 
-// Claim returns the PersistentVolumeClaim of the host for one of a space, which CheckClaim has nothing against. The host
-// has the class of the same name. The result shares nothing with its input.
+// Claim returns the PersistentVolumeClaim of the host for one of a space, which CheckClaim has nothing against. The
+// host has the class of the same name. The result shares nothing with its input.
 func Claim(claim *corev1.PersistentVolumeClaim, home names.Namespace) *corev1.PersistentVolumeClaim {
 	spec := claim.Spec.DeepCopy()
 	return &corev1.PersistentVolumeClaim{
@@ -101,8 +101,8 @@ func Claim(claim *corev1.PersistentVolumeClaim, home names.Namespace) *corev1.Pe
 	}
 }
 
-// ClaimStatus returns the status of a claim of a space, whose host's has another one. What the space's own controllers say
-// stays.
+// ClaimStatus returns the status of a claim of a space, whose host's has another one. What the space's own controllers
+// say stays.
 func ClaimStatus(host, claim *corev1.PersistentVolumeClaim) corev1.PersistentVolumeClaimStatus {
 	has := host.Status.DeepCopy()
 	status := corev1.PersistentVolumeClaimStatus{
@@ -123,8 +123,8 @@ func ClaimStatus(host, claim *corev1.PersistentVolumeClaim) corev1.PersistentVol
 	return status
 }
 
-// resizing are the conditions of a host's claim of which a space is told, and what it is told of them: the host's messages name
-// what is the host's.
+// resizing are the conditions of a host's claim of which a space is told, and what it is told of them: the host's
+// messages name what is the host's.
 var resizing = map[corev1.PersistentVolumeClaimConditionType]string{
 	corev1.PersistentVolumeClaimResizing:                "",
 	corev1.PersistentVolumeClaimFileSystemResizePending: "Waiting for user to (re-)start a pod to finish file system resize of volume on node.",
@@ -132,8 +132,9 @@ var resizing = map[corev1.PersistentVolumeClaimConditionType]string{
 	corev1.PersistentVolumeClaimNodeResizeError:         "the host cluster could not resize the volume on the node",
 }
 
-// Volume returns the PersistentVolume that a space is shown for a claim that the host has bound to a volume of its own. It is
-// nothing but that: the host's claim decides what a pod gets. name is that of the object for a client of the flattened view.
+// Volume returns the PersistentVolume that a space is shown for a claim that the host has bound to a volume of its own.
+// It is nothing but that: the host's claim decides what a pod gets. name is that of the object for a client of the
+// flattened view.
 func Volume(name string, claim *corev1.PersistentVolumeClaim, host *corev1.PersistentVolumeClaim, namespace string, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{names.HostUIDAnnotation: string(host.UID)}},

@@ -43,7 +43,8 @@ func checkCosts(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	return append(errs, checkRestarts(spec.Containers, path.Child("containers"))...)
 }
 
-// checkRestarts refuses rules by which a kubelet restarts a pod again and again without a pause, and leaves a log each time.
+// checkRestarts refuses rules by which a kubelet restarts a pod again and again without a pause, and leaves a log each
+// time.
 func checkRestarts(containers []corev1.Container, path *field.Path) (errs field.ErrorList) {
 	for i := range containers {
 		for j, rule := range containers[i].RestartPolicyRules {

@@ -13,13 +13,14 @@ import (
 // ndots is how many dots a name has that is looked for as it is before it is looked for in the domains of the space.
 const ndots = "5"
 
-// AsksForSpaces reports whether a pod of a space asks for the names of its space. Without an answer it would ask the node.
+// AsksForSpaces reports whether a pod of a space asks for the names of its space. Without an answer it would ask the
+// node.
 func AsksForSpaces(spec *corev1.PodSpec) bool {
 	return spec.DNSPolicy != corev1.DNSNone && spec.DNSPolicy != corev1.DNSDefault
 }
 
-// changeDNS has a pod ask the server of the spaces' names, as the kubelet would have it ask that of the cluster. It never
-// asks the host's: that knows the Services of all tenants, and none of this space.
+// changeDNS has a pod ask the server of the spaces' names, as the kubelet would have it ask that of the cluster. It
+// never asks the host's: that knows the Services of all tenants, and none of this space.
 func (o Options) changeDNS(spec *corev1.PodSpec, namespace string) {
 	if !AsksForSpaces(spec) {
 		return

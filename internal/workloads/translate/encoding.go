@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// encodedCertificate is a certificate of version 3 as RFC 5280, section 4.1, has it, without unique identifiers, which nobody writes. What
-// is raw here, x509.ParseCertificate reads to its end.
+// encodedCertificate is a certificate of version 3 as RFC 5280, section 4.1, has it, without unique identifiers, which
+// nobody writes. What is raw here, x509.ParseCertificate reads to its end.
 type encodedCertificate struct {
 	Signed struct {
 		Version   int `asn1:"explicit,tag:0"`
@@ -95,8 +95,8 @@ type (
 	}
 )
 
-// What a name of a certificate begins with (RFC 5280, section 4.2.1.6): an address of mail, a host name, that of a directory, a URI, an IP
-// address. There are others, which nobody needs here.
+// What a name of a certificate begins with (RFC 5280, section 4.2.1.6): an address of mail, a host name, that of a
+// directory, a URI, an IP address. There are others, which nobody needs here.
 const (
 	mailTag, hostTag, directoryTag, uriTag, addressTag = 0x81, 0x82, 0xa4, 0x86, 0x87
 )
@@ -136,8 +136,9 @@ var extensions = map[string]func(value []byte) bool{
 		return isWritten(v, &all) && !slices.ContainsFunc(all, func(a access) bool { return !isPublicURI(a.Location) })
 	},
 	"2.16.840.1.113730.1.1": func(v []byte) bool { var kind asn1.BitString; return isWritten(v, &kind) && kind.BitLength <= 8 }, // Netscape's
-	// Nobody reads these when a certificate is loaded: attributes and times of the key, other names of the issuer, policies, changed lists,
-	// where its subject is asked, what a server has to show, what European laws want, who the organization is, and a comment.
+	// Nobody reads these when a certificate is loaded: attributes and times of the key, other names of the issuer,
+	// policies, changed lists, where its subject is asked, what a server has to show, what European laws want, who the
+	// organization is, and a comment.
 	"2.5.29.9": isOpaque, "2.5.29.16": isOpaque, "2.5.29.18": isOpaque, "2.5.29.32": isOpaque, "2.5.29.33": isOpaque, "2.5.29.36": isOpaque,
 	"2.5.29.46": isOpaque, "2.5.29.54": isOpaque, "1.3.6.1.5.5.7.1.3": isOpaque, "1.3.6.1.5.5.7.1.11": isOpaque,
 	"1.3.6.1.5.5.7.1.24": isOpaque, "2.23.140.3.1": isOpaque, "2.16.840.1.113730.1.13": isOpaque,
@@ -146,12 +147,13 @@ var extensions = map[string]func(value []byte) bool{
 // keyUsages is how many there are.
 const keyUsages = 9
 
-// privateExtensions are those that companies and logs of certificates define, which no library reads when it loads a certificate.
+// privateExtensions are those that companies and logs of certificates define, which no library reads when it loads a
+// certificate.
 const privateExtensions = "1.3.6.1.4.1."
 
-// isPublicURI reports whether a name is a URI of a web server of a name, at the usual port and without a query, as authorities write where they are
-// asked. Controllers that ask them, to staple their answers, may still be led elsewhere: by what the name resolves to, and by redirects. Those of
-// directories without a host mean the reader's own.
+// isPublicURI reports whether a name is a URI of a web server of a name, at the usual port and without a query, as
+// authorities write where they are asked. Controllers that ask them, to staple their answers, may still be led
+// elsewhere: by what the name resolves to, and by redirects. Those of directories without a host mean the reader's own.
 func isPublicURI(name asn1.RawValue) bool {
 	if len(name.FullBytes) == 0 || name.FullBytes[0] != uriTag {
 		return false
@@ -178,8 +180,9 @@ func isOpaque([]byte) bool { return true }
 
 var errEncoding = errors.New("its tls.crt has a certificate that is not of version 3 and encoded as RFC 5280 has it, or has an unusual extension, which programs read in several ways; have it made anew")
 
-// checkEncoding returns an error if other libraries than Go's may read something else in a certificate, or not load it: x509.ParseCertificate
-// passes over what it does not know. So there must be nothing but what is written when all that is known is written again.
+// checkEncoding returns an error if other libraries than Go's may read something else in a certificate, or not load it:
+// x509.ParseCertificate passes over what it does not know. So there must be nothing but what is written when all that
+// is known is written again.
 func checkEncoding(certificate *x509.Certificate) error {
 	var c encodedCertificate
 	if !isWritten(certificate.Raw, &c) || c.Signed.Version != version3 || !isSignature(c.Signed.Algorithm) || !isSignature(c.Algorithm) {
@@ -223,10 +226,12 @@ func areNames(names []asn1.RawValue, kinds ...byte) bool {
 	return len(names) > 0
 }
 
-// textTypes are the types of values in directories' names that libraries read alike: UTF8String, which is one, PrintableString and IA5String.
+// textTypes are the types of values in directories' names that libraries read alike: UTF8String, which is one,
+// PrintableString and IA5String.
 var textTypes = []byte{asn1.TagUTF8String, asn1.TagPrintableString, asn1.TagIA5String}
 
-// isDirectory reports whether there is the name of a directory, of texts: Go reads those of the subject and the issuer alone.
+// isDirectory reports whether there is the name of a directory, of texts: Go reads those of the subject and the issuer
+// alone.
 func isDirectory(der []byte) bool {
 	var name []attributeSET
 	if !isWritten(der, &name) {

@@ -60,8 +60,8 @@ const (
 	ofExtensions
 )
 
-// TestCertificateEncodings checks that no certificate is on a host that Go takes, and of which other libraries read other names, or
-// which they do not load.
+// TestCertificateEncodings checks that no certificate is on a host that Go takes, and of which other libraries read
+// other names, or which they do not load.
 func TestCertificateEncodings(t *testing.T) {
 	null := []byte{asn1.TagNull, 0}
 	grown := func(i int) func([][]byte) [][]byte {

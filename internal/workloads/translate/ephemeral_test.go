@@ -138,7 +138,8 @@ func TestEphemeralContainers(t *testing.T) {
 	}
 }
 
-// TestEphemeralVariables checks that no ephemeral container asks the API of the host, and that all of them have some room.
+// TestEphemeralVariables checks that no ephemeral container asks the API of the host, and that all of them have some
+// room.
 func TestEphemeralVariables(t *testing.T) {
 	var services []*corev1.Service
 	for i := range 2000 {

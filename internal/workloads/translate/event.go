@@ -16,8 +16,8 @@ import (
 const reasonScheduled = "Scheduled"
 
 var (
-	// aboutPod are reasons of events whose messages are about the pod and its node alone. Autoscalers, descheduling and others name nodes,
-	// groups of nodes and pods of everybody.
+	// aboutPod are reasons of events whose messages are about the pod and its node alone. Autoscalers, descheduling and
+	// others name nodes, groups of nodes and pods of everybody.
 	aboutPod = sets.New(reasonScheduled, events.CreatedContainer, events.StartedContainer, events.FailedToCreateContainer, events.KillingContainer,
 		events.BackOffStartContainer, events.ExceededGracePeriod, events.FailedToCreatePodContainer, events.NetworkNotReady,
 		events.ResizeDeferred, events.ResizeInfeasible, events.ResizeCompleted, events.ResizeStarted, events.ResizeError,
@@ -50,7 +50,8 @@ func isOfAnother(event *corev1.Event, pod *corev1.Pod) bool {
 	return !own
 }
 
-// Event returns what a tenant is told of an event about a pod of the host: its reason, and its message where that is about the pod.
+// Event returns what a tenant is told of an event about a pod of the host: its reason, and its message where that is
+// about the pod.
 func Event(event *corev1.Event, host, pod *corev1.Pod, home names.Namespace) corev1.Event {
 	shown := corev1.Event{
 		Reason: event.Reason, Type: event.Type, Count: event.Count, FirstTimestamp: event.FirstTimestamp, LastTimestamp: event.LastTimestamp, EventTime: event.EventTime,

@@ -9,8 +9,9 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// TestFields fails for every field of a PodSpec, ServiceSpec, PersistentVolumeClaimSpec, IngressSpec or HTTPRouteSpec, and of every type below it that
-// reaches a host, about which nobody has decided, and for what is decided about fields that are not there.
+// TestFields fails for every field of a PodSpec, ServiceSpec, PersistentVolumeClaimSpec, IngressSpec or HTTPRouteSpec,
+// and of every type below it that reaches a host, about which nobody has decided, and for what is decided about fields
+// that are not there.
 func TestFields(t *testing.T) {
 	reached := map[reflect.Type]bool{}
 	var visit func(reflect.Type)

@@ -10,7 +10,8 @@ import (
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// maxGates is how many readiness gates a pod has at most: the host stores their conditions at each change of its status.
+// maxGates is how many readiness gates a pod has at most: the host stores their conditions at each change of its
+// status.
 const maxGates = 16
 
 // checkGates refuses readiness gates whose conditions are not the tenant's to set.
@@ -34,8 +35,8 @@ func isGate(pod *corev1.Pod, t corev1.PodConditionType) bool {
 }
 
 // ChangedGates returns what the conditions of a pod's readiness gates are to be on the host, as elements of a strategic
-// merge patch, if they differ from what they are in its space. Reasons and messages, which may be large, stay there: a kubelet
-// reads the status alone, and the API lets that be any text.
+// merge patch, if they differ from what they are in its space. Reasons and messages, which may be large, stay there: a
+// kubelet reads the status alone, and the API lets that be any text.
 func ChangedGates(pod, host *corev1.Pod) []map[string]any {
 	var changes []map[string]any
 	for _, gate := range pod.Spec.ReadinessGates {

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// maxHosts, maxPaths and maxCertificates are how many rules, or hosts of certificates, all paths and all certificates an
-	// Ingress has on a host at most: its controller, which all tenants share, keeps them all in its configuration.
+	// maxHosts, maxPaths and maxCertificates are how many rules, or hosts of certificates, all paths and all
+	// certificates an Ingress has on a host at most: its controller, which all tenants share, keeps them all in its
+	// configuration.
 	maxHosts        = 64
 	maxPaths        = 256
 	maxCertificates = 32
@@ -29,9 +30,9 @@ const (
 	classAnnotation = "kubernetes.io/ingress.class"
 )
 
-// pathCharacters are those of paths beside letters and digits. Controllers write paths into configuration and expressions of their own,
-// where others, such as quotes, braces, semicolons and line breaks, have been ways out (CVE-2021-25745, CVE-2022-4886). Some take paths
-// for regular expressions: nothing in them repeats.
+// pathCharacters are those of paths beside letters and digits. Controllers write paths into configuration and
+// expressions of their own, where others, such as quotes, braces, semicolons and line breaks, have been ways out
+// (CVE-2021-25745, CVE-2022-4886). Some take paths for regular expressions: nothing in them repeats.
 const pathCharacters = "/._~%!&,:=@-"
 
 // inPaths are all bytes that paths may have: many paths are long.
@@ -55,8 +56,8 @@ func isPath(text string) bool {
 // HasIngresses reports whether Ingresses of the tenant are on the host.
 func (r Rules) HasIngresses() bool { return len(r.HostNames) > 0 }
 
-// CheckIngress returns what of an Ingress a host must not get. Of a tenant without host names it gets none, and nothing is
-// wrong with one. meta has its annotations, path is that of its spec.
+// CheckIngress returns what of an Ingress a host must not get. Of a tenant without host names it gets none, and nothing
+// is wrong with one. meta has its annotations, path is that of its spec.
 func (r Rules) CheckIngress(meta *metav1.ObjectMeta, spec *networkingv1.IngressSpec, path *field.Path) field.ErrorList {
 	if !r.HasIngresses() {
 		return nil

@@ -51,8 +51,8 @@ type Home struct {
 	HostUID types.UID
 }
 
-// Pod returns the pod of the host for one of a space, which Rules.Check has nothing against. It has the ephemeral containers
-// as well, which no pod is created with. The result shares nothing that is changed with its input.
+// Pod returns the pod of the host for one of a space, which Rules.Check has nothing against. It has the ephemeral
+// containers as well, which no pod is created with. The result shares nothing that is changed with its input.
 func (o Options) Pod(pod *corev1.Pod, home Home) *corev1.Pod {
 	spec := pod.Spec.DeepCopy()
 	host := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: home.Host(), Labels: labels(pod.Labels, home)}}

@@ -18,7 +18,8 @@ var home = Home{Namespace: names.Namespace{Installation: "i", Tenant: "acme", Te
 
 var runtimeDefault = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
 
-// TestSeccomp checks that what a pod says about system calls stays, and that one without a kernel of Linux says nothing.
+// TestSeccomp checks that what a pod says about system calls stays, and that one without a kernel of Linux says
+// nothing.
 func TestSeccomp(t *testing.T) {
 	unconfined := &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}}
 	for name, tc := range map[string]struct {

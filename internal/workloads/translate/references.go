@@ -17,9 +17,9 @@ func ReferencesOf(spec *corev1.PodSpec) References {
 	return r
 }
 
-// eachSource calls configMap and secret with each name of one that a pod reads, where it stands in the spec. What is copied to a host,
-// and what is renamed there, is found by it alone: what it passed by would be read of the host's namespace, by a name that a tenant
-// chooses. It leaves names out that are empty.
+// eachSource calls configMap and secret with each name of one that a pod reads, where it stands in the spec. What is
+// copied to a host, and what is renamed there, is found by it alone: what it passed by would be read of the host's
+// namespace, by a name that a tenant chooses. It leaves names out that are empty.
 func eachSource(spec *corev1.PodSpec, configMap, secret func(name *string)) {
 	visit := func(f func(*string), name *string) {
 		if *name != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// TestEachSource checks with a pod that has all fields that a host gets: what upstream finds that it reads is copied, and the host's
-// pod reads copies alone.
+// TestEachSource checks with a pod that has all fields that a host gets: what upstream finds that it reads is copied,
+// and the host's pod reads copies alone.
 func TestEachSource(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "shop", UID: "u"}}
 	fill(reflect.ValueOf(&pod.Spec).Elem(), new(int))

@@ -26,19 +26,22 @@ import (
 )
 
 const (
-	// maxRouteBytes is how large the spec of an HTTPRoute may be, in bytes of JSON: the host's API server, its etcd and what serves
-	// the Gateway have all of it at each change.
+	// maxRouteBytes is how large the spec of an HTTPRoute may be, in bytes of JSON: the host's API server, its etcd and
+	// what serves the Gateway have all of it at each change.
 	maxRouteBytes = 32 << 10
-	// maxStatusBytes is how large a status may be for the syncer to say anything in it: chosen, what it says itself is 50 KB at most.
+	// maxStatusBytes is how large a status may be for the syncer to say anything in it: chosen, what it says itself is
+	// 50 KB at most.
 	maxStatusBytes = 64 << 10
-	// droppedBytes is the field in which SlimRoute leaves how large a spec was that it has dropped. The API has none of this name.
+	// droppedBytes is the field in which SlimRoute leaves how large a spec was that it has dropped. The API has none of
+	// this name.
 	droppedBytes = "droppedBytes"
-	// MaxParents, maxRouteNames and maxRouteRules are how many parentRefs, host names and rules an HTTPRoute has at most, as in the
-	// API.
+	// MaxParents, maxRouteNames and maxRouteRules are how many parentRefs, host names and rules an HTTPRoute has at
+	// most, as in the API.
 	MaxParents    = 32
 	maxRouteNames = 16
 	maxRouteRules = 16
-	// maxMatches is how many matches it has at most, counted for each of its host names: what serves Gateways has an entry for each.
+	// maxMatches is how many matches it has at most, counted for each of its host names: what serves Gateways has an
+	// entry for each.
 	maxMatches = 256
 	// maxTimeout is for how long a request may keep what all tenants share.
 	maxTimeout = 5 * time.Minute
@@ -46,16 +49,17 @@ const (
 	maxHeader = 1024
 )
 
-// headerCharacters are those of headers that filters set, beside letters and digits: proxies put values into their configuration, where
-// some of the others are variables, formats or ends.
+// headerCharacters are those of headers that filters set, beside letters and digits: proxies put values into their
+// configuration, where some of the others are variables, formats or ends.
 const headerCharacters = " /._~!&,:;=@+*()?-"
 
 var (
 	headerValue = regexp.MustCompile(`^[A-Za-z0-9` + regexp.QuoteMeta(headerCharacters) + `]*$`)
 	headerName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,255}$`)
-	// reservedHeaders say which request is whose on a connection, and where it ends. One of them in a proxy's configuration may be why
-	// that is not loaded any more, for any tenant. By others, some proxies are told what to do: how often to try again, what to send, or to whom.
-	// Load balancers of clouds refuse all of a Gateway that sets theirs.
+	// reservedHeaders say which request is whose on a connection, and where it ends. One of them in a proxy's
+	// configuration may be why that is not loaded any more, for any tenant. By others, some proxies are told what to
+	// do: how often to try again, what to send, or to whom. Load balancers of clouds refuse all of a Gateway that sets
+	// theirs.
 	reservedHeaders = regexp.MustCompile(`(?i)^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|http2-settings|x-envoy-.*|x-accel-.*|l5d-.*|linkerd-.*|x-goog.*|x-gfe.*|x-amz-.*|x-user-ip|cdn-loop|authority)$`)
 	// routeMethods are those of requests that a Service answers: one of CONNECT is for a proxy.
 	routeMethods = []gatewayv1.HTTPMethod{
@@ -79,8 +83,8 @@ func (r Rules) Covers(host *gatewayv1.HTTPRoute) bool {
 		!slices.ContainsFunc(host.Spec.ParentRefs, func(ref gatewayv1.ParentReference) bool { return !r.Grants(&ref) })
 }
 
-// ParentsOf returns the parentRefs of an HTTPRoute of a space by which it may be for a Gateway of another namespace, in their order.
-// What cannot be read is none.
+// ParentsOf returns the parentRefs of an HTTPRoute of a space by which it may be for a Gateway of another namespace, in
+// their order. What cannot be read is none.
 func ParentsOf(route *unstructured.Unstructured) (refs []gatewayv1.ParentReference) {
 	all, _, _ := unstructured.NestedFieldNoCopy(route.Object, "spec", "parentRefs")
 	list, _ := all.([]any)
@@ -97,8 +101,8 @@ func ParentsOf(route *unstructured.Unstructured) (refs []gatewayv1.ParentReferen
 	return refs
 }
 
-// GatewayOf returns the NAMESPACE/NAME of the Gateway that a parentRef names, empty if it names none, or one of the route's own
-// namespace by naming no other.
+// GatewayOf returns the NAMESPACE/NAME of the Gateway that a parentRef names, empty if it names none, or one of the
+// route's own namespace by naming no other.
 func GatewayOf(ref *gatewayv1.ParentReference) string {
 	isGateway := ptr.Deref(ref.Group, gatewayv1.GroupName) == gatewayv1.GroupName && ptr.Deref(ref.Kind, "Gateway") == "Gateway"
 	if namespace := ptr.Deref(ref.Namespace, ""); isGateway && namespace != "" {
@@ -118,8 +122,9 @@ func (r Rules) NotGranted(ref *gatewayv1.ParentReference) string {
 		oneOf(r.Gateways), GatewayOf(ref))
 }
 
-// SlimRoute drops of an HTTPRoute of a space, for a cache of those of all spaces, what nobody reads. Of a spec that is too large for
-// a host, only parentRefs are kept, which the refusal needs. A status that is too large is replaced by one without room, so that nothing is added to it.
+// SlimRoute drops of an HTTPRoute of a space, for a cache of those of all spaces, what nobody reads. Of a spec that is
+// too large for a host, only parentRefs are kept, which the refusal needs. A status that is too large is replaced by
+// one without room, so that nothing is added to it.
 func SlimRoute(route *unstructured.Unstructured) {
 	metadata, _ := route.Object["metadata"].(map[string]any)
 	maps.DeleteFunc(metadata, func(key string, _ any) bool { return !slices.Contains(routeMetadata, key) })
@@ -145,8 +150,8 @@ func bytesOf(value any) int {
 	return len(written)
 }
 
-// RouteOf reads an HTTPRoute of a space, without its status. Its definition is another one than this version's may be, so a field that
-// this version does not know, or a value of another type, is an error.
+// RouteOf reads an HTTPRoute of a space, without its status. Its definition is another one than this version's may be,
+// so a field that this version does not know, or a value of another type, is an error.
 func RouteOf(object *unstructured.Unstructured) (*gatewayv1.HTTPRoute, error) {
 	spec, ok := object.Object["spec"].(map[string]any)
 	if !ok {
@@ -168,7 +173,8 @@ func RouteOf(object *unstructured.Unstructured) (*gatewayv1.HTTPRoute, error) {
 	return route, nil
 }
 
-// CheckRoute returns what of an HTTPRoute a host must not get. Of its parentRefs those count that the Tenant is granted.
+// CheckRoute returns what of an HTTPRoute a host must not get. Of its parentRefs those count that the Tenant is
+// granted.
 func (r Rules) CheckRoute(route *gatewayv1.HTTPRoute) field.ErrorList {
 	spec, path := &route.Spec, field.NewPath("spec")
 	if errs := checkRouteSize(spec, path); len(errs) > 0 {
@@ -248,7 +254,8 @@ func checkBackend(ref *gatewayv1.BackendObjectReference, flat string, path *fiel
 	return errs
 }
 
-// checkMatch refuses matches that are expressions, and what could be more than text where it is written into a configuration.
+// checkMatch refuses matches that are expressions, and what could be more than text where it is written into a
+// configuration.
 func checkMatch(match *gatewayv1.HTTPRouteMatch, path *field.Path) (errs field.ErrorList) {
 	if match.Path != nil {
 		if of := ptr.Deref(match.Path.Type, gatewayv1.PathMatchPathPrefix); of != gatewayv1.PathMatchExact && of != gatewayv1.PathMatchPathPrefix {
@@ -325,7 +332,8 @@ func checkTarget(name *gatewayv1.PreciseHostname, modifier *gatewayv1.HTTPPathMo
 	return append(errs, checkReplaced(ptr.Deref(modifier.ReplacePrefixMatch, ""), path.Child("path", "replacePrefixMatch"))...)
 }
 
-// checkReplaced refuses what is written as a path, if it is not empty, and is more than text to some proxies: it is a format to them.
+// checkReplaced refuses what is written as a path, if it is not empty, and is more than text to some proxies: it is a
+// format to them.
 func checkReplaced(text string, path *field.Path) field.ErrorList {
 	switch {
 	case text == "":
@@ -385,8 +393,8 @@ func checkTimeout(timeout *gatewayv1.Duration, path *field.Path) field.ErrorList
 	return field.ErrorList{field.Forbidden(path, fmt.Sprintf("on a host cluster, a timeout is more than 0s, and %s at most; use another one, or remove it", maxTimeout))}
 }
 
-// Route returns the HTTPRoute of the host for one of a space, which CheckRoute has nothing against, with those of its parentRefs that
-// are for Gateways of the host. The result shares nothing with its input.
+// Route returns the HTTPRoute of the host for one of a space, which CheckRoute has nothing against, with those of its
+// parentRefs that are for Gateways of the host. The result shares nothing with its input.
 func (r Rules) Route(route *gatewayv1.HTTPRoute, home names.Namespace) *gatewayv1.HTTPRoute {
 	host := &gatewayv1.HTTPRoute{
 		ObjectMeta: metav1.ObjectMeta{

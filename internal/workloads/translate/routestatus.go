@@ -11,7 +11,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// RouteController is the controllerName of what spaces are told of HTTPRoutes on the host: that of the host's own is not theirs to know.
+// RouteController is the controllerName of what spaces are told of HTTPRoutes on the host: that of the host's own is
+// not theirs to know.
 const RouteController gatewayv1.GatewayController = names.Prefix + "gateways"
 
 // routeConditions are those of a route that spaces are shown.
@@ -19,9 +20,9 @@ var routeConditions = []string{string(gatewayv1.RouteConditionAccepted), string(
 
 var routeReason = regexp.MustCompile(`^[A-Za-z]{1,64}$`)
 
-// RouteStatus returns what a space is told of an HTTPRoute of a generation there, for one of its parentRefs: the conditions of the host's
-// route as it is now. Their messages are left out, because they may name what is others'. ok is whether the host says anything of that
-// Gateway, also if it was of the route before its last change.
+// RouteStatus returns what a space is told of an HTTPRoute of a generation there, for one of its parentRefs: the
+// conditions of the host's route as it is now. Their messages are left out, because they may name what is others'. ok
+// is whether the host says anything of that Gateway, also if it was of the route before its last change.
 func RouteStatus(host *gatewayv1.HTTPRoute, ref gatewayv1.ParentReference, generation int64) (told gatewayv1.RouteParentStatus, ok bool) {
 	told = gatewayv1.RouteParentStatus{ParentRef: ref, ControllerName: RouteController}
 	for i := range host.Status.Parents {
@@ -46,7 +47,8 @@ func RouteStatus(host *gatewayv1.HTTPRoute, ref gatewayv1.ParentReference, gener
 	return told, ok
 }
 
-// isSameParent reports whether two parentRefs are of the same Gateway and listener, whether or not they say what is the default.
+// isSameParent reports whether two parentRefs are of the same Gateway and listener, whether or not they say what is the
+// default.
 func isSameParent(one, other *gatewayv1.ParentReference) bool {
 	return GatewayOf(one) == GatewayOf(other) && ptr.Equal(one.SectionName, other.SectionName) && ptr.Equal(one.Port, other.Port)
 }

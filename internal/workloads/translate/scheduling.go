@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// What a pod may say about nodes and neighbours. The host has one scheduler for all tenants, which compares the terms of
-// each pod with every node, and required anti-affinity with every pod of anybody.
+// What a pod may say about nodes and neighbours. The host has one scheduler for all tenants, which compares the terms
+// of each pod with every node, and required anti-affinity with every pod of anybody.
 const (
 	maxTerms      = 32
 	maxConditions = 500

@@ -17,11 +17,13 @@ import (
 const (
 	// LeastBytes is as how many bytes a small object counts at least.
 	LeastBytes = 4 << 10
-	// EntryBytes is what a host stores of each entry of a list or a map beside it: metadata.managedFields name them one by one.
+	// EntryBytes is what a host stores of each entry of a list or a map beside it: metadata.managedFields name them one
+	// by one.
 	EntryBytes = 128
 )
 
-// maxSourceRanges is how many ranges of addresses a load balancer lets in at most: every node has rules for each of them.
+// maxSourceRanges is how many ranges of addresses a load balancer lets in at most: every node has rules for each of
+// them.
 const maxSourceRanges = 128
 
 // serviceLabels are those that a host's Service has of the space's: they say who looks after it. Others, and
@@ -90,8 +92,8 @@ func (r Rules) checkBalancer(service *corev1.Service, path *field.Path) field.Er
 	return errs
 }
 
-// CheckServiceChange returns what a host must not get of a changed Service and had not before. Annotations that it has, and that
-// are not granted any more, are among it: the change would take them away there.
+// CheckServiceChange returns what a host must not get of a changed Service and had not before. Annotations that it has,
+// and that are not granted any more, are among it: the change would take them away there.
 func (r Rules) CheckServiceChange(service, before *corev1.Service) field.ErrorList {
 	was := r.CheckService(before)
 	errs := slices.DeleteFunc(r.CheckService(service), func(e *field.Error) bool {
@@ -124,8 +126,8 @@ func checkMoreNodePorts(spec, before *corev1.ServiceSpec) (errs field.ErrorList)
 }
 
 // Service returns the Service of the host for one of a space, which Rules.CheckService has nothing against. It asks for
-// the addresses and ports that the space's has, and lets the host choose those that it has not. It selects nothing: the syncer
-// makes its slices, within the bounds of each tenant. The result shares nothing with its input.
+// the addresses and ports that the space's has, and lets the host choose those that it has not. It selects nothing: the
+// syncer makes its slices, within the bounds of each tenant. The result shares nothing with its input.
 func (r Rules) Service(service *corev1.Service, home names.Namespace) *corev1.Service {
 	host := &corev1.Service{
 		ObjectMeta: home.Meta(service.Name, service),
@@ -150,10 +152,11 @@ func (r Rules) Service(service *corev1.Service, home names.Namespace) *corev1.Se
 	return host
 }
 
-// KeepHosts has a host's Service, which is to be as wanted, keep what components of the host have put on it, whatever of theirs wanted
-// has: of a load balancer also the class, which does not change any more when a webhook has chosen it, and the address. What there is of
-// a load balancer ends with it: by it, components know which addresses are taken, and another one may have the address by now. They need
-// it until they have taken the load balancer away and remove their finalizers.
+// KeepHosts has a host's Service, which is to be as wanted, keep what components of the host have put on it, whatever
+// of theirs wanted has: of a load balancer also the class, which does not change any more when a webhook has chosen it,
+// and the address. What there is of a load balancer ends with it: by it, components know which addresses are taken, and
+// another one may have the address by now. They need it until they have taken the load balancer away and remove their
+// finalizers.
 func KeepHosts(wanted, there *corev1.Service) {
 	dropOthers(wanted)
 	delete(wanted.Annotations, names.BalancerAnnotation)
@@ -171,8 +174,8 @@ func KeepHosts(wanted, there *corev1.Service) {
 	}
 }
 
-// LostBalancer reports whether components of the host have taken away the load balancer that a host's Service had, and whether it still
-// has something of that.
+// LostBalancer reports whether components of the host have taken away the load balancer that a host's Service had, and
+// whether it still has something of that.
 func LostBalancer(there *corev1.Service) (lost, marked bool) {
 	lost = there.Annotations[names.BalancerAnnotation] != "" && len(there.Finalizers) == 0
 	return lost, lost && (dropOthers(there.DeepCopy()) || there.Spec.LoadBalancerIP != "")

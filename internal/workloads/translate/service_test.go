@@ -249,7 +249,8 @@ func TestGiven(t *testing.T) {
 	}
 }
 
-// TestKeepsLabelsOfComponents checks that a change takes nothing from a component by which it knows which addresses are taken.
+// TestKeepsLabelsOfComponents checks that a change takes nothing from a component by which it knows which addresses are
+// taken.
 func TestKeepsLabelsOfComponents(t *testing.T) {
 	rules := Rules{LoadBalancers: true}
 	there := rules.Service(balanced(nil), home.Namespace)
@@ -266,7 +267,8 @@ func TestKeepsLabelsOfComponents(t *testing.T) {
 	}
 }
 
-// TestBalancerEnds checks that what there is of a load balancer stays with it, until components have taken it away, and no longer.
+// TestBalancerEnds checks that what there is of a load balancer stays with it, until components have taken it away, and
+// no longer.
 func TestBalancerEnds(t *testing.T) {
 	rules := Rules{LoadBalancers: true, LoadBalancerAnnotations: []string{internal}}
 	marked := func(change func(*corev1.Service)) func(*corev1.Service) {

@@ -14,17 +14,17 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// OwnsAddresses reports whether the addresses of a host's pod are its own, if it has any. The kubelet says of a pod whose network is gone that it is
-// over, or that it is not ready to start containers, before others have its address.
+// OwnsAddresses reports whether the addresses of a host's pod are its own, if it has any. The kubelet says of a pod
+// whose network is gone that it is over, or that it is not ready to start containers, before others have its address.
 func OwnsAddresses(host *corev1.Pod) bool {
 	return !podv1.IsPodTerminal(host) && !slices.ContainsFunc(host.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse
 	})
 }
 
-// Status returns the status of a pod in a space, whose host's pod has another one. What is the space's own stays, such as the
-// conditions of readiness gates, which the host has from the space. hostIsCurrent is whether the host's pod has all that this one
-// asks for. Only then does a generation that the host has observed stand for the space's.
+// Status returns the status of a pod in a space, whose host's pod has another one. What is the space's own stays, such
+// as the conditions of readiness gates, which the host has from the space. hostIsCurrent is whether the host's pod has
+// all that this one asks for. Only then does a generation that the host has observed stand for the space's.
 func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, hostIsCurrent bool) corev1.PodStatus {
 	status := *host.Status.DeepCopy()
 	plain := texts(pod, home)
@@ -82,7 +82,8 @@ func generationOf(pod *corev1.Pod, t corev1.PodConditionType) int64 {
 	return 0
 }
 
-// ofOwn returns the statuses of containers that a pod has in its space. A webhook of the host may have added others, which are the platform's.
+// ofOwn returns the statuses of containers that a pod has in its space. A webhook of the host may have added others,
+// which are the platform's.
 func ofOwn(own []corev1.Container, host []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var of []corev1.ContainerStatus
 	for _, status := range host {

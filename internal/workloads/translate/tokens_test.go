@@ -9,7 +9,8 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// TestTokens checks that a host's pod reads the tokens that the space's has, each at its path, and asks the host for none.
+// TestTokens checks that a host's pod reads the tokens that the space's has, each at its path, and asks the host for
+// none.
 func TestTokens(t *testing.T) {
 	pod := plain()
 	tokens(corev1.ServiceAccountTokenProjection{Path: "a"}, corev1.ServiceAccountTokenProjection{Path: "b", Audience: "vault", ExpirationSeconds: new(int64(600)), User: new(int64(7))})(pod)

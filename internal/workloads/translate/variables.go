@@ -20,7 +20,8 @@ const (
 	maxVariables = 32 << 10
 	// variableSize is what a variable takes beside its name and its value.
 	variableSize = 24
-	// ephemeralVariables is how many of those bytes an ephemeral container has: all of a pod's together as many as its others.
+	// ephemeralVariables is how many of those bytes an ephemeral container has: all of a pod's together as many as its
+	// others.
 	ephemeralVariables = maxVariables / maxEphemeral
 )
 

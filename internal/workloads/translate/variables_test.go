@@ -73,7 +73,8 @@ func TestSetVariables(t *testing.T) {
 	}
 }
 
-// TestVariablesAreBounded checks that the variables of Services take some room, however many Services and containers there are.
+// TestVariablesAreBounded checks that the variables of Services take some room, however many Services and containers
+// there are.
 func TestVariablesAreBounded(t *testing.T) {
 	var services []*corev1.Service
 	for i := range 2000 {

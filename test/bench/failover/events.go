@@ -102,7 +102,8 @@ func killMember(ctx context.Context, c *cluster, l *load, i int) error {
 }
 
 // loseQuorum kills a majority of etcd, for longer than controllers keep their lease. Until it is back nothing is
-// acknowledged, and servers say that they are not ready. No server ends, and controllers and the other manager go on afterwards.
+// acknowledged, and servers say that they are not ready. No server ends, and controllers and the other manager go on
+// afterwards.
 func loseQuorum(ctx context.Context, c *cluster, l *load) error {
 	if err := c.leads(ctx); err != nil {
 		return err

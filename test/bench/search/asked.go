@@ -42,8 +42,9 @@ func names(ctx context.Context, s *index.Snapshot, scope index.Scope, q query.Qu
 	return int64(len(found)), err
 }
 
-// related asks for a page with its count, and for what is related to it in the steps of the service: whatever has a link to an object of
-// the page or is led to by one, then the owners of owners and what is owned by what is owned, twice.
+// related asks for a page with its count, and for what is related to it in the steps of the service: whatever has a
+// link to an object of the page or is led to by one, then the owners of owners and what is owned by what is owned,
+// twice.
 func related(limit int) asked {
 	return func(ctx context.Context, s *index.Snapshot, scope index.Scope, q query.Query) (int64, error) {
 		found, err := pageOf(ctx, s, scope, q, limit)

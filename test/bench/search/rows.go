@@ -125,8 +125,8 @@ func uidOf(space tenant.Name, kind string, i int) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s/%s/%d", space, kind, i)).String()
 }
 
-// relate gives an object of a space of some size its links, as a Deployment and a Service of a few pods have them: to its owner, which is in
-// the same namespace, and of pods to a ConfigMap that several share.
+// relate gives an object of a space of some size its links, as a Deployment and a Service of a few pods have them: to
+// its owner, which is in the same namespace, and of pods to a ConfigMap that several share.
 func relate(row *index.Row, size, i int) {
 	row.UID = uidOf(row.Space, row.Kind, i)
 	if owner := owners[row.Kind]; owner != "" {
@@ -148,8 +148,8 @@ func relate(row *index.Row, size, i int) {
 	}
 }
 
-// sharedBy returns how many ConfigMaps a space of some size has that pods share: a few for each application, and so many that what is related to a
-// page of them is not more than an answer may have.
+// sharedBy returns how many ConfigMaps a space of some size has that pods share: a few for each application, and so
+// many that what is related to a page of them is not more than an answer may have.
 func sharedBy(size int) int {
 	return min(max(namespaces*apps, shareOf("Pod", size)/maxSharing), shareOf("ConfigMap", size)) / namespaces * namespaces
 }

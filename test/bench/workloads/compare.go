@@ -52,7 +52,8 @@ func (b *bench) sides(ctx context.Context) (s sides, err error) {
 	return s, err
 }
 
-// differences returns in what both sides are not what they are to be: wanted are the editions of the pods that are to be there.
+// differences returns in what both sides are not what they are to be: wanted are the editions of the pods that are to
+// be there.
 func (s sides) differences(wanted map[types.UID]string) (all []string) {
 	differ := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	onHost := map[types.UID]*corev1.Pod{}
@@ -134,8 +135,8 @@ func (s sides) tokens() map[string]types.UID {
 	return found
 }
 
-// halfway returns how many pods are on the host without their token or, with a node, without their space knowing of it; and how many
-// are there that are in no space any more.
+// halfway returns how many pods are on the host without their token or, with a node, without their space knowing of it;
+// and how many are there that are in no space any more.
 func (s sides) halfway() (begun, orphans int) {
 	tokens, pods := s.tokens(), map[types.UID]*corev1.Pod{}
 	for i := range s.pods {

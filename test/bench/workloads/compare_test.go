@@ -59,8 +59,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestTwice checks that a second pod of the host for one of a space is noticed, also when the first one has gone, and so is what was not
-// seen.
+// TestTwice checks that a second pod of the host for one of a space is noticed, also when the first one has gone, and
+// so is what was not seen.
 func TestTwice(t *testing.T) {
 	pods, seen := equal().hostPods, &twice{hosts: map[types.UID]types.UID{}}
 	if len(seen.missed(pods)) != 1 {

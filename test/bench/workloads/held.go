@@ -99,7 +99,8 @@ func openWatches(ctx context.Context, config *rest.Config) (open int64, _ error)
 	return open, nil
 }
 
-// grown returns an error if there is more of anything than before by a tenth of the tenants that came meanwhile, and by more than noise.
+// grown returns an error if there is more of anything than before by a tenth of the tenants that came meanwhile, and by
+// more than noise.
 func grown(before, after []held, tenants int) error {
 	var all []string
 	for i := range after {

@@ -23,10 +23,11 @@ import (
 const (
 	// changers change pods, each one pod after another, with pauses of at most longestPause.
 	changers, longestPause = 8, 300 * time.Millisecond
-	// longestLife is the longest time that a syncer works before it is killed, and longestStart that for which one waits that is killed
-	// before it works.
+	// longestLife is the longest time that a syncer works before it is killed, and longestStart that for which one
+	// waits that is killed before it works.
 	longestLife, longestStart = 8 * time.Second, 4 * time.Second
-	// settleTimeout is how long it may take until both sides are equal, and tellEvery how often it is told what differs meanwhile.
+	// settleTimeout is how long it may take until both sides are equal, and tellEvery how often it is told what differs
+	// meanwhile.
 	settleTimeout, tellEvery = 10 * time.Minute, time.Minute
 	// mostShown is how many differences are told.
 	mostShown = 20
@@ -41,8 +42,8 @@ type changing struct {
 	edition string
 }
 
-// survive kills the syncer at random moments, beside pods of tenants that come, are changed and go, and fails if one of the two sides has
-// anything then that the other has not, or if the host has had two pods for one.
+// survive kills the syncer at random moments, beside pods of tenants that come, are changed and go, and fails if one of
+// the two sides has anything then that the other has not, or if the host has had two pods for one.
 func (b *bench) survive(ctx context.Context) error {
 	seen := &twice{hosts: map[types.UID]types.UID{}}
 	if err := b.everywhere.follow(ctx, names.InstallationLabel, seen.see); err != nil {
@@ -122,7 +123,8 @@ func (c *changing) create(ctx context.Context) error {
 	return nil
 }
 
-// change creates the pod, gives it another label, or deletes it, at times by force, and returns which of these it has done.
+// change creates the pod, gives it another label, or deletes it, at times by force, and returns which of these it has
+// done.
 func (c *changing) change(ctx context.Context, random *rand.Rand) (done int, err error) {
 	pods := c.in.client.CoreV1().Pods(c.in.namespace)
 	switch {

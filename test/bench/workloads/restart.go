@@ -49,8 +49,8 @@ func (b *bench) restart(ctx context.Context) error {
 	return empty(ctx, b.spaces, b.everywhere)
 }
 
-// restartSyncer ends the syncer and starts another one. It returns how long that takes until it has nothing left to do, and what
-// it then holds.
+// restartSyncer ends the syncer and starts another one. It returns how long that takes until it has nothing left to do,
+// and what it then holds.
 func (b *bench) restartSyncer(ctx context.Context) (time.Duration, harness.Footprint, error) {
 	harness.End(b.syncer.command, os.Interrupt)
 	began := time.Now()

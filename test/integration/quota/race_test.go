@@ -82,8 +82,8 @@ func (s *space) raceForPods(ctx context.Context, namespaces []string, used func(
 	}
 }
 
-// limitNamespace gives a namespace a quota of one resource and waits until admission knows of it: as upstream's, it knows
-// those that its informer has. dry creates one more object without storing it.
+// limitNamespace gives a namespace a quota of one resource and waits until admission knows of it: as upstream's, it
+// knows those that its informer has. dry creates one more object without storing it.
 func (s *space) limitNamespace(ctx context.Context, namespace, name, resource, limit string, dry func() error) {
 	GinkgoHelper()
 	hard := limits{corev1.ResourceName(resource): "0"}

@@ -239,8 +239,8 @@ func (w *world) mutateSuspension(ctx context.Context) (string, error) {
 	return fmt.Sprintf("suspend %s: %v", n, suspended), tenantry.SetSpec(ctx, n, "suspended", strconv.FormatBool(suspended))
 }
 
-// mutatePod creates a pod that mounts a ConfigMap and a Secret, which may not be there, and is its namespace's; or it deletes one,
-// or changes its labels.
+// mutatePod creates a pod that mounts a ConfigMap and a Secret, which may not be there, and is its namespace's; or it
+// deletes one, or changes its labels.
 func (w *world) mutatePod(ctx context.Context, n tenant.Name) (string, error) {
 	namespace, i := w.oneOf(namespacesOf), w.random.IntN(len(namesOf))
 	pods := w.spaces[n].client.CoreV1().Pods(namespace)

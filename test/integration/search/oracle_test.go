@@ -190,7 +190,8 @@ func (w *world) settle(ctx context.Context, who subject, n tenant.Name) sets.Set
 	return found
 }
 
-// compareSeveral compares what is found in two spaces at once with what is found in each. Who is refused in one of them is refused.
+// compareSeveral compares what is found in two spaces at once with what is found in each. Who is refused in one of them
+// is refused.
 func (w *world) compareSeveral(ctx context.Context, who subject, n tenant.Name, what string) {
 	GinkgoHelper()
 	other := w.order[w.random.IntN(len(w.order))]
@@ -221,8 +222,8 @@ func (w *world) compareSeveral(ctx context.Context, who subject, n tenant.Name, 
 	}
 }
 
-// isRefused reports whether a user is not let into a space: that of another tenant, which has no policy for it, or one of a
-// tenant that is suspended. Who is refused finds nothing, and it is an error if there is something.
+// isRefused reports whether a user is not let into a space: that of another tenant, which has no policy for it, or one
+// of a tenant that is suspended. Who is refused finds nothing, and it is an error if there is something.
 func isRefused(err error, who subject) bool {
 	return (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) && who.of != tenant.System
 }

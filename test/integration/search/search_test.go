@@ -45,8 +45,8 @@ func secretIn(ctx context.Context, n tenant.Name, namespace, name string) *corev
 	return created
 }
 
-// let gives a user a right in a namespace, and returns the binding. It goes with the spec, and not when its namespace has been emptied:
-// other specs have the same users.
+// let gives a user a right in a namespace, and returns the binding. It goes with the spec, and not when its namespace
+// has been emptied: other specs have the same users.
 func let(ctx context.Context, n tenant.Name, namespace, user string, rule rbacv1.PolicyRule) *rbacv1.RoleBinding {
 	GinkgoHelper()
 	client := tenantry.Client(n).RbacV1()

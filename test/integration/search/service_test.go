@@ -296,8 +296,8 @@ var _ = Describe("the service", Serial, func() {
 	}, NodeTimeout(3*time.Minute))
 })
 
-// ids returns the ids of the Secrets in a namespace of acme, by their names, in the database of the replica and in that of the others, by the
-// drivers of these.
+// ids returns the ids of the Secrets in a namespace of acme, by their names, in the database of the replica and in that
+// of the others, by the drivers of these.
 func (r *replica) ids(ctx context.Context, namespace string) map[string]map[string]int64 {
 	GinkgoHelper()
 	address, err := os.ReadFile(databaseFile)

@@ -146,8 +146,8 @@ func put(ctx context.Context, client kubernetes.Interface, verb, contentType str
 	return request.Do(ctx).Error()
 }
 
-// patchSlowly sends a merge patch whose body begins when the server has admitted the request and reads it, which it says by
-// 100 Continue, and what happens meanwhile has happened.
+// patchSlowly sends a merge patch whose body begins when the server has admitted the request and reads it, which it
+// says by 100 Continue, and what happens meanwhile has happened.
 func patchSlowly(ctx context.Context, config *rest.Config, path, body string, meanwhile func()) (status int, answer string) {
 	GinkgoHelper()
 	config = rest.CopyConfig(config)

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// refuse has a webhook of a space refuse all changes of what a space cannot be without, of which clients try again after many years, and
-// those of ConfigMaps. It returns when it does.
+// refuse has a webhook of a space refuse all changes of what a space cannot be without, of which clients try again
+// after many years, and those of ConfigMaps. It returns when it does.
 func refuse(ctx context.Context, n tenant.Name) {
 	GinkgoHelper()
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

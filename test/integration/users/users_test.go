@@ -126,8 +126,8 @@ func hold(ctx context.Context, n tenant.Name, do func()) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// sendSlowly sends all but the last byte of the body of a request, the last one when it may, and returns the status. The body is a
-// large one: for small ones the server waits before it authorizes anybody.
+// sendSlowly sends all but the last byte of the body of a request, the last one when it may, and returns the status.
+// The body is a large one: for small ones the server waits before it authorizes anybody.
 func sendSlowly(ctx context.Context, config *rest.Config, method, path, contentType, body string, may <-chan struct{}) int {
 	GinkgoHelper()
 	server, _, err := rest.DefaultServerUrlFor(config)

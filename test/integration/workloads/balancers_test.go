@@ -48,7 +48,8 @@ func onHostIs(ctx context.Context, n tenant.Name, name string) *corev1.Service {
 	return there
 }
 
-// provide does what a cloud's controller does: it keeps the host's Service from going before its load balancer, and says where that is.
+// provide does what a cloud's controller does: it keeps the host's Service from going before its load balancer, and
+// says where that is.
 func provide(ctx context.Context, there *corev1.Service, ip string) {
 	GinkgoHelper()
 	services := host.CoreV1().Services(there.Namespace)

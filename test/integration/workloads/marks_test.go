@@ -13,7 +13,8 @@ import (
 	"github.com/tenantry/tenantry/test/env/suite"
 )
 
-// By another salt, a namespace would have another home on the host, and nobody would look after what is in the one before.
+// By another salt, a namespace would have another home on the host, and nobody would look after what is in the one
+// before.
 var _ = Describe("A namespace's name on the host", func() {
 	It("is not the choice of its tenant, by a policy that changes what the platform writes", func(ctx SpecContext) {
 		n := tenantry.NewTenant(ctx, "salted")

@@ -29,7 +29,8 @@ import (
 
 var routesResource = schema.GroupVersion(gatewayv1.GroupVersion).WithResource("httproutes")
 
-// publishRoutes gives the host the Gateway API's own definition of HTTPRoutes, and all spaces, too: the host is their system space.
+// publishRoutes gives the host the Gateway API's own definition of HTTPRoutes, and all spaces, too: the host is their
+// system space.
 func publishRoutes(ctx context.Context) {
 	GinkgoHelper()
 	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()

@@ -1,7 +1,7 @@
-// Command client asks the API of the cluster that it runs in, where client-go finds it. For each path it prints the status
-// and the answer. With -token it prints the token that it has, and with -stay it waits until it is ended. With -admit ADDRESS
-// NAME... it is an admission webhook there, by these names and its own addresses, that lets everything in but what is called
-// "bad". It prints its certificate first, and then who connects.
+// Command client asks the API of the cluster that it runs in, where client-go finds it. For each path it prints the
+// status and the answer. With -token it prints the token that it has, and with -stay it waits until it is ended. With
+// -admit ADDRESS NAME... it is an admission webhook there, by these names and its own addresses, that lets everything
+// in but what is called "bad". It prints its certificate first, and then who connects.
 package main
 
 import (

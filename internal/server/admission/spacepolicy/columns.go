@@ -47,8 +47,8 @@ func isNoStep(node jsonpath.Node) bool {
 	return ok && f.Value == ""
 }
 
-// isPath reports whether there is nothing in a path that finds a value twice. Filters may compare more than those of search, which reads
-// paths at each change of an object, and not when somebody asks for it.
+// isPath reports whether there is nothing in a path that finds a value twice. Filters may compare more than those of
+// search, which reads paths at each change of an object, and not when somebody asks for it.
 func isPath(node jsonpath.Node) bool {
 	switch node := node.(type) {
 	case *jsonpath.ListNode:

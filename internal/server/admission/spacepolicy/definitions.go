@@ -65,7 +65,8 @@ func checkDefinition(a admission.Attributes, keep keep) error {
 	return nil
 }
 
-// definitionsIn returns the definition that a request writes, nil if it writes none, and what that was, nil if it is new.
+// definitionsIn returns the definition that a request writes, nil if it writes none, and what that was, nil if it is
+// new.
 func definitionsIn(a admission.Attributes) (definition, old *apiextensions.CustomResourceDefinition) {
 	if a.GetSubresource() == "" {
 		definition, _ = a.GetObject().(*apiextensions.CustomResourceDefinition)
@@ -105,7 +106,8 @@ func (r Rules) checkDefinitionChange(ctx context.Context, a admission.Attributes
 // valueMemory is what a value takes in memory at most beside its text, if it is a map.
 const valueMemory = 344
 
-// growth returns how many bytes of memory defaults take at most that there were not before: for an object, and for each map in one.
+// growth returns how many bytes of memory defaults take at most that there were not before: for an object, and for each
+// map in one.
 func growth(before, now map[string]elements) (object, element int64) {
 	for version, is := range now {
 		for at, defaults := range is {

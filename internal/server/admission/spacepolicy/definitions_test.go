@@ -211,7 +211,8 @@ func TestDefinitionsWhere(t *testing.T) {
 	}
 }
 
-// TestCheckDefinitionChange checks that versions and new defaults are compared with what the objects take that there are.
+// TestCheckDefinitionChange checks that versions and new defaults are compared with what the objects take that there
+// are.
 func TestCheckDefinitionChange(t *testing.T) {
 	var asked cachememory.DefinitionChange
 	plugin, err := New(nil, Rules{CheckDefinitionChange: func(_ context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error {

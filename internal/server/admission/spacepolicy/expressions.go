@@ -27,21 +27,23 @@ import (
 const (
 	maxExpressions        = 500
 	maxExpressionsInSpace = 2_000
-	// maxExpressionBytes are those of one expression, in a definition as well: upstream's bound for selectors of devices. To compile one takes 1.5 to 3.5 kB of memory
-	// for each, and its program keeps 110 bytes.
+	// maxExpressionBytes are those of one expression, in a definition as well: upstream's bound for selectors of
+	// devices. To compile one takes 1.5 to 3.5 kB of memory for each, and its program keeps 110 bytes.
 	maxExpressionBytes = 10 << 10
-	// maxNodes are those of one expression when macros are written out, and maxNodesInObject those of all in an object. The longest public one has 1,270 bytes.
-	// Types are checked by the square of the nodes: 10 KiB of nested macros took 20 s and 5 GB of garbage.
+	// maxNodes are those of one expression when macros are written out, and maxNodesInObject those of all in an object.
+	// The longest public one has 1,270 bytes. Types are checked by the square of the nodes: 10 KiB of nested macros
+	// took 20 s and 5 GB of garbage.
 	maxNodes         = 2_000
 	maxNodesInObject = 50_000
-	// maxInstructionsInSpace are those of the patterns in all expressions of policies and webhooks, and as many in those of definitions. Upstream keeps them
-	// compiled: 50 to 70 bytes each.
+	// maxInstructionsInSpace are those of the patterns in all expressions of policies and webhooks, and as many in
+	// those of definitions. Upstream keeps them compiled: 50 to 70 bytes each.
 	maxInstructionsInSpace = 200_000
-	// maxWebhooksInSpace are those of all configurations. Upstream calls all that a write matches at once, keeps clients of 200, and
-	// makes one anew for each call of others.
+	// maxWebhooksInSpace are those of all configurations. Upstream calls all that a write matches at once, keeps
+	// clients of 200, and makes one anew for each call of others.
 	maxWebhooksInSpace = 200
-	// maxEntriesInSpace are those in all lists and maps of policies, their bindings and webhooks, such as names of resources and labels:
-	// each write in the space is compared with them. Each object, and each webhook, counts for matchEntries beside them.
+	// maxEntriesInSpace are those in all lists and maps of policies, their bindings and webhooks, such as names of
+	// resources and labels: each write in the space is compared with them. Each object, and each webhook, counts for
+	// matchEntries beside them.
 	maxEntriesInSpace = 20_000
 	matchEntries      = 5
 	// maxRules is four times what the largest of the public definitions has. Each takes 60 to 130 kB of memory.
@@ -61,16 +63,19 @@ const (
 
 // Expressions are the CEL expressions that there are in a space.
 type Expressions struct {
-	// Policies returns what admission policies and configurations of webhooks cost, by PolicyKey, in a map that the caller may change.
+	// Policies returns what admission policies and configurations of webhooks cost, by PolicyKey, in a map that the
+	// caller may change.
 	Policies func(n tenant.Name) map[string]PolicyCosts
 	// Definitions returns what those have, by their names, in a map that the caller may change.
 	Definitions func(n tenant.Name) map[string]DefinitionCosts
 }
 
-// PolicyCosts are what an admission policy, a binding of one, or a configuration of webhooks, costs as long as it exists.
+// PolicyCosts are what an admission policy, a binding of one, or a configuration of webhooks, costs as long as it
+// exists.
 type PolicyCosts struct {
 	Expressions, Webhooks, Entries int
-	// Longest are the bytes of the longest expression, Most the nodes of the one that has the most, and Nodes those of all.
+	// Longest are the bytes of the longest expression, Most the nodes of the one that has the most, and Nodes those of
+	// all.
 	Longest, Most, Nodes int
 	// Instructions are those of all patterns in expressions.
 	Instructions int
@@ -148,8 +153,8 @@ func costsOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) DefinitionCosts
 	return DefinitionCosts{Rules: rules.count, Instructions: rules.instructions, Schemas: schemasOf(spec), Versions: len(spec.Versions), Bytes: spec.Size()}
 }
 
-// checkPolicies refuses policies and webhooks with very many expressions, very many webhooks, and what compares requests with very much. One
-// that had as much before can be changed.
+// checkPolicies refuses policies and webhooks with very many expressions, very many webhooks, and what compares
+// requests with very much. One that had as much before can be changed.
 func (p *Plugin) checkPolicies(ctx context.Context, a admission.Attributes, n tenant.Name) error {
 	costs, before := PolicyCostsOf(a.GetObject()), PolicyCostsOf(a.GetOldObject())
 	if costs.Longest > before.Longest && costs.Longest > maxExpressionBytes {
@@ -366,7 +371,8 @@ func schemasOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) (count int) {
 	return count
 }
 
-// ruleCount counts the rules of a schema, of which there may be so many, and of what size unless any is allowed, and the instructions of the patterns in them.
+// ruleCount counts the rules of a schema, of which there may be so many, and of what size unless any is allowed, and
+// the instructions of the patterns in them.
 type ruleCount struct {
 	count, nodes, instructions, most int
 	anySize                          bool

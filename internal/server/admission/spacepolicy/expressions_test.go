@@ -74,7 +74,8 @@ func TestCheckExpressions(t *testing.T) {
 	}
 }
 
-// TestLongExpressions checks that no expression is compiled that would take very much memory, wherever it is, but one that was there before.
+// TestLongExpressions checks that no expression is compiled that would take very much memory, wherever it is, but one
+// that was there before.
 func TestLongExpressions(t *testing.T) {
 	of := func(bytes int) map[string]runtime.Object {
 		expression := strings.Repeat("x", bytes)
@@ -114,7 +115,8 @@ func TestLongExpressions(t *testing.T) {
 	}
 }
 
-// TestNodesOfExpressions checks that no expression is compiled of very many nodes, nor an object with very many in all, but those that were there before.
+// TestNodesOfExpressions checks that no expression is compiled of very many nodes, nor an object with very many in all,
+// but those that were there before.
 func TestNodesOfExpressions(t *testing.T) {
 	if err := expression.Bound(); err != nil {
 		t.Fatal(err)
@@ -158,7 +160,8 @@ func TestNodesOfExpressions(t *testing.T) {
 	}
 }
 
-// TestPatternsInExpressions checks that the patterns of all expressions in a space are bounded: upstream keeps them compiled.
+// TestPatternsInExpressions checks that the patterns of all expressions in a space are bounded: upstream keeps them
+// compiled.
 func TestPatternsInExpressions(t *testing.T) {
 	if err := expression.Bound(); err != nil {
 		t.Fatal(err)

@@ -18,11 +18,11 @@ import (
 
 // Namespaces returns a namespace of the flattened view.
 //
-// A request is authorized for a namespace before its body is read and webhooks are called. If the body comes slowly, or a webhook
-// delays the request, the namespace may be deleted and created again by somebody else. The request would then act in a namespace
-// for which it was not authorized: bind a user, or get a token of its service accounts. So it is checked that the namespace is
-// still the one that filters.WithNamespace has noted: when a request is admitted, because tokens and dry runs are answered without being stored, and when
-// something is stored.
+// A request is authorized for a namespace before its body is read and webhooks are called. If the body comes slowly, or
+// a webhook delays the request, the namespace may be deleted and created again by somebody else. The request would then
+// act in a namespace for which it was not authorized: bind a user, or get a token of its service accounts. So it is
+// checked that the namespace is still the one that filters.WithNamespace has noted: when a request is admitted, because
+// tokens and dry runs are answered without being stored, and when something is stored.
 type Namespaces func(name tenant.Flat) (*corev1.Namespace, error)
 
 // authorized is a request about a namespace.

@@ -10,8 +10,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// CheckMutation refuses changes that webhooks and policies of a space have made to a request of the platform, if no user of the tenant
-// may make them. sent is the object as the platform has sent it: the request is the platform's, and what has changed since is the tenant's.
+// CheckMutation refuses changes that webhooks and policies of a space have made to a request of the platform, if no
+// user of the tenant may make them. sent is the object as the platform has sent it: the request is the platform's, and
+// what has changed since is the tenant's.
 func (p *Plugin) CheckMutation(a admission.Attributes, n tenant.Name, sent runtime.Object) error {
 	if equality.Semantic.DeepEqual(sent, a.GetObject()) {
 		return nil

@@ -100,8 +100,8 @@ func New(config io.Reader, rules Rules) (*Plugin, error) {
 	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update), config: parsed, rules: rules}, nil
 }
 
-// Admit refuses the object before any other plugin, or a tenant's webhook, sees it. Of Services it says what they have where
-// nobody has said it.
+// Admit refuses the object before any other plugin, or a tenant's webhook, sees it. Of Services it says what they have
+// where nobody has said it.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if n, err := tenant.SpaceFrom(ctx); err == nil && n != tenant.System {
 		if err := checkRevisionUser(withTenant(ctx, a)); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/api/v1alpha1"
 )
 
-// podOf returns the metadata of the pod in an object of a built-in resource, or of those that the object makes, and the spec with
-// its path. They are nil if there is none.
+// podOf returns the metadata of the pod in an object of a built-in resource, or of those that the object makes, and the
+// spec with its path. They are nil if there is none.
 func podOf(obj runtime.Object) (*metav1.ObjectMeta, *core.PodSpec, string) {
 	const path = "spec.template.spec"
 	switch o := obj.(type) {

@@ -27,8 +27,8 @@ import (
 // ofSpec are subresources that change the specification of a pod.
 var ofSpec = []string{"ephemeralcontainers", "resize"}
 
-// checkWorkloads refuses pods, templates of pods, Services, claims and Ingresses, that a host cluster must not get, whoever brings
-// them. What there was before may stay as it is. Where pods do not run, nothing is refused.
+// checkWorkloads refuses pods, templates of pods, Services, claims and Ingresses, that a host cluster must not get,
+// whoever brings them. What there was before may stay as it is. Where pods do not run, nothing is refused.
 func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	if p.rules.Workloads == nil {
 		return nil
@@ -64,8 +64,8 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	return nil
 }
 
-// prepareService has the load balancer of a Tenant without ports of the host's nodes have none: the API has it ask for some where
-// nobody has said anything, and quotas would count them. One that had some keeps them.
+// prepareService has the load balancer of a Tenant without ports of the host's nodes have none: the API has it ask for
+// some where nobody has said anything, and quotas would count them. One that had some keeps them.
 func (p *Plugin) prepareService(a admission.Attributes, n tenant.Name) {
 	service, ok := a.GetObject().(*core.Service)
 	if !ok || p.rules.Workloads == nil || a.GetSubresource() != "" || service.Spec.Type != core.ServiceTypeLoadBalancer || p.rules.Workloads(n).NodePorts {
@@ -79,8 +79,8 @@ func (p *Plugin) prepareService(a admission.Attributes, n tenant.Name) {
 	service.Spec.AllocateLoadBalancerNodePorts = new(false)
 }
 
-// checkSyncerToken refuses to the syncer any token but those of pods of tenants: the server makes these for the pod's own
-// service account alone, and they end with the pod. So no mistake about a pod gives it the token of somebody else.
+// checkSyncerToken refuses to the syncer any token but those of pods of tenants: the server makes these for the pod's
+// own service account alone, and they end with the pod. So no mistake about a pod gives it the token of somebody else.
 func checkSyncerToken(a admission.Attributes, n tenant.Name) error {
 	request, ok := a.GetObject().(*authentication.TokenRequest)
 	if !ok || a.GetUserInfo().GetName() != tenant.Syncer {
@@ -107,8 +107,8 @@ func ofHost(a admission.Attributes) string {
 }
 
 // changesMarks reports whether a request, by whatever subresource, changes annotations of the platform. New objects may
-// have them, as copies of others do, but for those by which a namespace is wanted on the host, and gets its name there. Of Services the storage
-// keeps them.
+// have them, as copies of others do, but for those by which a namespace is wanted on the host, and gets its name there.
+// Of Services the storage keeps them.
 func changesMarks(a admission.Attributes) bool {
 	now, ok := a.GetObject().(metav1.Object)
 	if !ok {
@@ -144,17 +144,17 @@ func checkByPlatform(a admission.Attributes, reason string) error {
 	return forbidden(a, reason)
 }
 
-// changesStatus reports whether a change is about what the host says of a pod: by a phase of its own a tenant would have
-// pods that run, and that no quota counts. Conditions that neither the scheduler nor the kubelet writes are free, for
-// readiness gates.
+// changesStatus reports whether a change is about what the host says of a pod: by a phase of its own a tenant would
+// have pods that run, and that no quota counts. Conditions that neither the scheduler nor the kubelet writes are free,
+// for readiness gates.
 func changesStatus(a admission.Attributes) bool {
 	now, ok := a.GetObject().(*core.Pod)
 	before, was := a.GetOldObject().(*core.Pod)
 	return ok && was && before != nil && a.GetSubresource() == "status" && !equality.Semantic.DeepEqual(hostStatus(now), hostStatus(before))
 }
 
-// unfitStatus returns conditions whose status is set to what is none: hosts get those of readiness gates, and the API lets them be
-// any text.
+// unfitStatus returns conditions whose status is set to what is none: hosts get those of readiness gates, and the API
+// lets them be any text.
 func unfitStatus(a admission.Attributes) (errs field.ErrorList) {
 	now, ok := a.GetObject().(*core.Pod)
 	before, was := a.GetOldObject().(*core.Pod)

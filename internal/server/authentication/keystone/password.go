@@ -75,9 +75,9 @@ func isText(s string) bool {
 	return s != "" && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
-// spelling returns what is equal of names that a store of users may take for one another, as the collations of MySQL and MariaDB
-// do: without case, accents, strokes, widths, spaces around it and characters that nobody sees. Users of equal spellings share
-// their attempts. Collations differ (ß is s, or ss), so more is equal here than in any of them.
+// spelling returns what is equal of names that a store of users may take for one another, as the collations of MySQL
+// and MariaDB do: without case, accents, strokes, widths, spaces around it and characters that nobody sees. Users of
+// equal spellings share their attempts. Collations differ (ß is s, or ss), so more is equal here than in any of them.
 func spelling(name string) string {
 	folded := cases.Fold().String(norm.NFKD.String(name)) // which makes ss of ß
 	folded = letters.Replace(runes.Remove(runes.Predicate(unseen)).String(norm.NFKD.String(folded)))
@@ -102,8 +102,8 @@ var letters = strings.NewReplacer(
 	"ァ", "あ", "ィ", "い", "ゥ", "う", "ェ", "え", "ォ", "お", "ヵ", "か", "ヶ", "け", "ッ", "つ", "ャ", "や", "ュ", "ゆ", "ョ", "よ", "ヮ", "わ",
 )
 
-// oneOf makes one character of several: of katakana hiragana, and of all beyond the first plane a question mark, which is what
-// three bytes for a character (utf8mb3) make of them.
+// oneOf makes one character of several: of katakana hiragana, and of all beyond the first plane a question mark, which
+// is what three bytes for a character (utf8mb3) make of them.
 func oneOf(r rune) rune {
 	switch {
 	case r >= 'ァ' && r <= 'ヶ':
@@ -147,8 +147,8 @@ func (a *Authenticator) attempt(client, domainID, name string) (giveBack func(),
 	}, nil
 }
 
-// LimitAddress counts an attempt of an address alone. Attempts at tenants that take no passwords are counted too; otherwise a 429
-// would tell which tenants take them.
+// LimitAddress counts an attempt of an address alone. Attempts at tenants that take no passwords are counted too;
+// otherwise a 429 would tell which tenants take them.
 func (a *Authenticator) LimitAddress(ctx context.Context) error {
 	if wait := a.addresses.take(addressOf(ctx), time.Now()); wait > 0 {
 		return &identity.Limited{After: wait}

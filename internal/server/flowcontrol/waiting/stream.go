@@ -27,8 +27,8 @@ func StreamFrom(ctx context.Context) *Stream {
 	return s
 }
 
-// GoesOn says that a request has been authorized, and does nothing from now on but to pass bytes on. It is to be counted
-// otherwise before: it has no seat any more.
+// GoesOn says that a request has been authorized, and does nothing from now on but to pass bytes on. It is to be
+// counted otherwise before: it has no seat any more.
 func GoesOn(ctx context.Context) {
 	if s := StreamFrom(ctx); s != nil {
 		s.GoesOn()

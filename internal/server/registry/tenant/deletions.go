@@ -127,10 +127,10 @@ func (d *Deletions) record(ctx context.Context, name string) error {
 	return nil
 }
 
-// OldestRevision returns the revision of an etcd before which what is below the name of a tenant was that of an earlier tenant or,
-// if there is a namespace, what is below its name that of an earlier one. It is zero if neither had a predecessor there.
-// Where namespaces are in another etcd, nothing is known of them. The system space had no earlier tenant, but may have had earlier
-// namespaces.
+// OldestRevision returns the revision of an etcd before which what is below the name of a tenant was that of an earlier
+// tenant or, if there is a namespace, what is below its name that of an earlier one. It is zero if neither had a
+// predecessor there. Where namespaces are in another etcd, nothing is known of them. The system space had no earlier
+// tenant, but may have had earlier namespaces.
 func (d *Deletions) OldestRevision(ctx context.Context, etcd *clientv3.Client, n tenant.Name, namespace string) (int64, error) {
 	reads := []clientv3.Op{clientv3.OpGet(d.key(n.String()), clientv3.WithKeysOnly())}
 	if namespace != "" {

@@ -54,8 +54,8 @@ func (i *Index) Prepare(ctx context.Context, n tenant.Name, before runtime.Objec
 	}
 }
 
-// PrepareBinding refuses to give rights in a namespace to a User that is being deleted: its user could do so faster than
-// the controller takes them away. See storage.Preparation.
+// PrepareBinding refuses to give rights in a namespace to a User that is being deleted: its user could do so faster
+// than the controller takes them away. See storage.Preparation.
 func (i *Index) PrepareBinding(ctx context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
 	var was []rbac.Subject
 	if binding, ok := before.(*rbac.RoleBinding); ok {

@@ -35,7 +35,8 @@ type Budget struct {
 	definitions map[tenant.CacheID]*definitionCaches
 }
 
-// New returns a budget of so many bytes for each space, and of all together, nil without both. Zero is no bound but the other.
+// New returns a budget of so many bytes for each space, and of all together, nil without both. Zero is no bound but the
+// other.
 func New(most, total int64) *Budget {
 	if most == 0 && total == 0 {
 		return nil

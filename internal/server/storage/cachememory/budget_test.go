@@ -330,7 +330,8 @@ func TestCachesOfTheSystemSpace(t *testing.T) {
 	}
 }
 
-// TestDefinitionsDoNotKeepCachesEmpty checks that custom resources are in the watch cache whatever the definitions of the space take: these are in memory anyhow.
+// TestDefinitionsDoNotKeepCachesEmpty checks that custom resources are in the watch cache whatever the definitions of
+// the space take: these are in memory anyhow.
 func TestDefinitionsDoNotKeepCachesEmpty(t *testing.T) {
 	m := New(1000, 0)
 	definitions := m.NewCache(tenant.CacheID{Resource: "customresourcedefinitions.apiextensions.k8s.io", Of: tenant.Everything}, "", key, owner)

@@ -51,7 +51,8 @@ func (m *Budget) NewCache(id tenant.CacheID, version string, key func(runtime.Ob
 	return c
 }
 
-// IsOfOne reports whether the cache has the objects of one space alone, which has defined the resource. The system space has no bound.
+// IsOfOne reports whether the cache has the objects of one space alone, which has defined the resource. The system
+// space has no bound.
 func (c *Cache) IsOfOne() bool {
 	if c == nil {
 		return false

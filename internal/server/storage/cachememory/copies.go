@@ -10,8 +10,8 @@ import (
 const copyBytes = 128 << 10
 
 // Copy is what the server has for a space beside its watch caches, because the space has asked for it: the parameters
-// of its policies, and the converters of types that mutating ones need. What is read anew is there beside what it replaces, until all has been read. Nil is one
-// without a budget.
+// of its policies, and the converters of types that mutating ones need. What is read anew is there beside what it
+// replaces, until all has been read. Nil is one without a budget.
 type Copy struct {
 	budget *Budget
 	of     tenant.Name

@@ -61,8 +61,8 @@ func (d *definitionCaches) recountLocked() {
 	d.total = total
 }
 
-// lastingLocked returns what the custom resources of the space of n take in all caches of its own, of this definition when it has one cache of each
-// version again. Its definitions are in memory whether these are or not.
+// lastingLocked returns what the custom resources of the space of n take in all caches of its own, of this definition
+// when it has one cache of each version again. Its definitions are in memory whether these are or not.
 func (d *definitionCaches) lastingLocked(n tenant.Name) int64 {
 	versions := map[string]bool{}
 	for c := range d.all {

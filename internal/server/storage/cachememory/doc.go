@@ -17,6 +17,6 @@
 // A write is counted from its admission on (Write), until the caches have it (Cache.Passed), as caches may be behind. A
 // definition counts as often as it has caches, each as the fullest of them.
 //
-// It knows nothing of etcd's keys, of requests but whose they are and whether they are of the status, and of spaces but their names: it says no, and
-// storage does what follows.
+// It knows nothing of etcd's keys, of requests but whose they are and whether they are of the status, and of spaces but
+// their names: it says no, and storage does what follows.
 package cachememory

@@ -19,7 +19,8 @@ const (
 	ruleBytes     = 100 << 10
 	versionBytes  = 176 << 10
 	definedCopies = 2
-	// expressionBytes is what the program of a short expression of a policy takes, 35 to 38 kB, and eachByte what each byte of one, or of a rule, adds.
+	// expressionBytes is what the program of a short expression of a policy takes, 35 to 38 kB, and eachByte what each
+	// byte of one, or of a rule, adds.
 	expressionBytes = 40 << 10
 	eachByte        = 110
 )
