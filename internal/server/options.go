@@ -187,7 +187,7 @@ func (o *Options) AddCacheFlags(fs *pflag.FlagSet) {
 		"Bytes of memory that all watch caches may keep of what objects were, for clients that resume watches. "+
 			"Beyond it, the cache that keeps the most drops it: watches that are open go on, and those who resume one list again. 0 is no limit.")
 	fs.Int64Var(&o.TenantCacheBytes, "tenant-cache-bytes", o.TenantCacheBytes,
-		"Bytes of memory that the definitions and policies of a tenant may take, and its custom resources in watch caches, in all versions of these, together with what other "+
+		"Bytes of memory that the definitions and policies of a tenant may take, with what policies read, and its custom resources in watch caches, in all versions of these, together with what other "+
 			"objects take beyond three times their bytes. Beyond it, none of these is created or becomes larger. 0 is no limit but --tenant-cache-total-bytes.")
 	fs.Int64Var(&o.TenantCacheTotalBytes, "tenant-cache-total-bytes", o.TenantCacheTotalBytes,
 		"The same of all tenants together, and three times the bytes that they have stored. A tenant may take as much as is left, and when nothing is, a 64th more than it has. 0 is no limit, "+

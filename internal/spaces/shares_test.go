@@ -185,10 +185,6 @@ func TestManyObjects(t *testing.T) {
 	}
 }
 
-// TestLateItem checks that what waits takes in no further requests.
-// TestFewWorkers has webhooks answer before the server ends their calls, where the share
-// of the workers is less than one.
-// TestOneWorker has each item wait for many webhooks: others have as much time between.
 func TestItems(t *testing.T) {
 	ownerOf := func(namespace tenant.Flat, pod string) types.UID {
 		return types.UID(string(namespace) + " " + pod + "'s owner")
@@ -235,7 +231,6 @@ func TestItems(t *testing.T) {
 	}
 }
 
-// TestAccounts checks that tenants without requests cost nothing.
 // TestNoOwnRetry checks that a client does not wait by itself to try again.
 func TestNoOwnRetry(t *testing.T) {
 	response, err := refused(&http.Request{}, "a")

@@ -210,7 +210,7 @@ var storageTable = []mutant{
 	{"later defaults take memory", by("internal/server/storage", "TestCacheMemory"),
 		"internal/server/storage/cachememory/definitions.go", ` + int64(objects)*change.Object + bytes/leastMap*change.Element`, ``},
 	{"what ends an object is not refused for memory", by("internal/server/storage", "TestCacheMemory"),
-		"internal/server/storage/cachememory/writes.go", `has <= a.had || a.onlyReleases(after) {`, `has <= a.had || a.onlyReleases(after) && false {`},
+		"internal/server/storage/cachememory/writes.go", `has <= a.had || a.letsGo(after) {`, `has <= a.had || a.letsGo(after) && false {`},
 	{"users note little in a space that has more than it may", by("internal/server/storage", "TestFinalizersInFullSpaces"),
 		"internal/server/storage/cachememory/writes.go", ` || !w.budget.Exceeded(w.n)`, ` || true`},
 	{"what is written counts before a cache has it", by("internal/server/storage/cachememory", "TestWritesThatNoCacheHas"),

@@ -19,6 +19,9 @@ import (
 // podState is what of a pod another start changes.
 const podState = "jsonpath={.metadata.uid} {.status.containerStatuses[*].restartCount}"
 
+// podStates is podState of many, a line each.
+const podStates = `jsonpath={range .items[*]}{.metadata.uid} {.status.containerStatuses[*].restartCount}{"\n"}{end}`
+
 // away is for how long the API of the host is away: a minute, unless HOST_AWAY says otherwise.
 func away() time.Duration {
 	GinkgoHelper()

@@ -126,8 +126,14 @@ var _ = Describe("workloads on a network with policies", Ordered, func() {
 				running(tenant, name)
 			}
 		}
-		Expect(reaches("acme", "one", address("acme", "two"), address("globex", "one"))).To(BeEmpty())
-		Expect(reaches("globex", "one", address("globex", "two"), address("acme", "one"), address("acme", "closed"))).To(BeEmpty())
+		service := map[string]string{}
+		for _, tenant := range []string{"acme", "globex"} {
+			must(append(tenantry.as(tenant), "expose", "pod", "one", "--port=8080")...)
+			service[tenant] = tenantry.get(tenant, "service/one", ".spec.clusterIP") + ":8080"
+		}
+		Expect(reaches("acme", "two", service["acme"], address("globex", "one"), service["globex"])).To(BeEmpty())
+		Expect(reaches("globex", "two", service["globex"], address("acme", "one"), address("acme", "closed"), service["acme"])).To(BeEmpty())
+		Expect(reaches("acme", "one", address("acme", "two"), address("globex", "two"))).To(BeEmpty())
 	})
 
 	It("ask their space", func() {

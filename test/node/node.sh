@@ -138,6 +138,7 @@ makeIPTablesUtilChains: false
 oomScoreAdj: 0
 podLogsDir: $dir/podlogs
 resolvConf: ""
+syncFrequency: 5s # after which files follow their ConfigMaps
 volumePluginDir: $dir/kubelet/plugins
 YAML
 cat >"$dir/kube-proxy.yaml" <<YAML

@@ -3,13 +3,16 @@
 package node
 
 import (
+	"encoding/base64"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,16 +20,20 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // standalone is a Tenantry on the node's machine whose pods run on the node.
 type standalone struct {
-	dir, hostKubeconfig string
+	dir, hostKubeconfig, port string
 	// isolation is a flag that says how tenants are kept apart on the network.
 	isolation string
 	process   *exec.Cmd
+	// log is what the process has said.
+	log *gbytes.Buffer
 }
 
 func (s *standalone) binary() string {
@@ -45,7 +52,7 @@ func startOnHost(isolation string, forwards bool) *standalone {
 	dir, err := os.MkdirTemp("", "tenantry-node-")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
-	s := &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), isolation: isolation}
+	s := &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), port: "7443", isolation: isolation}
 	syncerKubeconfig(s.hostKubeconfig)
 	s.start()
 	DeferCleanup(s.end)
@@ -55,9 +62,11 @@ func startOnHost(isolation string, forwards bool) *standalone {
 // start runs it, and waits until it answers.
 func (s *standalone) start() {
 	GinkgoHelper()
-	s.process = exec.Command(s.binary(), "up", "--dir", s.dir, "--bind-address", os.Getenv("NODE"), "--secure-port", "7443", "--host-kubeconfig", s.hostKubeconfig,
+	s.process = exec.Command(s.binary(), "up", "--dir", s.dir, "--bind-address", os.Getenv("NODE"), "--secure-port", s.port, "--host-kubeconfig", s.hostKubeconfig,
 		s.isolation, "--trust-local-images")
-	s.process.Stdout, s.process.Stderr = GinkgoWriter, GinkgoWriter
+	s.log = gbytes.NewBuffer()
+	said := io.MultiWriter(GinkgoWriter, s.log)
+	s.process.Stdout, s.process.Stderr = said, said
 	Expect(s.process.Start()).To(Succeed())
 	Eventually(func() error {
 		_, err := kubectl("--kubeconfig", s.admin(), "get", "--raw", "/readyz")
@@ -65,11 +74,24 @@ func (s *standalone) start() {
 	}).Should(Succeed())
 }
 
-// end ends it, and deletes what it has made on the host: other specs look at what there is.
-func (s *standalone) end() {
+// stop ends it as an administrator does.
+func (s *standalone) stop() {
 	GinkgoHelper()
 	Expect(s.process.Process.Signal(syscall.SIGTERM)).To(Succeed())
 	_ = s.process.Wait()
+}
+
+// kill ends it at once.
+func (s *standalone) kill() {
+	GinkgoHelper()
+	Expect(s.process.Process.Kill()).To(Succeed())
+	_ = s.process.Wait()
+}
+
+// end ends it, and deletes what it has made on the host: other specs look at what there is.
+func (s *standalone) end() {
+	GinkgoHelper()
+	s.stop()
 	must("delete", "namespaces", "--selector=workloads.tenantry.io/installation", "--timeout=3m")
 }
 
@@ -90,6 +112,52 @@ func (s *standalone) as(tenant string) []string {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
 	return []string{"--kubeconfig", file}
+}
+
+// apply applies a manifest in a space.
+func (s *standalone) apply(tenant, manifest string) {
+	GinkgoHelper()
+	file := filepath.Join(s.dir, "manifest.yaml")
+	Expect(os.WriteFile(file, []byte(manifest), 0o600)).To(Succeed())
+	must(append(s.as(tenant), "apply", "-f", file)...)
+}
+
+// get returns a field of an object of a space, empty if there is none.
+func (s *standalone) get(tenant, object, path string) string {
+	out, err := kubectl(append(s.as(tenant), "get", object, "-o", "jsonpath={"+path+"}")...)
+	if err != nil {
+		return ""
+	}
+	return out
+}
+
+// ready waits for a pod of a space.
+func (s *standalone) ready(tenant, pod string) {
+	GinkgoHelper()
+	must(append(s.as(tenant), "wait", "--for=condition=Ready", "pod/"+pod, "--timeout=3m")...)
+}
+
+// onHost returns the UIDs and counted starts of all pods of its spaces on the host.
+func (s *standalone) onHost() []string {
+	GinkgoHelper()
+	installation := must("--kubeconfig", s.admin(), "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
+	return strings.Split(must("get", "pods", "-A", "-l", "workloads.tenantry.io/installation="+installation, "-o", podStates), "\n")
+}
+
+// post sends an object to a space, and returns the status of the answer, and when to try again.
+func (s *standalone) post(tenant, path, object string) (status int, retryAfter string) {
+	GinkgoHelper()
+	config, err := clientcmd.BuildConfigFromFlags("", s.as(tenant)[1])
+	Expect(err).NotTo(HaveOccurred())
+	client, err := rest.HTTPClientFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	answer, err := client.Post(config.Host+path, "application/yaml", strings.NewReader(object))
+	Expect(err).NotTo(HaveOccurred())
+	defer answer.Body.Close()
+	said, err := io.ReadAll(answer.Body)
+	Expect(err).NotTo(HaveOccurred())
+	GinkgoWriter.Printf("POST %s: %s %v\n%s\n", path, answer.Status, answer.Header, said)
+	return answer.StatusCode, answer.Header.Get("Retry-After")
 }
 
 // syncerKubeconfig writes a kubeconfig of the host's ServiceAccount syncer.
@@ -146,50 +214,6 @@ spec:
   ports: [{port: 80, targetPort: 8080}]
 `
 
-// volumes are what an administrator of the host has for spaces: a class without a provisioner, and a volume on the node.
-const volumes = `
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: of-spaces, annotations: {multi-tenancy.k8s.io/published: "true"}}
-provisioner: kubernetes.io/no-provisioner
-volumeBindingMode: WaitForFirstConsumer
----
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: of-spaces}
-spec:
-  capacity: {storage: 1Gi}
-  accessModes: [ReadWriteOnce]
-  storageClassName: of-spaces
-  local: {path: DIRECTORY}
-  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node]}]}]}}
-`
-
-const storingSet = `
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: {name: db}
-spec:
-  selector: {matchLabels: {app: db}}
-  serviceName: db
-  template:
-    metadata: {labels: {app: db}}
-    spec:
-      terminationGracePeriodSeconds: 5
-      containers:
-      - {name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, volumeMounts: [{name: state, mountPath: /state}]}
-  volumeClaimTemplates:
-  - metadata: {name: state}
-    spec: {storageClassName: of-spaces, accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Mi}}}
-`
-
-const claimOfAnother = `
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: NAME}
-spec: {storageClassName: of-spaces, accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Mi}}, VOLUME}
-`
-
 const copyingPod = `
 apiVersion: v1
 kind: Pod
@@ -203,9 +227,85 @@ spec:
     args: [-install, /bin/tar]
     env: [{name: PATH, value: /bin}]
     volumeMounts: [{name: bin, mountPath: /bin}]
-  - {name: ear, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, args: [-hear], stdin: true}
+  - {name: ear-true, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, args: [-hear], stdin: true}
+  - {name: ear-false, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, args: [-hear], stdin: true}
   restartPolicy: Never
   volumes: [{name: bin, emptyDir: {}}]
+`
+
+const gatedPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: gated}
+spec:
+  terminationGracePeriodSeconds: 1
+  readinessGates: [{conditionType: example.com/go}]
+  containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent}]
+`
+
+const readingPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: reading}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: c
+    image: localhost/pause:1
+    imagePullPolicy: IfNotPresent
+    volumeMounts: [{name: told, mountPath: /told}, {name: mounted, mountPath: /mounted}]
+  volumes: [{name: told, configMap: {name: told}}, {name: mounted, secret: {secretName: mounted}}]
+`
+
+const fillingPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: filling, labels: {app: filling}}
+spec:
+  terminationGracePeriodSeconds: 1
+  priorityClassName: CLASS
+  containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: CPU}}}]
+`
+
+const lonelyDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: lonely}
+spec:
+  replicas: REPLICAS
+  selector: {matchLabels: {app: lonely}}
+  template:
+    metadata: {labels: {app: lonely}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: lonely}}}]
+      containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent}]
+`
+
+// nowhereDeployment has pods for which no node is large enough.
+const nowhereDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: nowhere}
+spec:
+  replicas: 60
+  selector: {matchLabels: {app: nowhere}}
+  template:
+    metadata: {labels: {app: nowhere}}
+    spec:
+      containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 1000}}}]
+`
+
+// twinPod is of one name wherever it is.
+const twinPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: twin}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent}]
 `
 
 const growingPod = `
@@ -288,6 +388,40 @@ func hears(args ...string) {
 	Expect(command.Wait()).To(Succeed())
 }
 
+const laterDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: later}
+spec:
+  selector: {matchLabels: {app: later}}
+  template:
+    metadata: {labels: {app: later}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent}]
+`
+
+const laterService = `
+apiVersion: v1
+kind: Service
+metadata: {name: later}
+spec: {selector: {app: later}, ports: [{port: 80}]}
+`
+
+// attachesAndCopies attaches to the container of a pod that is for one protocol, and copies into and out of another.
+func (s *standalone) attachesAndCopies(tenant, webSockets string) {
+	GinkgoHelper()
+	as, ear := s.as(tenant), "ear-"+webSockets
+	Eventually(s.get).WithArguments(tenant, "pod/copying", `.status.containerStatuses[?(@.name=="`+ear+`")].state.running.startedAt`).ShouldNot(BeEmpty())
+	hears(append(as, "attach", "copying", "-c", ear, "--stdin")...)
+	there, back, said := filepath.Join(s.dir, "there"), filepath.Join(s.dir, "back"), "of "+tenant+" by "+webSockets
+	Expect(os.WriteFile(there, []byte(said), 0o600)).To(Succeed())
+	must(append(as, "cp", "-c", "c", there, "copying:/bin/copied")...)
+	Expect(must(append(as, "exec", "copying", "-c", "c", "--", "/tenantry", "-read", "/bin/copied")...)).To(Equal(said))
+	must(append(as, "cp", "-c", "c", "copying:/bin/copied", back)...)
+	Expect(os.ReadFile(back)).To(Equal([]byte(said)))
+}
+
 var _ = Describe("workloads on a real node", Ordered, func() {
 	var tenantry *standalone
 
@@ -362,13 +496,15 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 	It("answer by the address of a Service, which it has as soon as it is made", func() {
 		for _, tenant := range []string{"acme", "globex"} {
 			as := tenantry.as(tenant)
-			file := filepath.Join(tenantry.dir, "said.yaml")
-			Expect(os.WriteFile(file, []byte(strings.ReplaceAll(saidDeployment, "TENANT", tenant)), 0o600)).To(Succeed())
-			must(append(as, "apply", "--server-side", "-f", file)...)
+			deployment, service, _ := strings.Cut(strings.ReplaceAll(saidDeployment, "TENANT", tenant), "---")
+			tenantry.apply(tenant, deployment)
 			must(append(as, "rollout", "status", "deployment/said", "--timeout=3m")...)
+			file := filepath.Join(tenantry.dir, "said.yaml")
+			Expect(os.WriteFile(file, []byte(service), 0o600)).To(Succeed())
+			must(append(as, "apply", "--server-side", "-f", file)...)
 			address := must(append(as, "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)
+			Expect(must(append(as, "exec", "deployment/web", "-c", "c", "--", "/tenantry", "-ask", address+":80", "2s")...)).To(Equal("said by " + tenant))
 			Expect(must("get", "services", "-A", "-l", "workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].spec.clusterIP}")).To(ContainSubstring(address))
-			Eventually(output(tenant, "exec", "deployment/web", "-c", "c", "--", "/tenantry", "-ask", address+":80")).Should(Equal("said by " + tenant))
 			Eventually(output(tenant, "get", "endpointslices", "-l", "kubernetes.io/service-name=said", "-o", "jsonpath={.items[*].endpoints[*].addresses[0]}")).
 				Should(Equal(must(append(as, "get", "pods", "-l", "app=said", "-o", "jsonpath={.items[0].status.podIP}")...)))
 			Eventually(output(tenant, "get", "endpointslices", "-l", "kubernetes.io/service-name=said", "-o", "jsonpath={.items[*].endpoints[*].zone}")).Should(Equal("here"))
@@ -380,6 +516,8 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 	})
 
 	It("are connected to by WebSocket and by SPDY", func() {
+		tenantry.apply("acme", copyingPod)
+		DeferCleanup(func() { must(append(tenantry.as("acme"), "delete", "pod", "copying", "--now")...) })
 		for _, webSockets := range []string{"true", "false"} {
 			GinkgoT().Setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", webSockets)
 			GinkgoT().Setenv("KUBECTL_PORT_FORWARD_WEBSOCKETS", webSockets)
@@ -396,6 +534,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			}).Should(Equal("said by acme\n"))
 			Expect(forward.Process.Kill()).To(Succeed())
 			_ = forward.Wait()
+			tenantry.attachesAndCopies("acme", webSockets)
 		}
 	})
 
@@ -423,22 +562,6 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		}).ShouldNot(BeEmpty())
 		Expect(output("acme", "exec", pod, "-c", "admins", "--", "/tenantry", "-say", "hi")()).To(ContainSubstring("container admins is not valid for pod"))
 		Expect(output("acme", "get", "pod", pod, "-o", "yaml")()).NotTo(ContainSubstring("admins"))
-	})
-
-	It("are attached to, and files are copied into and out of them", func() {
-		as := tenantry.as("acme")
-		file := filepath.Join(tenantry.dir, "copying.yaml")
-		Expect(os.WriteFile(file, []byte(copyingPod), 0o600)).To(Succeed())
-		must(append(as, "create", "-f", file)...)
-		DeferCleanup(func() { must(append(as, "delete", "-f", file, "--now")...) })
-		Eventually(output("acme", "get", "pod", "copying", "-o", `jsonpath={.status.containerStatuses[?(@.name=="ear")].state.running.startedAt}`)).ShouldNot(BeEmpty())
-		hears(append(as, "attach", "copying", "-c", "ear", "--stdin")...)
-		there, back := filepath.Join(tenantry.dir, "there"), filepath.Join(tenantry.dir, "back")
-		Expect(os.WriteFile(there, []byte("of acme"), 0o600)).To(Succeed())
-		must(append(as, "cp", "-c", "c", there, "copying:/bin/copied")...)
-		Expect(must(append(as, "exec", "copying", "-c", "c", "--", "/tenantry", "-read", "/bin/copied")...)).To(Equal("of acme"))
-		must(append(as, "cp", "-c", "c", "copying:/bin/copied", back)...)
-		Expect(os.ReadFile(back)).To(Equal([]byte("of acme")))
 	})
 
 	It("are resized in place, and say how far that is", func() {
@@ -483,6 +606,76 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		Eventually(generations).Should(Equal("5 5"))
 	})
 
+	It("are ready when their gates are open in the space", func() {
+		tenantry.apply("acme", gatedPod)
+		DeferCleanup(func() { must(append(tenantry.as("acme"), "delete", "pod", "gated", "--now")...) })
+		must(append(tenantry.as("acme"), "wait", "--for=condition=ContainersReady", "pod/gated", "--timeout=3m")...)
+		Expect(tenantry.get("acme", "pod/gated", `.status.conditions[?(@.type=="Ready")].status`)).To(Equal("False"))
+		must(append(tenantry.as("acme"), "patch", "pod", "gated", "--subresource=status", "-p", `{"status":{"conditions":[{"type":"example.com/go","status":"True"}]}}`)...)
+		tenantry.ready("acme", "gated")
+	})
+
+	It("see what is edited, and leave what they do not name in the space", func() {
+		as := tenantry.as("acme")
+		must(append(as, "create", "configmap", "told", "--from-literal=said=one")...)
+		for _, name := range []string{"mounted", "idle"} {
+			must(append(as, "create", "secret", "generic", name, "--from-literal=said="+name)...)
+		}
+		tenantry.apply("acme", readingPod)
+		DeferCleanup(func() {
+			must(append(as, "delete", "pod/reading", "configmap/told", "secret/mounted", "secret/idle", "--now")...)
+		})
+		tenantry.ready("acme", "reading")
+		Expect(output("acme", "exec", "reading", "--", "/tenantry", "-read", "/told/said")()).To(Equal("one"))
+		must(append(as, "patch", "configmap", "told", "-p", `{"data":{"said":"two"}}`)...)
+		Eventually(output("acme", "exec", "reading", "--", "/tenantry", "-read", "/told/said")).Should(Equal("two"))
+		Expect(output("acme", "exec", "reading", "--", "/tenantry", "-read", "/mounted/said")()).To(Equal("mounted"))
+		// Names are of files, and values as everybody reads Secrets.
+		onHost := must("get", "secrets", "-A", "-o", `jsonpath={range .items[*]}{.metadata.name} {.data}{"\n"}{end}`)
+		Expect(onHost).To(And(ContainSubstring("tn-mounted"), ContainSubstring(base64.StdEncoding.EncodeToString([]byte("mounted")))))
+		Expect(onHost).NotTo(Or(ContainSubstring("idle"), ContainSubstring(base64.StdEncoding.EncodeToString([]byte("idle")))))
+	})
+
+	It("preempt nobody's, whatever their priority is in the space", func() {
+		free := resource.MustParse(must("get", "node", "node", "-o", "jsonpath={.status.allocatable.cpu}"))
+		for asked := range strings.FieldsSeq(must("get", "pods", "-A", "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[*].resources.requests.cpu}")) {
+			free.Sub(resource.MustParse(asked))
+		}
+		asking := func(class string, percent int64) string {
+			return strings.NewReplacer("CLASS", class, "CPU", strconv.FormatInt(free.MilliValue()*percent/100, 10)+"m").Replace(fillingPod)
+		}
+		must(append(tenantry.as("acme"), "create", "priorityclass", "huge", "--value=1000000000")...)
+		onHost := func(field string) string { return must("get", "pods", "-A", "-l", "app=filling", "-o", field) }
+		tenantry.apply("globex", asking(`""`, 70))
+		DeferCleanup(func() { must(append(tenantry.as("globex"), "delete", "pod", "filling", "--now")...) })
+		tenantry.ready("globex", "filling")
+		before := onHost(podStates)
+		tenantry.apply("acme", asking("huge", 50))
+		DeferCleanup(func() {
+			must(append(tenantry.as("acme"), "delete", "pod/filling", "priorityclass/huge", "--now")...)
+		})
+		Expect(tenantry.get("acme", "pod/filling", ".spec.priority")).To(Equal("1000000000"))
+		Eventually(tenantry.get).WithArguments("acme", "pod/filling", `.status.conditions[?(@.type=="PodScheduled")].reason`).Should(Equal("Unschedulable"))
+		Consistently(func(g Gomega) {
+			g.Expect(strings.Split(onHost(podStates), "\n")).To(ContainElement(before))
+			g.Expect(onHost("jsonpath={.items[*].metadata.deletionTimestamp}")).To(BeEmpty())
+		}).WithTimeout(5 * time.Second).Should(Succeed())
+		Expect(tenantry.get("acme", "pod/filling", ".status.phase")).To(Equal("Pending"))
+	})
+
+	It("keep away from their tenant's pods of the same labels, and from no others", func() {
+		for tenant, replicas := range map[string]string{"acme": "2", "globex": "1"} {
+			tenantry.apply(tenant, strings.ReplaceAll(lonelyDeployment, "REPLICAS", replicas))
+			DeferCleanup(func() { must(append(tenantry.as(tenant), "delete", "deployment", "lonely")...) })
+		}
+		lonely := func(tenant string) string {
+			return output(tenant, "get", "pods", "-l", "app=lonely", "--sort-by=.status.phase", "-o", `jsonpath={range .items[*]}{.status.phase} {.status.conditions[?(@.type=="PodScheduled")].reason}{"\n"}{end}`)()
+		}
+		Eventually(lonely).WithArguments("acme").Should(Equal("Pending Unschedulable\nRunning"))
+		Eventually(lonely).WithArguments("globex").Should(Equal("Running"))
+		Expect(lonely("acme")).To(Equal("Pending Unschedulable\nRunning"))
+	})
+
 	It("show what they use to their tenant, and are scaled by it", func() {
 		pods := map[string]string{}
 		for _, tenant := range []string{"acme", "globex"} {
@@ -505,46 +698,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		Eventually(output("acme", "get", "deployment", "working", "-o", "jsonpath={.status.readyReplicas}")).WithTimeout(5 * time.Minute).Should(Equal("2"))
 	})
 
-	It("keep what they have stored, which no other tenant gets", func() {
-		directory, err := os.MkdirTemp("", "tenantry-volume-")
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(os.RemoveAll, directory)
-		Expect(os.Chmod(directory, 0o777)).To(Succeed())
-		create := func(to []string, verb, manifest string) (string, error) {
-			file := filepath.Join(tenantry.dir, "volumes.yaml")
-			Expect(os.WriteFile(file, []byte(manifest), 0o600)).To(Succeed())
-			return kubectl(append(to, verb, "-f", file)...)
-		}
-		onHost := strings.ReplaceAll(volumes, "DIRECTORY", directory)
-		_, err = create(nil, "apply", onHost)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { _, _ = create(nil, "delete", onHost) })
-		class, _, _ := strings.Cut(onHost, "---")
-		_, err = create([]string{"--kubeconfig", tenantry.admin()}, "apply", class)
-		Expect(err).NotTo(HaveOccurred())
-		acme, globex := tenantry.as("acme"), tenantry.as("globex")
-		Eventually(output("acme", "get", "storageclass", "of-spaces", "-o", "name")).Should(Equal("storageclass.storage.k8s.io/of-spaces"))
-		_, err = create(acme, "create", storingSet)
-		Expect(err).NotTo(HaveOccurred())
-		must(append(acme, "rollout", "status", "statefulset/db", "--timeout=3m")...)
-		must(append(acme, "exec", "db-0", "--", "/tenantry", "-write", "/state/file", "of acme")...)
-		must(append(acme, "delete", "pod", "db-0")...)
-		must(append(acme, "rollout", "status", "statefulset/db", "--timeout=3m")...)
-		Eventually(output("acme", "exec", "db-0", "--", "/tenantry", "-read", "/state/file")).Should(Equal("of acme"))
-		Expect(os.ReadFile(filepath.Join(directory, "file"))).To(Equal([]byte("of acme")))
-
-		theirs := must(append(acme, "get", "pvc", "state-db-0", "-o", "jsonpath={.spec.volumeName}")...)
-		Expect(must(append(acme, "get", "pv", theirs, "-o", "yaml")...)).NotTo(Or(ContainSubstring(directory), ContainSubstring("tn-")))
-		for _, volume := range []string{"of-spaces", theirs} {
-			out, err := create(globex, "create", strings.NewReplacer("NAME", "stolen", "VOLUME", "volumeName: "+volume).Replace(claimOfAnother))
-			Expect(err).To(HaveOccurred())
-			Expect(out).To(And(ContainSubstring("forbidden: SpacePolicy"), ContainSubstring("spec.volumeName")))
-		}
-		must(append(acme, "delete", "statefulset/db", "pvc/state-db-0")...)
-		Expect(must("get", "pvc", "-A", "-l", "workloads.tenantry.io/installation", "-o", "name")).To(BeEmpty())
-		Eventually(output("acme", "get", "pv", "-o", "name")).Should(BeEmpty())
-		Eventually(func() string { return must("get", "pv", "of-spaces", "-o", "jsonpath={.status.phase}") }).Should(Equal("Released"), "its content is nobody else's")
-	})
+	Context("that store something", func() { storing(func() *standalone { return tenantry }) })
 
 	It("ask their space, and no other and no host, by what every pod has", func() {
 		tenantry.asksItsSpace("acme", "globex")
@@ -565,20 +719,34 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 	})
 
 	It("go on while Tenantry is killed, and are the same afterwards", func() {
-		uids := func() string {
-			return must("get", "pods", "-A", "-l", "workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].metadata.uid}")
-		}
-		before := uids()
+		before := tenantry.onHost()
 		address := must(append(tenantry.as("acme"), "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)
 		asker := strings.Fields(must("get", "pods", "-A", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.namespace} {.items[0].metadata.name}"))
-		Expect(tenantry.process.Process.Kill()).To(Succeed())
-		_ = tenantry.process.Wait()
+		tenantry.kill()
 		Expect(must("exec", "-n", asker[0], asker[1], "-c", "c", "--", "/tenantry", "-ask", address+":80")).To(Equal("said by acme"))
 		tenantry.start()
 		Eventually(output("acme", "logs", "deployment/web", "-c", "c")).Should(Equal("hello from acme in default"))
 		must(append(tenantry.as("acme"), "scale", "deployment/web", "--replicas=2")...)
 		must(append(tenantry.as("acme"), "rollout", "status", "deployment/web", "--timeout=3m")...)
-		Expect(strings.Fields(uids())).To(And(HaveLen(6), ContainElements(strings.Fields(before))))
+		Expect(tenantry.onHost()).To(And(HaveLen(6), ContainElements(before)))
+	})
+
+	It("go on while the API of the host is away, and follow their space when it is back", func() {
+		before := tenantry.onHost()
+		open := closeAPI()
+		Expect(must(append(tenantry.as("acme"), "get", "pods", "-o", "name")...)).To(ContainSubstring("pod/web-"))
+		status, later := tenantry.post("acme", "/api/v1/namespaces/default/services", laterService)
+		Expect(status).To(Equal(http.StatusServiceUnavailable))
+		Expect(strconv.Atoi(later)).To(BeNumerically(">", 0), "Retry-After")
+		tenantry.apply("acme", laterDeployment)
+		Eventually(tenantry.get).WithArguments("acme", "deployment/later", ".status.unavailableReplicas").Should(Equal("1"))
+		Eventually(tenantry.log).Should(gbytes.Say("Pods do not run on the host cluster.*the lease was lost"))
+		open()
+		must(append(tenantry.as("acme"), "rollout", "status", "deployment/later", "--timeout=3m")...)
+		status, _ = tenantry.post("acme", "/api/v1/namespaces/default/services", laterService)
+		Expect(status).To(Equal(http.StatusCreated))
+		Expect(tenantry.onHost()).To(And(HaveLen(len(before)+1), ContainElements(before)))
+		must(append(tenantry.as("acme"), "delete", "deployment/later", "service/later")...)
 	})
 
 	It("have another token in time, without a restart", func() {
@@ -586,8 +754,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			return must(append(tenantry.as("acme"), "get", "pods", "-l", "app=client", "-o", "jsonpath={.items[*].metadata.uid} {.items[*].status.containerStatuses[*].containerID}")...)
 		}
 		before, token := started(), tenantry.tokenIn("acme")
-		Expect(tenantry.process.Process.Signal(syscall.SIGTERM)).To(Succeed())
-		_ = tenantry.process.Wait()
+		tenantry.stop()
 		// As if so much time had gone.
 		for line := range strings.FieldsSeq(must("get", "secrets", "-A", "-l", "workloads.tenantry.io/installation", "-o",
 			`jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}/{.metadata.annotations.workloads\.tenantry\.io/name}{"\n"}{end}`)) {
@@ -651,5 +818,58 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		Eventually(func() string {
 			return must("get", "pods,services,secrets", "-A", "-l", "workloads.tenantry.io/installation", "-o", "name")
 		}).Should(BeEmpty())
+	})
+
+	It("are left alone by another installation with the same names", func() {
+		other := &standalone{dir: filepath.Join(filepath.Dir(tenantry.dir), "other"), hostKubeconfig: tenantry.hostKubeconfig, port: "7444", isolation: tenantry.isolation}
+		runTwins := func(s *standalone) {
+			GinkgoHelper()
+			must(append(s.as("acme"), "create", "namespace", "shop")...)
+			for _, namespace := range []string{"default", "shop"} {
+				s.apply("acme", strings.ReplaceAll(twinPod, "name: twin", "name: twin, namespace: "+namespace))
+				must(append(s.as("acme"), "wait", "--namespace", namespace, "--for=condition=Ready", "pod/twin", "--timeout=3m")...)
+			}
+		}
+		other.start()
+		DeferCleanup(func() { other.stop() })
+		runTwins(tenantry)
+		runTwins(other)
+		before := tenantry.onHost()
+		Expect(before).To(HaveLen(2))
+		Expect(other.onHost()).To(And(HaveLen(2), Not(ContainElement(BeElementOf(before)))))
+		must(append(other.as("acme"), "delete", "namespace/shop", "pod/twin", "--timeout=2m")...)
+		Eventually(other.onHost).Should(Equal([]string{""}))
+		Expect(tenantry.onHost()).To(Equal(before))
+
+		other.stop()
+		Expect(os.RemoveAll(other.dir)).To(Succeed())
+		other.start()
+		runTwins(other)
+		Expect(tenantry.onHost()).To(Equal(before))
+		must(append(tenantry.as("acme"), "delete", "namespace/shop", "pod/twin", "--timeout=2m")...)
+		Eventually(tenantry.onHost).Should(Equal([]string{""}))
+		Expect(other.onHost()).To(And(HaveLen(2), Not(ContainElement(HaveSuffix(" 1")))))
+	})
+
+	It("stay when an old backup is restored, and why is said", func() {
+		onHost := func() []string {
+			return strings.Fields(must("get", "pods", "-A", "-l", "app=nowhere,workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].metadata.uid}"))
+		}
+		backup := filepath.Join(filepath.Dir(tenantry.dir), "backup")
+		tenantry.stop()
+		command("cp", "-a", tenantry.dir, backup)
+		tenantry.start()
+		tenantry.apply("acme", nowhereDeployment)
+		Eventually(onHost).Should(HaveLen(60))
+		before := onHost()
+		tenantry.kill()
+		Expect(os.RemoveAll(tenantry.dir)).To(Succeed())
+		Expect(os.Rename(backup, tenantry.dir)).To(Succeed())
+		tenantry.start()
+		Eventually(tenantry.log).Should(gbytes.Say(`60 of \d+ objects on the host are made of what no space has, and are of the tenant .*acme.*nothing more of this tenant is deleted`))
+		tenantry.apply("globex", twinPod)
+		tenantry.ready("globex", "twin") // others go on
+		Expect(tenantry.get("acme", "deployment/nowhere", ".metadata.name")).To(BeEmpty())
+		Consistently(onHost).WithTimeout(15 * time.Second).Should(ConsistOf(before))
 	})
 })

@@ -48,7 +48,7 @@ type Config struct {
 	// CheckDefinitionChange returns an error if a definition of a space may not change so because of its objects. If nil,
 	// it may.
 	CheckDefinitionChange func(ctx context.Context, n tenant.Name, resource schema.GroupResource, change cachememory.DefinitionChange) error
-	// CacheMemory counts what the parameters of policies take. If nil, nothing does.
+	// CacheMemory counts what the policies of spaces have in memory beside themselves. If nil, nothing does.
 	CacheMemory *cachememory.Budget
 	// DefinitionCosts returns what the definitions of a space cost, by their names. If nil, nothing.
 	DefinitionCosts func(n tenant.Name) map[string]spacepolicy.DefinitionCosts

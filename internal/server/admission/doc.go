@@ -22,7 +22,7 @@
 //
 //	admission.Register(options.Admission)
 //	...
-//	err := admission.Apply(completed.Admission, admission.Config{...})
+//	plugins, err := admission.Apply(completed.Admission, admission.Config{...})
 //	...  upstream's CreateConfig applies the options: plugins, order, flags,
 //	     configuration file, metrics
 //	informers.Start(stop)

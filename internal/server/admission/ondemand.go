@@ -80,16 +80,16 @@ func (p *onDemandPlugin) newInstance(ctx context.Context, n tenant.Name, forget 
 	if err != nil {
 		return nil, err
 	}
-	params := newParameters(clients.dynamic, n, p.shared.CacheMemory, forget)
+	refusals := newRefusals()
 	var schemas *knownSchemas
 	if p.name == mutatingpolicy.PluginName {
-		if schemas, err = withKnownSchemas(clients.discovery, newConverters(ctx, p.shared.CacheMemory.NewCopy(n), forget)); err != nil {
+		if schemas, err = withKnownSchemas(clients.discovery, newConverters(ctx, p.shared.CacheMemory.NewCopy(n), refusals, forget)); err != nil {
 			return nil, err
 		}
 		clients.discovery = schemas
 	}
 	built, err := p.build(nil, p.initializer(instanceConfig{
-		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: params, informers: p.shared.views.Of(n),
+		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: newParameters(clients.dynamic, n, p.shared.CacheMemory, refusals, forget), informers: p.shared.views.Of(n),
 		authorizer: spaceAuthorizer{p.authorizer, n}, stop: ctx.Done(), restMapper: clients.restMapper,
 		services: view.ServicesIn{Flat: p.shared.services, Tenant: n}, webhookAuth: p.shared.Egress.ForTenant(n, p.webhookAuth),
 	}))
@@ -99,7 +99,7 @@ func (p *onDemandPlugin) newInstance(ctx context.Context, n tenant.Name, forget 
 	if schemas != nil {
 		schemas.waitUntilRead(ctx.Done())
 	}
-	return explained{built, params}, nil
+	return explained{built, refusals}, nil
 }
 
 // instanceFor returns the instance of the request's space, or nil if the space

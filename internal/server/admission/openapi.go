@@ -1,16 +1,12 @@
 package admission
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/openapi"
-
-	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 )
 
 // knownSchemas is a discovery client that already knows the schemas. A mutating policy
@@ -70,55 +66,4 @@ func (k *knownPaths) Paths() (map[string]openapi.GroupVersion, error) {
 		return first, nil
 	}
 	return k.live.Paths()
-}
-
-// converterShare is how many bytes of memory a converter of types takes for each byte of the schemas that it is made of.
-const converterShare = 4
-
-// converters count the converters of types that mutating policies of a space make of the schemas of group versions, and
-// keep: some 14 MB of those that are built in.
-type converters struct {
-	*cachememory.Copy
-	// end ends the instance of the plugin, which frees those of group versions that are not there any more.
-	end func()
-}
-
-func newConverters(ctx context.Context, counted *cachememory.Copy, end func()) *converters {
-	context.AfterFunc(ctx, counted.Forget)
-	return &converters{counted, end}
-}
-
-// countedClient counts the schemas that are read.
-type countedClient struct {
-	openapi.Client
-	converters *converters
-}
-
-// Paths implements openapi.Client.
-func (c countedClient) Paths() (map[string]openapi.GroupVersion, error) {
-	paths, err := c.Client.Paths()
-	counted := make(map[string]openapi.GroupVersion, len(paths))
-	for path, of := range paths {
-		counted[path] = countedSchemas{of, path, c.converters}
-	}
-	return counted, err
-}
-
-type countedSchemas struct {
-	openapi.GroupVersion
-	path       string
-	converters *converters
-}
-
-// Schema implements openapi.GroupVersion.
-func (s countedSchemas) Schema(contentType string) ([]byte, error) {
-	data, err := s.GroupVersion.Schema(contentType)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.converters.Set(types.NamespacedName{Name: s.path}, converterShare*len(data)); err != nil {
-		s.converters.end()
-		return nil, fmt.Errorf("making a converter of types of %s: %w", s.path, err)
-	}
-	return data, nil
 }

@@ -2,10 +2,8 @@ package admission
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 
@@ -30,29 +27,37 @@ import (
 // no room for them. Both numbers are chosen: 8 MiB take about a twentieth of a core.
 var parameterBytes = ratelimit.Limits[tenant.Name]{PerSecond: 8 << 20, AtOnce: 128 << 20}
 
-// notSynced is what upstream says of parameters that its informer has not read.
-const notSynced = "not yet synced to use for admission"
+const (
+	// parameterPage is how many parameters are read at once where they are listed, and readAgain after how long those
+	// are read again for which there was no room. Both are chosen.
+	parameterPage = 10
+	readAgain     = 30 * time.Second
+)
 
 // parameters is the dynamic client of the policies of a space. Upstream keeps all objects of a kind of parameters in an
 // informer of each plugin, decoded from JSON: they count for the space, and what it may not have is not read.
 type parameters struct {
 	dynamic.Interface
-	of     tenant.Name
-	memory *cachememory.Budget
-	// end ends the instance of the plugin: upstream's informers keep what they have read when they cannot read it anew,
-	// and policies would go on with that.
-	end func()
+	of       tenant.Name
+	memory   *cachememory.Budget
+	refusals *refusals
+	// forget ends the plugin: upstream's informers keep what they have read when they cannot read it anew, and policies
+	// would go on with that.
+	forget func()
 
 	mu   sync.Mutex
-	read map[schema.GroupVersionResource]*readParameters
-	// refused are the errors of those that are not read.
-	refused map[schema.GroupVersionResource]error
+	read map[informerKey]*readParameters
 }
 
-func newParameters(client dynamic.Interface, of tenant.Name, budget *cachememory.Budget, end func()) *parameters {
+// informerKey identifies an informer, which lives as long as its context.
+type informerKey struct {
+	resource schema.GroupVersionResource
+	ctx      context.Context
+}
+
+func newParameters(client dynamic.Interface, of tenant.Name, budget *cachememory.Budget, refusals *refusals, forget func()) *parameters {
 	return &parameters{
-		Interface: client, of: of, memory: budget, end: end,
-		read: map[schema.GroupVersionResource]*readParameters{}, refused: map[schema.GroupVersionResource]error{},
+		Interface: client, of: of, memory: budget, refusals: refusals, forget: forget, read: map[informerKey]*readParameters{},
 	}
 }
 
@@ -62,22 +67,24 @@ func (p *parameters) Resource(resource schema.GroupVersionResource) dynamic.Name
 	return parametersEverywhere{countedParameters{namespaces, p, resource}, namespaces}
 }
 
-// informer returns what an informer has read, which lives as long as ctx.
+// informer returns what an informer has read.
 func (p *parameters) informer(ctx context.Context, resource schema.GroupVersionResource) *readParameters {
+	key := informerKey{resource, ctx}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r, ok := p.read[resource]; ok && r.ctx == ctx {
+	if r, ok := p.read[key]; ok {
 		return r
 	}
-	r := &readParameters{Copy: p.memory.NewCopy(p.of), parameters: p, resource: resource, ctx: ctx}
-	p.read[resource] = r
+	r := &readParameters{
+		Copy: p.memory.NewCopy(p.of), parameters: p, informerKey: key,
+		what: resource.GroupResource().String() + ", which are parameters of policies",
+	}
+	p.read[key] = r
 	context.AfterFunc(ctx, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.read[resource] == r { // and no other informer has begun
-			delete(p.read, resource)
-			delete(p.refused, resource)
-		}
+		delete(p.read, key)
+		p.refusals.remove(r.what)
 		r.Forget()
 	})
 	return r
@@ -86,17 +93,34 @@ func (p *parameters) informer(ctx context.Context, resource schema.GroupVersionR
 // readParameters is what one informer has read.
 type readParameters struct {
 	*cachememory.Copy
+	informerKey
 	parameters *parameters
-	resource   schema.GroupVersionResource
-	ctx        context.Context
-	// filled is whether the informer has had all that there was. The lock of the parameters guards it.
-	filled bool
+	what       string
+	// filled is whether the informer has had all that there was, and refused when it was refused, and why.
+	filled  atomic.Bool
+	refused atomic.Pointer[refusal]
+}
+
+type refusal struct {
+	err *apierrors.StatusError
+	at  time.Time
+}
+
+// begin notes that all are read anew. It returns an error if there was no room for them a moment ago.
+func (r *readParameters) begin() error {
+	if refused := r.refused.Load(); refused != nil && time.Since(refused.at) < readAgain {
+		return refused.err
+	}
+	r.Begin()
+	return nil
 }
 
 // refuse returns the error of parameters for which there is no room.
 func (r *readParameters) refuse(err error) *apierrors.StatusError {
 	r.outdated(err)
-	return apierrors.NewForbidden(r.resource.GroupResource(), "", err)
+	refused := &refusal{apierrors.NewForbidden(r.resource.GroupResource(), "", err), time.Now()}
+	r.refused.Store(refused)
+	return refused.err
 }
 
 // failed notes that they could not be read.
@@ -107,24 +131,19 @@ func (r *readParameters) failed(err error) {
 	}
 }
 
-// outdated notes that what the informer has will not be replaced, and has the errors of policies say why.
+// outdated notes that what the informer has will not be replaced, and why.
 func (r *readParameters) outdated(err error) {
-	r.parameters.mu.Lock()
-	filled := r.filled
-	r.parameters.refused[r.resource] = err
-	r.parameters.mu.Unlock()
-	if filled {
-		r.parameters.end()
+	r.parameters.refusals.set(r.what, err)
+	if r.filled.Load() {
+		r.parameters.forget()
 	}
 }
 
 // fill notes that the informer has all that there is, in place of what it had.
 func (r *readParameters) fill() {
-	r.parameters.mu.Lock()
-	defer r.parameters.mu.Unlock()
-	delete(r.parameters.refused, r.resource)
-	r.filled = true
+	r.parameters.refusals.remove(r.what)
 	r.Filled()
+	r.filled.Store(true)
 }
 
 // pace waits until so much may have been read for the space.
@@ -135,20 +154,6 @@ func (p *parameters) pace(ctx context.Context, bytes int) {
 			return
 		}
 	}
-}
-
-// explain adds to the refusal of a policy which parameters have not been read, if that is the reason.
-func (p *parameters) explain(err error) error {
-	status, is := errors.AsType[*apierrors.StatusError](err)
-	if !is || !strings.Contains(status.ErrStatus.Message, notSynced) {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for resource, refused := range p.refused {
-		status.ErrStatus.Message += fmt.Sprintf("; %s, which are parameters of policies, are not read: %s", resource.GroupResource(), refused)
-	}
-	return err
 }
 
 type parametersEverywhere struct {
@@ -168,12 +173,16 @@ type countedParameters struct {
 	resource   schema.GroupVersionResource
 }
 
-// List implements dynamic.ResourceInterface.
+// List implements dynamic.ResourceInterface. Whatever is asked for, it returns a page: upstream goes on with the next one,
+// and would have all at once from a watch cache.
 func (r countedParameters) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	read := r.parameters.informer(ctx, r.resource)
 	if options.Continue == "" {
-		read.Begin()
+		if err := read.begin(); err != nil {
+			return nil, err
+		}
 	}
+	options.Limit, options.ResourceVersion, options.ResourceVersionMatch = parameterPage, "", ""
 	list, err := r.ResourceInterface.List(ctx, options)
 	if err != nil {
 		read.failed(err)
@@ -194,7 +203,9 @@ func (r countedParameters) List(ctx context.Context, options metav1.ListOptions)
 func (r countedParameters) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	read, filling := r.parameters.informer(ctx, r.resource), ptr.Deref(options.SendInitialEvents, false)
 	if filling {
-		read.Begin()
+		if err := read.begin(); err != nil {
+			return nil, err
+		}
 	}
 	events, err := r.ResourceInterface.Watch(ctx, options)
 	if err != nil {
@@ -235,20 +246,4 @@ func (r *readParameters) count(object *unstructured.Unstructured, filling bool) 
 
 func nameOf(object *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-}
-
-// explained is a plugin of a space whose errors say which parameters have not been read.
-type explained struct {
-	admission.Interface
-	parameters *parameters
-}
-
-// Admit implements admission.MutationInterface.
-func (p explained) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	return p.parameters.explain(mutate(ctx, p.Interface, a, o))
-}
-
-// Validate implements admission.ValidationInterface.
-func (p explained) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	return p.parameters.explain(validate(ctx, p.Interface, a, o))
 }

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/openapi"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
@@ -39,7 +37,9 @@ type limitServer struct {
 	objects []*unstructured.Unstructured
 	// lists says that watches do not begin with objects, and fails that there is no such resource.
 	lists, fails bool
-	watches      chan *watch.FakeWatcher
+	// asked is how often it was asked.
+	asked   int
+	watches chan *watch.FakeWatcher
 }
 
 func (s *limitServer) Resource(schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
@@ -48,7 +48,11 @@ func (s *limitServer) Resource(schema.GroupVersionResource) dynamic.Namespaceabl
 
 func (s *limitServer) Namespace(string) dynamic.ResourceInterface { return s }
 
-func (s *limitServer) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+func (s *limitServer) List(_ context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	s.asked++
+	if options.Limit != parameterPage || options.ResourceVersion != "" {
+		return nil, apierrors.NewBadRequest("not in pages")
+	}
 	if s.fails {
 		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
 	}
@@ -60,6 +64,7 @@ func (s *limitServer) List(context.Context, metav1.ListOptions) (*unstructured.U
 }
 
 func (s *limitServer) Watch(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	s.asked++
 	if s.fails {
 		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
 	}
@@ -95,7 +100,8 @@ func parametersCount(t *testing.T, lists bool) {
 	counted := func() int64 { synctest.Wait(); return budget.Usage().Bytes["acme"] }
 	s := &limitServer{objects: []*unstructured.Unstructured{small}, lists: lists, watches: make(chan *watch.FakeWatcher, 100)}
 	ended := 0
-	p := newParameters(s, "acme", budget, func() { ended++ })
+	why := newRefusals()
+	p := newParameters(s, "acme", budget, why, func() { ended++ })
 	ctx, stop := context.WithCancel(t.Context())
 	informer := dynamicinformer.NewFilteredDynamicInformer(p, limitsResource, "", 0, cache.Indexers{}, nil).Informer()
 	// Upstream's own one waits until a second after the last error of the process, by a clock that is not this one.
@@ -128,7 +134,7 @@ func parametersCount(t *testing.T, lists bool) {
 		t.Errorf("what comes by the second watch counts %d bytes in all, after %d", after, before)
 	}
 	refusal := func() error {
-		return p.explain(apierrors.NewForbidden(limitsResource.GroupResource(), "x", errors.New("paramKind is "+notSynced)))
+		return why.explain(apierrors.NewForbidden(limitsResource.GroupResource(), "x", errors.New("paramKind is "+missing[0])))
 	}
 	if strings.Contains(refusal().Error(), "parameters") {
 		t.Errorf("all have been read, and a policy says: %v", refusal())
@@ -142,7 +148,11 @@ func parametersCount(t *testing.T, lists bool) {
 	if ended == 0 {
 		t.Error("policies go on with what was before there was no room")
 	}
-	if before := other.Error(); p.explain(other).Error() != before {
+	asked := s.asked
+	if time.Sleep(readAgain / 2); s.asked != asked {
+		t.Errorf("what was refused is asked for %d times more at once", s.asked-asked)
+	}
+	if before := other.Error(); why.explain(other).Error() != before {
 		t.Errorf("a refusal for another reason says: %v", other)
 	}
 	s.objects = s.objects[:1]
@@ -153,47 +163,5 @@ func parametersCount(t *testing.T, lists bool) {
 	}
 	if stop(); counted() != 0 {
 		t.Errorf("without an informer, its objects count %d bytes", counted())
-	}
-}
-
-// groupVersion is a group version whose schemas have so many bytes.
-type groupVersion struct {
-	openapi.GroupVersion
-	bytes int
-}
-
-func (v groupVersion) Schema(string) ([]byte, error) { return make([]byte, v.bytes), nil }
-
-type groupVersions map[string]openapi.GroupVersion
-
-func (v groupVersions) Paths() (map[string]openapi.GroupVersion, error) { return v, nil }
-
-// TestConverters checks that what mutating policies make of schemas counts as long as their plugin is there, which ends
-// where there is no room for more.
-func TestConverters(t *testing.T) {
-	budget := cachememory.New(1<<20, 0)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := 0
-	client := countedClient{groupVersions{"apis/a/v1": groupVersion{bytes: 1000}, "apis/b/v1": groupVersion{bytes: 1 << 20}},
-		newConverters(ctx, budget.NewCopy("acme"), func() { ended++ })}
-	none := budget.Usage().Bytes["acme"]
-	paths, err := client.Paths()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if data, err := paths["apis/a/v1"].Schema("application/json"); err != nil || len(data) != 1000 {
-			t.Fatalf("schemas of %d bytes: %v", len(data), err)
-		}
-	}
-	if made := budget.Usage().Bytes["acme"] - none; made != converterShare*1000 {
-		t.Errorf("what is made of 1000 bytes counts %d bytes", made)
-	}
-	if _, err := paths["apis/b/v1"].Schema("application/json"); err == nil || ended != 1 || !strings.Contains(err.Error(), "apis/b/v1") {
-		t.Errorf("without room for more: %v; the plugin has ended %d times", err, ended)
-	}
-	stop()
-	for len(budget.Usage().Bytes) > 0 { // after which the count is a moment late
-		runtime.Gosched()
 	}
 }

@@ -44,7 +44,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// TestInSpace checks in which space, and as a user of which tenant, an
+// TestSpaceAuthorizer checks in which space, and as a user of which tenant, an
 // expression's question is answered.
 func TestSpaceAuthorizer(t *testing.T) {
 	of := func(n string) user.Info {

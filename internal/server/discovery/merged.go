@@ -33,33 +33,39 @@ type merged struct {
 // merge returns the discovery of the space of n. It is made again when a server has others than those of its tags.
 func (r *Router) merge(n tenant.Name, servers []Server) (*merged, error) {
 	key := keyOf(n, servers)
-	found, err, _ := r.merging.Do(key, func() (any, error) {
-		last := r.merged.get(key)
-		if last == nil || len(last.tags) != len(servers) {
-			last = &merged{tags: make([]string, len(servers))}
-		}
-		tags, bodies, err := readChanged(servers, last.tags)
-		if err != nil || slices.Equal(tags, last.tags) {
-			return last, err
-		}
-		var custom []apidiscoveryv2.APIGroupDiscovery
-		bytes := 0
-		for i, body := range bodies {
-			var list apidiscoveryv2.APIGroupDiscoveryList
-			if err := json.Unmarshal(body, &list); err != nil {
-				return last, fmt.Errorf("decoding aggregated discovery: %w", err)
-			}
-			custom = r.addGroups(custom, list.Items, servers[i].Serves)
-			bytes += len(body)
-		}
-		m := newMerged(tags, r.List(), custom)
-		r.merged.put(key, m, int64(bytes))
-		return m, nil
-	})
+	last := r.merged.get(key)
+	if last == nil || len(last.tags) != len(servers) {
+		last = &merged{tags: make([]string, len(servers))}
+	}
+	tags, bodies, err := readChanged(servers, last.tags)
+	if err != nil {
+		return nil, fmt.Errorf("putting together the discovery of tenant %q: %w", n, err)
+	}
+	if slices.Equal(tags, last.tags) {
+		return last, nil
+	}
+	// Who asks for a later state does not get what is being made of an earlier one.
+	found, err, _ := r.merging.Do(key+" "+strings.Join(tags, " "), func() (any, error) { return r.mergeAnew(key, servers, tags, bodies) })
 	if err != nil {
 		return nil, fmt.Errorf("putting together the discovery of tenant %q: %w", n, err)
 	}
 	return found.(*merged), nil
+}
+
+func (r *Router) mergeAnew(key string, servers []Server, tags []string, bodies [][]byte) (*merged, error) {
+	var custom []apidiscoveryv2.APIGroupDiscovery
+	bytes := 0
+	for i, body := range bodies {
+		var list apidiscoveryv2.APIGroupDiscoveryList
+		if err := json.Unmarshal(body, &list); err != nil {
+			return nil, fmt.Errorf("decoding aggregated discovery: %w", err)
+		}
+		custom = r.addGroups(custom, list.Items, servers[i].Serves)
+		bytes += len(body)
+	}
+	m := newMerged(tags, r.List(), custom)
+	r.merged.put(key, m, int64(bytes))
+	return m, nil
 }
 
 // readChanged returns the tags of what servers serve and, if one is not as it is known, all of that.

@@ -1,4 +1,5 @@
-// Package expression bounds what CEL expressions may take of the server.
+// Package expression bounds what CEL expressions may take of the server, when they are evaluated and when they are
+// compiled.
 //
 // Users of tenants write expressions (definitions, admission policies, match conditions), and
 // all of them are evaluated in one process. Upstream charges a call after it was made, and by

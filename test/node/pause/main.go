@@ -1,9 +1,11 @@
 // Command pause is the first process of a pod: it keeps the pod's namespaces open, and reaps
 // the orphans that land in them. Tests run it as a container, too: it prints its arguments first and, if the first
 // one is -say, ends then. With -serve ADDRESS it tells the rest of them to who connects, and with -ask ADDRESS it
-// prints what it is told there. With -lookup KIND NAME it prints what DNS says: host, srv, addr, or txt. With -write FILE it
-// writes the rest of them into a file, and with -read FILE it prints one. With -work it uses what it gets of a processor. With -hear it prints what it is told, and with
-// -install FILE it copies itself there: as tar it does what kubectl cp asks for.
+// prints what it is told there, which it tries again and again within a time if that comes next. With -lookup KIND NAME
+// it prints what DNS says: host, srv, addr, or txt. With -write FILE it writes the rest of them into a file, and with
+// -read FILE it prints one. With -lock FILE it has a file locked until it is killed, and says in FILE.taken if somebody
+// else has it. With -work it uses what it gets of a processor. With -hear it prints what it is told, and with
+// -install FILE it copies itself there: as tar it does what kubectl cp asks for. With -after TIME it waits first.
 package main
 
 import (
@@ -24,7 +26,14 @@ import (
 )
 
 func main() {
-	if args := os.Args[1:]; filepath.Base(os.Args[0]) == "tar" {
+	args := os.Args[1:]
+	if len(args) > 1 && args[0] == "-after" {
+		wait, err := time.ParseDuration(args[1])
+		must(err)
+		time.Sleep(wait)
+		args = args[2:]
+	}
+	if filepath.Base(os.Args[0]) == "tar" {
 		archive(args)
 		return
 	} else if len(args) > 0 && args[0] == "-hear" {
@@ -33,8 +42,10 @@ func main() {
 	} else if len(args) > 1 && args[0] == "-install" {
 		install(args[1])
 	} else if len(args) > 1 && args[0] == "-ask" {
-		ask(args[1])
+		ask(args[1], args[2:]...)
 		return
+	} else if len(args) > 1 && args[0] == "-lock" {
+		lock(args[1])
 	} else if len(args) > 2 && args[0] == "-lookup" {
 		lookup(args[1], args[2])
 		return
@@ -88,9 +99,19 @@ func serve(address, text string) {
 	must(err)
 }
 
-// ask prints what is told at an address.
-func ask(address string) {
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+// ask prints what is told at an address. If there is a time, it tries again within that.
+func ask(address string, within ...string) {
+	timeout, end := 5*time.Second, time.Now()
+	if len(within) > 0 {
+		patience, err := time.ParseDuration(within[0])
+		must(err)
+		timeout, end = 200*time.Millisecond, end.Add(patience)
+	}
+	conn, err := net.DialTimeout("tcp", address, timeout)
+	for err != nil && time.Now().Before(end) {
+		time.Sleep(20 * time.Millisecond)
+		conn, err = net.DialTimeout("tcp", address, timeout)
+	}
 	must(err)
 	_, err = io.Copy(os.Stdout, conn)
 	must(err)
@@ -130,6 +151,19 @@ func store(write bool, file, text string) {
 	}
 	must(err)
 	fmt.Println(string(content))
+}
+
+// lock locks a file, and does not end when it is told to.
+func lock(name string) {
+	file, err := syscall.Open(name, syscall.O_CREAT|syscall.O_RDWR, 0o600)
+	must(err)
+	signal.Ignore(syscall.SIGTERM)
+	if err := syscall.Flock(file, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		must(errors.Join(err, os.WriteFile(name+".taken", []byte(err.Error()), 0o600)))
+	}
+	for {
+		time.Sleep(time.Hour)
+	}
 }
 
 // hear prints the lines that it is told, until one is "bye".

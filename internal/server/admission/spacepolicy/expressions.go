@@ -49,8 +49,8 @@ const (
 	maxRulesInSpace = 5_000
 	// maxDefinitionBytes are those of all definitions of a space, which OpenAPI documents have several times.
 	maxDefinitionBytes = 64 << 20
-	// maxSchemas is twice what the largest of the public definitions has. Each takes 3 to 5 kB of memory in what
-	// upstream makes of it.
+	// maxSchemas is twice what the largest of the public definitions has. Each takes 1 to 1.6 kB of memory in what
+	// upstream makes of it, and as much in OpenAPI documents.
 	maxSchemas        = 25_000
 	maxSchemasInSpace = 100_000
 	// maxVersionsInSpace are those of all definitions. Each has storage with a watch cache, which takes some 180 kB of

@@ -64,7 +64,7 @@ const (
 // what it deletes.
 func (m *Budget) checkMoreLocked(n tenant.Name, more int64) (headroom int64, err error) {
 	if now := m.bytes[n]; now+more > m.most {
-		return 0, fmt.Errorf("the definitions and policies of the space, its custom resources in all versions, its parameters of policies, and its objects of empty entries take %d bytes of the server's memory, "+
+		return 0, fmt.Errorf("the definitions and policies of the space, what policies read, its custom resources in all versions, and its objects of empty entries take %d bytes of the server's memory, "+
 			"and would take %d more: %d are allowed; delete some, or leave out versions that nobody uses", now, more, m.most)
 	}
 	return m.checkSharedLocked(n, more)

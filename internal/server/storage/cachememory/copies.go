@@ -6,11 +6,11 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// copyBytes is what reads a copy: an informer with its goroutines, and a watch in the same process.
+// copyBytes is what reads a copy: an informer with its goroutines, and a watch in the same process. It is chosen.
 const copyBytes = 128 << 10
 
-// Copy is what the server has of objects of a space beside its watch caches, because the space has asked for it: the
-// parameters of policies. What is read anew is there beside what it replaces, until all has been read. Nil is one
+// Copy is what the server has for a space beside its watch caches, because the space has asked for it: the parameters
+// of its policies, and the converters of types that mutating ones need. What is read anew is there beside what it replaces, until all has been read. Nil is one
 // without a budget.
 type Copy struct {
 	budget *Budget

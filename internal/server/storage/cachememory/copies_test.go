@@ -24,7 +24,7 @@ func TestCopies(t *testing.T) {
 	if m.bytes["acme"] != copyBytes+2*each || m.shared["acme"] != m.bytes["acme"] {
 		t.Errorf("it counts %d bytes, %d of them beside caches of its own, not %d", m.bytes["acme"], m.shared["acme"], copyBytes+2*each)
 	}
-	if err := set("c", each); err == nil || !strings.Contains(err.Error(), "parameters of policies") {
+	if err := set("c", each); err == nil || !strings.Contains(err.Error(), "what policies read") {
 		t.Errorf("a third one of two and a half: %v", err)
 	}
 	c.Begin()

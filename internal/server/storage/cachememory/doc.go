@@ -5,7 +5,7 @@
 //	what                                          counts as                              by
 //	custom resources                              all, in each version's cache           Cache, Write
 //	definitions, expressions of policies          what the server makes of them          Cache, Write
-//	parameters of policies                        all, for each plugin that reads them   Copy
+//	parameters of policies, converters of types   all, for each plugin that has them     Copy
 //	other objects in caches                       what is beyond three times their bytes Cache, Write
 //	all that is stored                            three times its bytes, for all alone   SetStored
 //	lists that are decoded or copied for requests all, until the request ends            List

@@ -47,8 +47,9 @@ type Attempt struct {
 	had   int
 	isNew bool
 	// ofStatus is whether the status is written alone.
-	ofStatus     bool
-	onlyReleases func(after runtime.Object) bool
+	ofStatus bool
+	// letsGo reports whether nothing is changed but that the object is let go.
+	letsGo func(after runtime.Object) bool
 }
 
 // Begin gives back what an attempt before has reserved, and begins another one. What is there, nil if there is nothing
@@ -59,14 +60,14 @@ func (w *Write) Begin(ctx context.Context, before runtime.Object) Attempt {
 	}
 	w.take(0)
 	w.takeHeadroom(0)
-	a := Attempt{Write: w, isNew: before == nil, onlyReleases: func(runtime.Object) bool { return false }}
+	a := Attempt{Write: w, isNew: before == nil, letsGo: func(runtime.Object) bool { return false }}
 	if before == nil {
 		return a
 	}
 	info, ok := request.RequestInfoFrom(ctx)
 	a.ofStatus = ok && info.Subresource == "status"
 	if a.had = weightOf(before, memory.Of(before)); w.budget.isNearLimit(w.n, w.id, a.had) {
-		a.onlyReleases = w.onlyReleases(ctx, before)
+		a.letsGo = w.onlyReleases(ctx, before)
 	}
 	return a
 }
@@ -77,7 +78,7 @@ func (a Attempt) Admit(after runtime.Object) error {
 		return nil
 	}
 	has := weightOf(after, memory.Of(after))
-	if has <= a.had || a.onlyReleases(after) {
+	if has <= a.had || a.letsGo(after) {
 		a.take(max(0, has-a.had))
 		return nil
 	}

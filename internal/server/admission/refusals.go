@@ -1,0 +1,65 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// missing is what upstream says where policies have not got their parameters, and the schemas of what they change.
+var missing = [...]string{"not yet synced to use for admission", "There can be a delay between when CustomResourceDefinitions are created"}
+
+// refusals are why policies of a space have not got what they need.
+type refusals struct {
+	mu      sync.Mutex
+	reasons map[string]error // of what is missing
+}
+
+func newRefusals() *refusals { return &refusals{reasons: map[string]error{}} }
+
+func (r *refusals) set(what string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reasons[what] = err
+}
+
+func (r *refusals) remove(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.reasons, what)
+}
+
+// explain adds to the error of a policy that has not got what it needs why that is so.
+func (r *refusals) explain(err error) error {
+	status, is := errors.AsType[*apierrors.StatusError](err)
+	if !is || !strings.Contains(status.ErrStatus.Message, missing[0]) && !strings.Contains(status.ErrStatus.Message, missing[1]) {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for what, reason := range r.reasons {
+		status.ErrStatus.Message += fmt.Sprintf("; %s, are not read: %s", what, reason)
+	}
+	return err
+}
+
+// explained is a plugin of a space whose errors say why policies have not got what they need.
+type explained struct {
+	admission.Interface
+	refusals *refusals
+}
+
+// Admit implements admission.MutationInterface.
+func (p explained) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	return p.refusals.explain(mutate(ctx, p.Interface, a, o))
+}
+
+// Validate implements admission.ValidationInterface.
+func (p explained) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	return p.refusals.explain(validate(ctx, p.Interface, a, o))
+}
