@@ -2,6 +2,8 @@ package admission
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,6 +101,8 @@ type readParameters struct {
 	// filled is whether the informer has had all that there was, and refused when it was refused, and why.
 	filled  atomic.Bool
 	refused atomic.Pointer[refusal]
+	// began is since when all are read, in nanoseconds of Unix time.
+	began atomic.Int64
 }
 
 type refusal struct {
@@ -112,8 +116,11 @@ func (r *readParameters) begin() error {
 		return refused.err
 	}
 	r.Begin()
+	r.began.Store(time.Now().UnixNano())
 	return nil
 }
+
+var errStillRead = errors.New("they are being read, which takes time, because they are many")
 
 // refuse returns the error of parameters for which there is no room.
 func (r *readParameters) refuse(err error) *apierrors.StatusError {
@@ -184,7 +191,11 @@ func (r countedParameters) List(ctx context.Context, options metav1.ListOptions)
 	}
 	options.Limit, options.ResourceVersion, options.ResourceVersionMatch = parameterPage, "", ""
 	list, err := r.ResourceInterface.List(ctx, options)
-	if err != nil {
+	switch {
+	case err != nil && options.Continue != "":
+		// Upstream would take the first page of another list for all of it when this one has expired.
+		return nil, fmt.Errorf("reading further parameters of policies: %s", err)
+	case err != nil:
 		read.failed(err)
 		return nil, err
 	}
@@ -212,24 +223,65 @@ func (r countedParameters) Watch(ctx context.Context, options metav1.ListOptions
 		read.failed(err)
 		return nil, err
 	}
-	return watch.Filter(events, func(event watch.Event) (watch.Event, bool) {
-		object, is := event.Object.(*unstructured.Unstructured)
-		switch {
-		case !is: // an error
-		case event.Type == watch.Bookmark:
-			if filling && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-				read.fill()
-				filling = false
-			}
-		case event.Type == watch.Deleted:
-			_ = read.Set(nameOf(object), 0) // which needs no room
-		default:
-			if err := read.count(object, filling); err != nil {
-				return watch.Event{Type: watch.Error, Object: &err.ErrStatus}, true // which ends the watch
-			}
+	w := &countedWatch{Interface: events, read: read, filling: filling, result: make(chan watch.Event), done: make(chan struct{})}
+	go w.run()
+	return w, nil
+}
+
+// countedWatch counts what a watch reads. It ends when it is stopped, also while nobody takes an event: upstream's
+// filter of watches does not.
+type countedWatch struct {
+	watch.Interface
+	read    *readParameters
+	filling bool
+	result  chan watch.Event
+	done    chan struct{}
+	stop    sync.Once
+}
+
+// ResultChan implements watch.Interface.
+func (w *countedWatch) ResultChan() <-chan watch.Event { return w.result }
+
+// Stop implements watch.Interface.
+func (w *countedWatch) Stop() {
+	w.stop.Do(func() { close(w.done) })
+	w.Interface.Stop()
+}
+
+func (w *countedWatch) run() {
+	defer close(w.result)
+	for event := range w.Interface.ResultChan() {
+		event = w.counted(event)
+		select {
+		case w.result <- event:
+		case <-w.done:
+			return
 		}
-		return event, true
-	}), nil
+		if event.Type == watch.Error {
+			return
+		}
+	}
+}
+
+// counted counts the object of an event. Where there is no room for it, the event becomes an error, which ends the
+// watch.
+func (w *countedWatch) counted(event watch.Event) watch.Event {
+	object, is := event.Object.(*unstructured.Unstructured)
+	switch {
+	case !is: // an error
+	case event.Type == watch.Bookmark:
+		if w.filling && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+			w.read.fill()
+			w.filling = false
+		}
+	case event.Type == watch.Deleted:
+		_ = w.read.Set(nameOf(object), 0) // which needs no room
+	default:
+		if err := w.read.count(object, w.filling); err != nil {
+			return watch.Event{Type: watch.Error, Object: &err.ErrStatus}
+		}
+	}
+	return event
 }
 
 // count counts an object that is there. While an informer is filled, it takes as long as it may.
@@ -238,8 +290,11 @@ func (r *readParameters) count(object *unstructured.Unstructured, filling bool) 
 	if err := r.Set(nameOf(object), bytes); err != nil {
 		return r.refuse(err)
 	}
-	if filling {
-		r.parameters.pace(r.ctx, bytes)
+	if !filling {
+		return nil
+	}
+	if r.parameters.pace(r.ctx, bytes); time.Since(time.Unix(0, r.began.Load())) > readAgain {
+		r.outdated(errStillRead) // and policies wait for them, if they have had some
 	}
 	return nil
 }

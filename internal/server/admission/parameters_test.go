@@ -142,6 +142,7 @@ func parametersCount(t *testing.T, lists bool) {
 	other := apierrors.NewForbidden(limitsResource.GroupResource(), "x", errors.New("no"))
 	s.objects = append(s.objects, large)
 	w.Add(large)
+	w.Add(small) // which nobody takes any more
 	if counted(); !strings.Contains(refusal().Error(), `limits.example.com, which are parameters of policies, are not read: the definitions and policies of the space`) {
 		t.Errorf("the error of a policy does not say what has not been read: %v", refusal())
 	}

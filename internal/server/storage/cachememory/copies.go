@@ -1,6 +1,8 @@
 package cachememory
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -58,12 +60,9 @@ func (c *Copy) Set(object types.NamespacedName, bytes int) error {
 	}
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
-	in, replaces := c.held, int64(0)
-	if c.read != nil {
-		in, replaces = c.read, c.held.bytes
-	}
+	in := cmp.Or(c.read, c.held)
 	more := int64(bytes) - in.objects[object]
-	if err := c.budget.checkCopyLocked(c.of, more, replaces); err != nil {
+	if err := c.checkMoreLocked(more); err != nil {
 		c.dropReadLocked()
 		return err
 	}
@@ -118,11 +117,18 @@ func (c *Copy) addLocked(to *copied, bytes int64) {
 	}
 }
 
-// checkCopyLocked returns an error if a copy of a space may not have so much more, when it replaces so much. Until it
-// does, the space, and all, may have a quarter more than their bound.
-func (m *Budget) checkCopyLocked(n tenant.Name, more, replaces int64) error {
-	if m.bytes[n]+more > m.most+m.most/4 || m.total > 0 && m.takeAllLocked()+more > m.total+m.total/4 {
-		replaces = 0
+// checkMoreLocked returns an error if the copy may not have so much more. What is there grows by what may be written,
+// and what is read anew takes the place of what is there: for both the space, and all, may have a quarter more than
+// their bounds, as caches may.
+func (c *Copy) checkMoreLocked(more int64) error {
+	m := c.budget
+	switch within := m.bytes[c.of]+more <= m.most+m.most/4 && (m.total == 0 || m.takeAllLocked()+more <= m.total+m.total/4); {
+	case c.read != nil && c.held.bytes == 0 || !within:
+		return m.checkWithoutHeadroomLocked(c.of, more)
+	case c.read == nil || c.read.bytes+more <= c.held.bytes:
+		return nil
+	default:
+		_, err := m.checkMoreLocked(c.of, more-c.held.bytes)
+		return err
 	}
-	return m.checkWithoutHeadroomLocked(n, more-replaces)
 }

@@ -15,17 +15,32 @@ func TestCopies(t *testing.T) {
 	set := func(name string, bytes int) error {
 		return c.Set(types.NamespacedName{Namespace: "ns", Name: name}, bytes)
 	}
-	if err := set("a", each); err != nil {
-		t.Fatal(err)
+	c.Begin()
+	for _, name := range []string{"a", "b"} {
+		if err := set(name, each); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := set("b", each); err != nil {
-		t.Fatal(err)
+	if err := set("c", each); err == nil || !strings.Contains(err.Error(), "what policies read") || m.bytes["acme"] != copyBytes {
+		t.Errorf("a third one of two and a half: %v, and counts %d bytes", err, m.bytes["acme"])
 	}
-	if m.bytes["acme"] != copyBytes+2*each || m.shared["acme"] != m.bytes["acme"] {
+	c.Begin()
+	for _, name := range []string{"a", "b"} {
+		if err := set(name, each); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.Filled(); m.bytes["acme"] != copyBytes+2*each || m.shared["acme"] != m.bytes["acme"] {
 		t.Errorf("it counts %d bytes, %d of them beside caches of its own, not %d", m.bytes["acme"], m.shared["acme"], copyBytes+2*each)
 	}
-	if err := set("c", each); err == nil || !strings.Contains(err.Error(), "what policies read") {
-		t.Errorf("a third one of two and a half: %v", err)
+	if err := set("c", each); err != nil {
+		t.Errorf("what is there grows by what was written: %v", err)
+	}
+	if err := set("d", each); err == nil {
+		t.Error("it grows by more than a quarter beyond the bound")
+	}
+	if err := set("c", 0); err != nil {
+		t.Error(err)
 	}
 	c.Begin()
 	if err := set("b", each/4); err != nil || m.bytes["acme"] != copyBytes+2*each+each/4 {
@@ -63,6 +78,7 @@ func TestCopiesOfAll(t *testing.T) {
 	m := New(0, 1<<30)
 	m.addLocked("other", 1<<30)
 	c := m.NewCopy("acme")
+	c.Begin()
 	if err := c.Set(types.NamespacedName{Name: "a"}, 1); err == nil || !strings.Contains(err.Error(), "--tenant-cache-total-bytes") {
 		t.Errorf("where all have used all, one is read: %v", err)
 	}
