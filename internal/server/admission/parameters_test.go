@@ -95,7 +95,7 @@ func TestParameters(t *testing.T) {
 }
 
 func parametersCount(t *testing.T, lists bool) {
-	small, large := limit("a", 1000), limit("b", 2<<20)
+	small, large := limit("a", 1000), limit("b", 3<<20)
 	budget := cachememory.New(2<<20, 0)
 	counted := func() int64 { synctest.Wait(); return budget.Usage().Bytes["acme"] }
 	s := &limitServer{objects: []*unstructured.Unstructured{small}, lists: lists, watches: make(chan *watch.FakeWatcher, 100)}
