@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -194,7 +193,7 @@ func (r countedParameters) List(ctx context.Context, options metav1.ListOptions)
 	switch {
 	case err != nil && options.Continue != "":
 		// Upstream would take the first page of another list for all of it when this one has expired.
-		return nil, fmt.Errorf("reading further parameters of policies: %s", err)
+		return nil, errors.New("reading further parameters of policies: " + err.Error())
 	case err != nil:
 		read.failed(err)
 		return nil, err
