@@ -19,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/process/signal"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -222,61 +223,31 @@ func (r countedParameters) Watch(ctx context.Context, options metav1.ListOptions
 		read.failed(err)
 		return nil, err
 	}
-	w := &countedWatch{Interface: events, read: read, filling: filling, result: make(chan watch.Event), done: make(chan struct{})}
-	go w.run()
-	return w, nil
-}
-
-// countedWatch counts what a watch reads. It ends when it is stopped, also while nobody takes an event: upstream's
-// filter of watches does not.
-type countedWatch struct {
-	watch.Interface
-	read    *readParameters
-	filling bool
-	result  chan watch.Event
-	done    chan struct{}
-	stop    sync.Once
-}
-
-// ResultChan implements watch.Interface.
-func (w *countedWatch) ResultChan() <-chan watch.Event { return w.result }
-
-// Stop implements watch.Interface.
-func (w *countedWatch) Stop() {
-	w.stop.Do(func() { close(w.done) })
-	w.Interface.Stop()
-}
-
-func (w *countedWatch) run() {
-	defer close(w.result)
-	for event := range w.Interface.ResultChan() {
-		event = w.counted(event)
-		select {
-		case w.result <- event:
-		case <-w.done:
-			return
+	return roundtrip.FilterWatch(events, func(event watch.Event) (watch.Event, bool) {
+		if filling && isEndOfInitial(event) {
+			read.fill()
+			filling = false
 		}
-		if event.Type == watch.Error {
-			return
-		}
-	}
+		return read.counted(event, filling), true
+	}), nil
+}
+
+// isEndOfInitial reports whether a watch that begins with what there is has sent all of that.
+func isEndOfInitial(event watch.Event) bool {
+	object, is := event.Object.(*unstructured.Unstructured)
+	return is && event.Type == watch.Bookmark && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
 }
 
 // counted counts the object of an event. Where there is no room for it, the event becomes an error, which ends the
 // watch.
-func (w *countedWatch) counted(event watch.Event) watch.Event {
+func (r *readParameters) counted(event watch.Event, filling bool) watch.Event {
 	object, is := event.Object.(*unstructured.Unstructured)
 	switch {
-	case !is: // an error
-	case event.Type == watch.Bookmark:
-		if w.filling && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-			w.read.fill()
-			w.filling = false
-		}
+	case !is, event.Type == watch.Bookmark: // an error, or none that is there
 	case event.Type == watch.Deleted:
-		_ = w.read.Set(nameOf(object), 0) // which needs no room
+		_ = r.Set(nameOf(object), 0) // which needs no room
 	default:
-		if err := w.read.count(object, w.filling); err != nil {
+		if err := r.count(object, filling); err != nil {
 			return watch.Event{Type: watch.Error, Object: &err.ErrStatus}
 		}
 	}

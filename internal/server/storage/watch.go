@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	upstream "k8s.io/apiserver/pkg/util/flowcontrol"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 // wantsInitialEvents reports whether a watch begins with the current state.
@@ -281,17 +283,10 @@ func (r *relay) Stop() {
 // ofOne passes on the events of the object with a UID, and what is of none: whoever watches it by its name was not
 // authorized to see the next one of that name.
 func ofOne(source watch.Interface, uid types.UID) watch.Interface {
-	r := newRelay(source, 0)
-	go func() {
-		defer close(r.result)
-		for event := range source.ResultChan() {
-			object, err := meta.Accessor(event.Object) // bookmarks have no UID, and errors no metadata
-			if (err != nil || object.GetUID() == "" || object.GetUID() == uid) && !r.send(event) {
-				return
-			}
-		}
-	}()
-	return r
+	return roundtrip.FilterWatch(source, func(event watch.Event) (watch.Event, bool) {
+		object, err := meta.Accessor(event.Object) // bookmarks have no UID, and errors no metadata
+		return event, err != nil || object.GetUID() == "" || object.GetUID() == uid
+	})
 }
 
 // errorWatch returns a watch that delivers one error and ends, as upstream's cache does for
