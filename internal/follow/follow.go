@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tenantry/tenantry/internal/progress"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -42,7 +43,7 @@ func Run[T Object](ctx context.Context, name string, in tenant.Scope, source Sou
 			if err != nil {
 				return nil, err
 			}
-			return watch.Filter(events, unwrap), nil
+			return roundtrip.FilterWatch(events, unwrap), nil
 		},
 	}, index, seen)
 }

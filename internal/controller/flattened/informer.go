@@ -14,6 +14,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -39,7 +40,7 @@ func (k Keep) NewInformer(source toolscache.ListerWatcher, example runtime.Objec
 			if err != nil {
 				return nil, err
 			}
-			return watch.Filter(events, k.trimEvent), nil
+			return roundtrip.FilterWatch(events, k.trimEvent), nil
 		},
 	}
 	return toolscache.NewSharedIndexInformer(trimmed, example, resync, indexers)
