@@ -28,7 +28,7 @@ STOCK_LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(KUBERNETES_VERSION)
 # What is compiled a second time for the race detector: what many use at once. The search and the
 # server as a whole are left out: they link a hundred packages more, or several hundred.
 CONCURRENT := $(addprefix ./internal/,controller/... etcdstore follow keystone kubecontrollers manager process/... progress spaces/... statedir tenant workloads/dns workloads/sync \
-	$(addprefix server/,audit authentication/... authorization crd discovery egress \
+	$(addprefix server/,admission audit authentication/... authorization crd discovery egress \
 	flowcontrol/... inprocess loopback metrics quota registry/tenant registry/user serviceips storage/... usage))
 
 .PHONY: help build image run test race races lives search postgres-package mutants chaos failover upgrade-test e2e e2e-node e2e-node-conformance e2e-node-programs keystone verify lint generate manifests reference bundle chart release publish e2e-node-packages bump bench bench-host conformance

@@ -128,6 +128,8 @@ func TestScopeBeforeItsStart(t *testing.T) {
 	own := added(t, factory.Core().V1().Namespaces().Informer())
 	factory.StartWithContext(t.Context())
 	<-own
+	// Who takes this is the open watch, by which all goroutines of the informer have begun.
+	server.events[namespacesPath] <- map[string]any{"type": watch.Bookmark, "object": namespaceOf("a", "default")}
 	before := informing()
 	never, scope := factory.Scope(), factory.Scope()
 	defer scope.End()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,12 +35,13 @@ func limit(name string, bytes int) *unstructured.Unstructured {
 // limitServer serves objects to one informer: as a list, or by a watch that begins with them.
 type limitServer struct {
 	dynamic.NamespaceableResourceInterface
-	objects []*unstructured.Unstructured
+	objects atomic.Pointer[[]*unstructured.Unstructured]
 	// lists says that watches do not begin with objects, and fails that there is no such resource.
-	lists, fails bool
+	lists bool
+	fails atomic.Bool
 	// asked is how often it was asked.
-	asked   int
-	watches chan *watch.FakeWatcher
+	asked   atomic.Int64
+	watches chan *watch.RaceFreeFakeWatcher
 }
 
 func (s *limitServer) Resource(schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
@@ -48,32 +50,34 @@ func (s *limitServer) Resource(schema.GroupVersionResource) dynamic.Namespaceabl
 
 func (s *limitServer) Namespace(string) dynamic.ResourceInterface { return s }
 
+func (s *limitServer) serve(objects ...*unstructured.Unstructured) { s.objects.Store(&objects) }
+
 func (s *limitServer) List(_ context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	s.asked++
+	s.asked.Add(1)
 	if options.Limit != parameterPage || options.ResourceVersion != "" {
 		return nil, apierrors.NewBadRequest("not in pages")
 	}
-	if s.fails {
+	if s.fails.Load() {
 		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
 	}
 	list := &unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "7"}}}
-	for _, object := range s.objects {
+	for _, object := range *s.objects.Load() {
 		list.Items = append(list.Items, *object)
 	}
 	return list, nil
 }
 
 func (s *limitServer) Watch(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	s.asked++
-	if s.fails {
+	s.asked.Add(1)
+	if s.fails.Load() {
 		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
 	}
-	w := watch.NewFakeWithChanSize(len(s.objects)+1, false)
+	w := watch.NewRaceFreeFake()
 	if options.SendInitialEvents != nil {
 		if s.lists {
 			return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil) // as a server that has no such watches
 		}
-		for _, object := range s.objects {
+		for _, object := range *s.objects.Load() {
 			w.Add(object)
 		}
 		end := limit("", 0)
@@ -98,10 +102,11 @@ func parametersCount(t *testing.T, lists bool) {
 	small, large := limit("a", 1000), limit("b", 3<<20)
 	budget := cachememory.New(2<<20, 0)
 	counted := func() int64 { synctest.Wait(); return budget.Usage().Bytes["acme"] }
-	s := &limitServer{objects: []*unstructured.Unstructured{small}, lists: lists, watches: make(chan *watch.FakeWatcher, 100)}
-	ended := 0
+	s := &limitServer{lists: lists, watches: make(chan *watch.RaceFreeFakeWatcher, 100)}
+	s.serve(small)
+	var ended atomic.Bool
 	why := newRefusals()
-	p := newParameters(s, "acme", budget, why, func() { ended++ })
+	p := newParameters(s, "acme", budget, why, func() { ended.Store(true) })
 	ctx, stop := context.WithCancel(t.Context())
 	informer := dynamicinformer.NewFilteredDynamicInformer(p, limitsResource, "", 0, cache.Indexers{}, nil).Informer()
 	// Upstream's own one waits until a second after the last error of the process, by a clock that is not this one.
@@ -114,17 +119,17 @@ func parametersCount(t *testing.T, lists bool) {
 	if before < int64(memory.Of(small)) || !informer.HasSynced() {
 		t.Fatalf("one object counts %d bytes, and all are there: %v", before, informer.HasSynced())
 	}
-	s.fails = true
+	s.fails.Store(true)
 	(<-s.watches).Stop()
 	time.Sleep(time.Hour)
 	if after := counted(); after != before {
 		t.Errorf("when it cannot be read any more, what an informer still has counts %d bytes, not %d", after, before)
 	}
-	if ended == 0 {
+	if !ended.Load() {
 		t.Error("policies go on with what cannot be read any more")
 	}
-	ended = 0
-	s.fails = false
+	ended.Store(false)
+	s.fails.Store(false)
 	time.Sleep(time.Minute)
 	(<-s.watches).Stop() // and the next one begins where it has ended
 	time.Sleep(time.Minute)
@@ -140,24 +145,23 @@ func parametersCount(t *testing.T, lists bool) {
 		t.Errorf("all have been read, and a policy says: %v", refusal())
 	}
 	other := apierrors.NewForbidden(limitsResource.GroupResource(), "x", errors.New("no"))
-	s.objects = append(s.objects, large)
+	s.serve(small, large)
 	w.Add(large)
 	w.Add(small) // which nobody takes any more
 	if counted(); !strings.Contains(refusal().Error(), `limits.example.com, which are parameters of policies, are not read: the definitions and policies of the space`) {
 		t.Errorf("the error of a policy does not say what has not been read: %v", refusal())
 	}
-	if ended == 0 {
+	if !ended.Load() {
 		t.Error("policies go on with what was before there was no room")
 	}
-	asked := s.asked
-	if time.Sleep(readAgain / 2); s.asked != asked {
-		t.Errorf("what was refused is asked for %d times more at once", s.asked-asked)
+	asked := s.asked.Load()
+	if time.Sleep(readAgain / 2); s.asked.Load() != asked {
+		t.Errorf("what was refused is asked for %d times more at once", s.asked.Load()-asked)
 	}
 	if before := other.Error(); why.explain(other).Error() != before {
 		t.Errorf("a refusal for another reason says: %v", other)
 	}
-	s.objects = s.objects[:1]
-	large.Object["spec"] = ""
+	s.serve(small)
 	time.Sleep(time.Hour) // in which it is read again
 	if after := counted(); after != before || strings.Contains(refusal().Error(), "parameters") {
 		t.Errorf("with room for all, they count %d bytes, not %d, and a policy says: %v", after, before, refusal())

@@ -141,8 +141,10 @@ func TestUndecodableWithoutWebhook(t *testing.T) {
 		s.write(t, n, "good")
 	}
 	s.write(t, "a", "bad", "bad")
-	etcd := s.uncached.(*etcdKeys)
-	h := b.histories.newHistory(etcd, nil, s.newFunc(), time.Minute)
+	etcd, codec := *s.uncached.(*etcdKeys), *s.uncached.(*etcdKeys).shared
+	codec.undecodable = &undecodable{versions: codec.undecodable.versions, resource: codec.undecodable.resource, left: leftOut{}}
+	etcd.shared = &codec // what the caches of s leave out is not counted
+	h := b.histories.newHistory(&etcd, nil, s.newFunc(), time.Minute)
 	t.Cleanup(h.close)
 	list := func(ctx context.Context) (int, error) {
 		found := s.newListFunc()
