@@ -103,12 +103,12 @@ var accessTable = []mutant{
 		"internal/server/discovery/cache.go", `	c.putting.Lock()
 	defer c.putting.Unlock()
 `, ``},
-	{"documents of a later state are not those of an earlier one", by("internal/server/discovery", "TestMadeMeanwhile"),
-		"internal/server/discovery/cache.go", `c.building.Do(key+" "+tag, `, `c.building.Do(key, `},
+	{"documents of a later state are not those of an earlier one", by("internal/server/discovery", "TestMade"),
+		"internal/server/discovery/cache.go", `document == nil || document.tag != wanted.tag {`, `document == nil {`},
 	{"each group version has a hash of its own", by("internal/server/discovery", "TestOpenAPIOfVersions"),
 		"internal/server/discovery/openapiv3.go", `tagOf(servedIn(gv, shown))`, `tagOf(shown)`},
 	{"each group version has a document of its own", by("internal/server/discovery", "TestOpenAPIOfVersions"),
-		"internal/server/discovery/openapiv3.go", `keyOf(n, servers)+" "+name`, `keyOf(n, servers)`},
+		"internal/server/discovery/openapiv3.go", `space+" "+name`, `space`},
 	{"definitions that are not served yet are not missing", by("internal/server/crd", "TestIsStarting"),
 		"internal/server/crd/servers.go", `s.starting.Set(spaceOf(definition), true)`, ``},
 	{"a space is starting until its server has read its definitions", by("internal/server/crd", "TestIsStarting"),

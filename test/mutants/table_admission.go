@@ -51,7 +51,24 @@ var admissionTable = []mutant{
 		"internal/server/admission/parameters.go", `	options.Limit, options.ResourceVersion, options.ResourceVersionMatch = parameterPage, "", ""
 `, ``},
 	{"converters of types of mutating policies count", by("internal/server/admission", "TestConverters"),
-		"internal/server/admission/converters.go", `converterShare*len(data)); err != nil {`, `0*converterShare*len(data)); err != nil {`},
+		"internal/server/admission/converters.go", `bytes := converterShare * len(data)`, `bytes := 0 * converterShare * len(data)`},
+	{"schemas that many read at once are handed out over some time", by("internal/server/admission", "TestConvertersAtOnce"),
+		"internal/server/admission/converters.go", `	pace(s.converters.ctx, &converterBytes, s.converters.of, bytes)
+`, ``},
+	{"readers of copies count", by("internal/server/storage/cachememory", "TestReaders"),
+		"internal/server/storage/cachememory/copies.go", `		if err := c.budget.checkWithoutHeadroomLocked(c.of, more); err != nil {
+			return err
+		}
+		c.reader`, `		c.reader`},
+	{"one document is made at a time", by("internal/server/discovery", "TestOneAtATime"),
+		"internal/server/discovery/cache.go", `c.turns.Take(req.Context(), space, c.all)`, `c.turns.Take(req.Context(), space)`},
+	{"a space does not take all turns for documents", by("internal/server/discovery", "TestOneAtATime"),
+		"internal/server/discovery/cache.go", `turns: keyed.Turns[string]{Each: 1}`, `turns: keyed.Turns[string]{Each: 10}`},
+	{"documents are encoded in their turn", by("internal/server/discovery", "TestMade"),
+		"internal/server/discovery/cache.go", `	document.encode(req)
+`, ``},
+	{"who publishes a policy that tenants can evade learns so", by("internal/server/admission/published", "TestIgnored"),
+		"internal/server/admission/published/warnings.go", `if mayBeOff(after) &&`, `if false && mayBeOff(after) &&`},
 	{"documents of small versions count", by("internal/server/discovery", "TestOpenAPIOfVersions"),
 		"internal/server/discovery/openapiv2.go", ` + servedBytesV2*servedBy(shown)`, ``},
 	{"copies have no headroom", by("internal/server/storage/cachememory", "TestCopiesOfAll"),

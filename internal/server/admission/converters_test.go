@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +34,7 @@ func convertersCount(t *testing.T) {
 	budget, why, forgotten := cachememory.New(1<<20, 0), newRefusals(), 0
 	ctx, stop := context.WithCancel(t.Context())
 	client := countedClient{groupVersions{"apis/a/v1": groupVersion{bytes: 1000}, "apis/b/v1": groupVersion{bytes: 1 << 20}},
-		newConverters(ctx, budget.NewCopy("acme"), why, func() { forgotten++ })}
+		newConverters(ctx, "acme", budget, why, func() { forgotten++ })}
 	none := budget.Usage().Bytes["acme"]
 	paths, err := client.Paths()
 	if err != nil {
@@ -61,4 +62,37 @@ func convertersCount(t *testing.T) {
 	if synctest.Wait(); len(budget.Usage().Bytes) > 0 {
 		t.Error("converters of a plugin that has ended count")
 	}
+}
+
+// TestConvertersAtOnce checks that schemas which many requests read at once, to make a converter of each, are handed out
+// over some time, and all of them when the plugin has ended.
+func TestConvertersAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		const schema = 4 << 20
+		client := countedClient{groupVersions{"apis/a/v1": groupVersion{bytes: schema}}, newConverters(ctx, "many", nil, newRefusals(), nil)}
+		paths, err := client.Paths()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read atomic.Int64
+		for range 10 {
+			go func() {
+				if _, err := paths["apis/a/v1"].Schema("application/json"); err == nil {
+					read.Add(1)
+				}
+			}()
+		}
+		expect := func(want int64) {
+			t.Helper()
+			if synctest.Wait(); read.Load() != want {
+				t.Errorf("%d have been handed out, want %d", read.Load(), want)
+			}
+		}
+		expect(int64(converterBytes.AtOnce / schema / converterShare))
+		time.Sleep(time.Second)
+		expect(3)
+		stop()
+		expect(10)
+	})
 }

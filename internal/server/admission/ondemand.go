@@ -83,7 +83,7 @@ func (p *onDemandPlugin) newInstance(ctx context.Context, n tenant.Name, forget 
 	refusals := newRefusals()
 	var schemas *knownSchemas
 	if p.name == mutatingpolicy.PluginName {
-		if schemas, err = withKnownSchemas(clients.discovery, newConverters(ctx, p.shared.CacheMemory.NewCopy(n), refusals, forget)); err != nil {
+		if schemas, err = withKnownSchemas(clients.discovery, newConverters(ctx, n, p.shared.CacheMemory, refusals, forget)); err != nil {
 			return nil, err
 		}
 		clients.discovery = schemas

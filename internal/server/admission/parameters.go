@@ -115,7 +115,9 @@ func (r *readParameters) begin() error {
 	if refused := r.refused.Load(); refused != nil && time.Since(refused.at) < readAgain {
 		return refused.err
 	}
-	r.Begin()
+	if err := r.Begin(); err != nil {
+		return r.refuse(err)
+	}
 	r.began.Store(time.Now().UnixNano())
 	return nil
 }
@@ -153,10 +155,10 @@ func (r *readParameters) fill() {
 	r.filled.Store(true)
 }
 
-// pace waits until so much may have been read for the space.
-func (p *parameters) pace(ctx context.Context, bytes int) {
+// pace waits until so much may have been read for a space.
+func pace(ctx context.Context, limits *ratelimit.Limits[tenant.Name], of tenant.Name, bytes int) {
 	for {
-		wait := parameterBytes.Take(time.Now(), p.of, bytes)
+		wait := limits.Take(time.Now(), of, bytes)
 		if wait == 0 || signal.Pause(ctx, wait) != nil {
 			return
 		}
@@ -263,7 +265,7 @@ func (r *readParameters) count(object *unstructured.Unstructured, filling bool) 
 	if !filling {
 		return nil
 	}
-	if r.parameters.pace(r.ctx, bytes); time.Since(time.Unix(0, r.began.Load())) > readAgain {
+	if pace(r.ctx, &parameterBytes, r.parameters.of, bytes); time.Since(time.Unix(0, r.began.Load())) > readAgain {
 		r.outdated(errStillRead) // and policies wait for them, if they have had some
 	}
 	return nil

@@ -2,12 +2,16 @@ package discovery
 
 import (
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/singleflight"
+	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/utils/lru"
+
+	"github.com/tenantry/tenantry/internal/process/keyed"
 )
 
 // cacheSize is how many values a cache has, of all spaces, and cacheBytes what they may take, as estimated. The last
@@ -68,33 +72,71 @@ func (c *boundedCache[T]) get(key string) (value T) {
 
 // builtCache caches the documents that are built of definitions.
 type builtCache struct {
-	*boundedCache[built]
-	building singleflight.Group
+	*boundedCache[*built]
+	// turns are those of spaces, and all is the one turn: what is built and encoded takes some times what counts, and one
+	// space must not have all turns.
+	turns keyed.Turns[string]
+	all   chan struct{}
 }
 
 // built is what serves a document that is built of definitions with a tag.
 type built struct {
-	tag string
 	http.Handler
+	tag string
+	// encoded and encodedProtobuf are whether it has been encoded: upstream does so when it is first asked for.
+	encoded, encodedProtobuf atomic.Bool
 }
 
-func newBuiltCache() *builtCache { return &builtCache{boundedCache: newBoundedCache[built]()} }
+// newBuiltCache returns a cache that shares the one turn with others.
+func newBuiltCache(all chan struct{}) *builtCache {
+	return &builtCache{boundedCache: newBoundedCache[*built](), turns: keyed.Turns[string]{Each: 1}, all: all}
+}
 
-// getOrCreate returns what serves the document of definitions with a tag. create makes it, and says how many bytes it
-// takes.
-func (c *builtCache) getOrCreate(key, tag string, create func() (http.Handler, int64, error)) (http.Handler, error) {
-	// Who asks for what is made of a later state does not get what is being made of an earlier one, and keep it by the
-	// later tag.
-	value, err, _ := c.building.Do(key+" "+tag, func() (any, error) {
-		if last := c.get(key); last.tag == tag {
-			return last.Handler, nil
+// state is the document that there is to be: by its tag, with the bytes that it takes, and what makes it.
+type state struct {
+	tag    string
+	bytes  int64
+	create func() (http.Handler, error)
+}
+
+// getOrCreate returns what serves the document of a key, which is one of a space, as it is now, to a request.
+func (c *builtCache) getOrCreate(req *http.Request, space, key string, now func() state) (*built, error) {
+	if document := c.get(key); document != nil && document.tag == now().tag && document.isEncodedFor(req) {
+		return document, nil
+	}
+	release, err := c.turns.Take(req.Context(), space, c.all)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	document, wanted := c.get(key), now()
+	if document == nil || document.tag != wanted.tag {
+		handler, err := wanted.create()
+		if err != nil {
+			return nil, err
 		}
-		document, bytes, err := create()
-		if err == nil {
-			c.put(key, built{tag, document}, bytes)
-		}
-		return document, err
-	})
-	document, _ := value.(http.Handler) // nil is of no type
-	return document, err
+		document = &built{Handler: handler, tag: wanted.tag}
+		c.put(key, document, wanted.bytes)
+	}
+	document.encode(req)
+	return document, nil
+}
+
+const protobuf = "protobuf"
+
+func (d *built) isEncodedFor(req *http.Request) bool {
+	return d.encoded.Load() && (d.encodedProtobuf.Load() || !strings.Contains(req.Header.Get("Accept"), protobuf))
+}
+
+// encode has upstream encode the document for a request.
+func (d *built) encode(req *http.Request) {
+	w := responsewriter.NewInMemoryResponseWriter()
+	d.ServeHTTP(w, &http.Request{Method: http.MethodHead, URL: &url.URL{Path: req.URL.Path}, Header: http.Header{"Accept": req.Header["Accept"]}})
+	if w.RespCode() != http.StatusOK {
+		return // such as 406
+	}
+	d.encoded.Store(true) // from which upstream makes protobuf
+	if strings.Contains(w.Header().Get("Content-Type"), protobuf) {
+		d.encodedProtobuf.Store(true)
+	}
 }

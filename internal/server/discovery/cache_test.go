@@ -1,9 +1,13 @@
 package discovery
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,56 +56,105 @@ func TestPutAtOnce(t *testing.T) {
 	}
 }
 
-// numbered serves a document that is one of several.
-type numbered int
+// asks is a request for a document in a content type.
+func asks(accept string) *http.Request {
+	req := httptest.NewRequest(http.MethodGet, openAPIv2Path, nil)
+	req.Header.Set("Accept", accept)
+	return req
+}
 
-func (numbered) ServeHTTP(http.ResponseWriter, *http.Request) {}
+// numbered serves a document that is one of several, and counts how often it is encoded, which takes a while.
+type numbered struct {
+	number  int
+	encoded *atomic.Int64
+}
 
-// TestMade makes a document when its tag is another one, and when nobody has asked for it for a while.
+func (n *numbered) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	accept := req.Header.Get("Accept")
+	if accept == "text/html" {
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
+	time.Sleep(time.Second)
+	n.encoded.Add(1)
+	w.Header().Set("Content-Type", accept)
+	w.WriteHeader(http.StatusOK)
+}
+
+// TestMade makes a document when its tag is another one, and when nobody has asked for it for a while, and encodes it
+// once in each content type.
 func TestMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, times := newBuiltCache(), 0
-		expect := func(tag string, want int) {
+		c, times, encoded := newBuiltCache(make(chan struct{}, 1)), 0, atomic.Int64{}
+		expect := func(accept, tag string, want int) {
 			t.Helper()
-			got, err := c.getOrCreate("key", tag, func() (http.Handler, int64, error) {
-				times++
-				return numbered(times), 1, nil
+			got, err := c.getOrCreate(asks(accept), "space", "key", func() state {
+				return state{tag, 1, func() (http.Handler, error) { times++; return &numbered{times, &encoded}, nil }}
 			})
-			if got != numbered(want) || err != nil {
+			if err != nil || got.Handler.(*numbered).number != want {
 				t.Errorf("got the one made as number %v, want %d: %v", got, want, err)
 			}
 		}
-		expect("one", 1)
+		expect("text/html", "one", 1)
 		for range 3 {
-			time.Sleep(unasked - time.Second)
-			expect("one", 1)
+			time.Sleep(unasked - 2*time.Second)
+			expect("application/json", "one", 1)
 		}
-		expect("two", 2)
+		expect("application/protobuf", "one", 1)
+		expect("application/protobuf", "one", 1)
+		if encoded.Load() != 2 {
+			t.Errorf("one document was encoded %d times in two content types", encoded.Load())
+		}
+		expect("", "two", 2)
 		time.Sleep(unasked + time.Second)
 		if n, bytes := c.entries.Len(), c.bytes.Load(); n != 0 || bytes != 0 {
 			t.Errorf("%d documents of %d bytes are kept that nobody asks for", n, bytes)
 		}
-		expect("two", 3)
+		expect("", "two", 3)
 		time.Sleep(2 * unasked) // no timer is left
 	})
 }
 
-// TestMadeMeanwhile asks for the document of a later state while that of an earlier one is being made.
-func TestMadeMeanwhile(t *testing.T) {
+// TestOneAtATime has spaces ask for documents at once: one is made at a time, also of two caches, a space waits for one
+// of each other space alone, and who asks for what was made while it waited has that of the last state.
+func TestOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, goOn := newBuiltCache(), make(chan struct{})
-		go func() {
-			_, _ = c.getOrCreate("key", "one", func() (http.Handler, int64, error) {
-				<-goOn
-				return numbered(1), 1, nil
+		all := make(chan struct{}, 1)
+		caches := []*builtCache{newBuiltCache(all), newBuiltCache(all)}
+		var tags, made, making, encoded atomic.Int64
+		ask := func(ctx context.Context, cache int, space string) (*built, error) {
+			return caches[cache].getOrCreate(asks("").WithContext(ctx), space, space, func() state {
+				tag := tags.Load()
+				return state{fmt.Sprint(tag), 1, func() (http.Handler, error) {
+					if making.Add(1) > 1 {
+						t.Error("two are made at once")
+					}
+					defer making.Add(-1)
+					time.Sleep(time.Second)
+					made.Add(1)
+					return &numbered{int(tag), &encoded}, nil
+				}}
 			})
-		}()
-		synctest.Wait()
-		got, err := c.getOrCreate("key", "two", func() (http.Handler, int64, error) { return numbered(2), 1, nil })
-		if got != numbered(2) || err != nil {
-			t.Errorf("got the document of %v: %v", got, err)
 		}
-		close(goOn)
-		time.Sleep(2 * unasked) // no timer is left
+		for i := range 10 {
+			go func() { _, _ = ask(t.Context(), i%2, "greedy") }()
+			synctest.Wait()
+			tags.Add(1)
+		}
+		began := time.Now()
+		if document, err := ask(t.Context(), 0, "other"); err != nil || document.tag != "10" || time.Since(began) > 6*time.Second {
+			t.Errorf("after %s another space has %v: %v", time.Since(began), document, err)
+		}
+		time.Sleep(time.Minute)
+		if made.Load() > 5 {
+			t.Errorf("%d were made for eleven requests, most of which waited meanwhile", made.Load())
+		}
+		all <- struct{}{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := ask(ctx, 0, "third"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who waits for too long has the error: %v", err)
+		}
+		time.Sleep(2 * unasked)
 	})
 }

@@ -29,15 +29,18 @@ type openAPI struct {
 }
 
 func newOpenAPI(builtin func() []*spec.Swagger) *openAPI {
-	return &openAPI{builtin: builtin, builtinV2: serveLazily(builtin, nil), v2: newBuiltCache(), v3: newBuiltCache()}
+	turn := make(chan struct{}, 1)
+	return &openAPI{builtin: builtin, builtinV2: serveLazily(builtin, nil), v2: newBuiltCache(turn), v3: newBuiltCache(turn)}
 }
 
 // documentV2 returns what serves the document of v2 in the space of n.
 func (o *openAPI) documentV2(n tenant.Name, servers []Server) http.Handler {
-	return perRequest(func(*http.Request) (http.Handler, error) {
-		shown := shownOf(servers)
-		return o.v2.getOrCreate(keyOf(n, servers), tagOf(shown), func() (http.Handler, int64, error) {
-			return serveLazily(o.builtin, buildV2(shown)), 2*bytesOf(shown) + servedBytesV2*servedBy(shown), nil // once built, and once put together and encoded
+	return perRequest(func(req *http.Request) (http.Handler, error) {
+		space := keyOf(n, servers)
+		return o.v2.getOrCreate(req, space, space, func() state {
+			shown := shownOf(servers)
+			bytes := 2*bytesOf(shown) + servedBytesV2*servedBy(shown) // once built, and once put together and encoded
+			return state{tagOf(shown), bytes, func() (http.Handler, error) { return serveLazily(o.builtin, buildV2(shown)), nil }}
 		})
 	})
 }

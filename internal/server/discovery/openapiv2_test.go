@@ -97,7 +97,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 		url := pathsOf(tc.servers)["apis/example.com/v1"].ServerRelativeURL
 		for asked, kept := range map[string]string{v1: "", v1 + "?hash=old": "", url: "private, immutable"} {
-			document, err := documents.documentV3(tc.n, tc.servers, v1)
+			document, err := documents.documentV3(httptest.NewRequest(http.MethodGet, v1, nil), tc.n, tc.servers)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestOpenAPI(t *testing.T) {
 			}
 		}
 		for _, path := range []string{"/apis/example.com/v2", "/apis/example.org/v1", "/apis/example.com", "/apis/example.com/v1/more"} {
-			if document, err := documents.documentV3(tc.n, tc.servers, openAPIv3Path+path); document != nil || err != nil {
+			if document, err := documents.documentV3(httptest.NewRequest(http.MethodGet, openAPIv3Path+path, nil), tc.n, tc.servers); document != nil || err != nil {
 				t.Errorf("%s has a document at %s, or %v", tc.n, path, err)
 			}
 		}
@@ -153,7 +153,7 @@ func TestOpenAPIOfVersions(t *testing.T) {
 	bodies := map[string]string{}
 	for _, name := range []string{"apis/example.com/v1", "apis/example.com/v2", "apis/example.org/v1"} {
 		url := pathsOf(servers)[name].ServerRelativeURL
-		document, err := documents.documentV3("a", servers, openAPIv3Path+"/"+name)
+		document, err := documents.documentV3(httptest.NewRequest(http.MethodGet, openAPIv3Path+"/"+name, nil), "a", servers)
 		if err != nil || document == nil {
 			t.Fatalf("%s: %v", name, err)
 		}

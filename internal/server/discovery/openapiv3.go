@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/handler3"
@@ -34,43 +35,46 @@ func pathsOf(servers []Server) map[string]handler3.OpenAPIV3DiscoveryGroupVersio
 	return paths
 }
 
-// documentV3 returns what serves the document of a group version of custom resources in the space of n, nil for one
-// that it does not have.
-func (o *openAPI) documentV3(n tenant.Name, servers []Server, path string) (http.Handler, error) {
-	name := strings.TrimPrefix(path, openAPIv3Path+"/")
+// documentV3 returns what serves the document of a group version of custom resources in the space of n to a request, nil
+// for one that it does not have.
+func (o *openAPI) documentV3(req *http.Request, n tenant.Name, servers []Server) (http.Handler, error) {
+	name := strings.TrimPrefix(req.URL.Path, openAPIv3Path+"/")
 	gv, err := schema.ParseGroupVersion(strings.TrimPrefix(name, "apis/"))
-	if err != nil {
+	if err != nil || len(servedIn(gv, shownOf(servers))) == 0 {
 		return nil, nil
 	}
-	definitions := servedIn(gv, shownOf(servers))
-	if len(definitions) == 0 {
-		return nil, nil
-	}
-	tag := tagOf(definitions)
-	document, err := o.v3.getOrCreate(keyOf(n, servers)+" "+name, tag, func() (http.Handler, int64, error) {
-		merged := &spec3.OpenAPI{}
-		for i, d := range definitions {
-			document, err := builder.BuildOpenAPIV3(d, gv.Version, buildOptions(false))
-			if err != nil {
-				return nil, 0, err
-			}
-			if i == 0 {
-				merged = document
-				continue
-			}
-			dropKnown(document, merged)
-			if merged, err = builder.MergeSpecsV3(merged, document); err != nil {
-				return nil, 0, err
-			}
-		}
-		service := handler3.NewOpenAPIService()
-		service.UpdateGroupVersion(name, merged)
-		return http.HandlerFunc(service.HandleGroupVersion), bytesOf(definitions) + servedBytesV3*int64(len(definitions)), nil
+	space := keyOf(n, servers)
+	document, err := o.v3.getOrCreate(req, space, space+" "+name, func() state {
+		definitions := servedIn(gv, shownOf(servers))
+		bytes := bytesOf(definitions) + servedBytesV3*int64(len(definitions))
+		return state{tagOf(definitions), bytes, func() (http.Handler, error) { return buildV3(gv, definitions) }}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("putting together OpenAPI v3 of tenant %q: %w", n, err)
 	}
-	return tagged(document, tag), nil
+	return tagged(document, document.tag), nil
+}
+
+// buildV3 returns what serves the document of a group version of definitions.
+func buildV3(gv schema.GroupVersion, definitions []*apiextensionsv1.CustomResourceDefinition) (http.Handler, error) {
+	merged := &spec3.OpenAPI{}
+	for i, d := range definitions {
+		document, err := builder.BuildOpenAPIV3(d, gv.Version, buildOptions(false))
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			merged = document
+			continue
+		}
+		dropKnown(document, merged)
+		if merged, err = builder.MergeSpecsV3(merged, document); err != nil {
+			return nil, err
+		}
+	}
+	service := handler3.NewOpenAPIService()
+	service.UpdateGroupVersion(documentName(gv), merged)
+	return http.HandlerFunc(service.HandleGroupVersion), nil
 }
 
 // tagged lets clients keep a document that they have asked for by its hash, as upstream does.

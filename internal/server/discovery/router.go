@@ -157,7 +157,7 @@ func (r *router) ofDefinitions(n tenant.Name, path string) http.Handler {
 	case path == openAPIv3Path:
 		return r.openAPIv3(n)
 	case strings.HasPrefix(path, openAPIv3Path):
-		return r.openAPIv3Of(n, path)
+		return r.openAPIv3Of(n)
 	case path == "/apis" || path == "/apis/":
 		return r.discovery(n)
 	default:
@@ -250,9 +250,9 @@ func (r *Router) openAPIv3(n tenant.Name) http.Handler {
 }
 
 // openAPIv3Of returns what serves a document of OpenAPI v3 of custom resources in the space of n.
-func (r *Router) openAPIv3Of(n tenant.Name, path string) http.Handler {
-	return perRequest(func(*http.Request) (http.Handler, error) {
-		document, err := r.openAPI.documentV3(n, r.Custom.In(n), path)
+func (r *Router) openAPIv3Of(n tenant.Name) http.Handler {
+	return perRequest(func(req *http.Request) (http.Handler, error) {
+		document, err := r.openAPI.documentV3(req, n, r.Custom.In(n))
 		return cmp.Or(document, r.NotFound), err
 	})
 }

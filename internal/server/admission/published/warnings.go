@@ -9,27 +9,44 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/utils/ptr"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // warning returns the warning for a user who publishes an object that cannot be published, or by an annotation that
-// does not, empty if there is no reason. The manager, which copies objects, may run separately with another
+// does not, or a policy that tenants can evade, empty if there is no reason. The manager, which copies objects, may run separately with another
 // configuration: its PublishedObject is authoritative.
 func (r Rules) warning(resource schema.GroupResource, before, after runtime.Object) string {
 	is, ok := annotationsOf(after)[misnamed]
 	if was, had := annotationsOf(before)[misnamed]; ok && !(had && was == is) {
 		return fmt.Sprintf("annotation %s means nothing; the one that publishes an object is %s", misnamed, tenant.PublishedAnnotation)
 	}
-	if !tenant.IsPublished(annotationsOf(after)) || tenant.IsPublished(annotationsOf(before)) {
+	if !tenant.IsPublished(annotationsOf(after)) {
 		return ""
 	}
-	if reason := r.unpublishable(resource, after); reason != "" {
+	was := tenant.IsPublished(annotationsOf(before))
+	if reason := r.unpublishable(resource, after); reason != "" && !was {
 		return fmt.Sprintf("annotation %s has no effect here: %s", tenant.PublishedAnnotation, reason)
 	}
+	if mayBeOff(after) && !(was && mayBeOff(before)) {
+		return "with failurePolicy: Ignore it is not evaluated in spaces that have no room for its parameters, and tenants can use up theirs; a policy that must hold has failurePolicy: Fail"
+	}
 	return ""
+}
+
+// mayBeOff reports whether an object is a policy that is not evaluated without its parameters.
+func mayBeOff(obj runtime.Object) bool {
+	switch policy := obj.(type) {
+	case *admissionregistration.ValidatingAdmissionPolicy:
+		return policy.Spec.ParamKind != nil && ptr.Deref(policy.Spec.FailurePolicy, "") == admissionregistration.Ignore
+	case *admissionregistration.MutatingAdmissionPolicy:
+		return policy.Spec.ParamKind != nil && ptr.Deref(policy.Spec.FailurePolicy, "") == admissionregistration.Ignore
+	}
+	return false
 }
 
 func (r Rules) unpublishable(resource schema.GroupResource, obj runtime.Object) string {

@@ -5,8 +5,13 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration"
+	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
 	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // TestMisnamed checks that who publishes by the prefix of all other annotations learns that nothing comes of it.
@@ -37,6 +42,49 @@ func TestMisnamed(t *testing.T) {
 			}
 			if strings.Contains(got, want) != tc.want || !tc.want && got != "" {
 				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// TestIgnored checks that who publishes a policy that is off where its parameters are not read learns so.
+func TestIgnored(t *testing.T) {
+	of := func(published bool, policy admissionregistration.FailurePolicyType, kind *admissionregistration.ParamKind) []runtime.Object {
+		meta := metav1.ObjectMeta{Name: "x"}
+		if published {
+			meta.Annotations = map[string]string{tenant.PublishedAnnotation: "true"}
+		}
+		return []runtime.Object{
+			&admissionregistration.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionregistration.ValidatingAdmissionPolicySpec{FailurePolicy: &policy, ParamKind: kind}},
+			&admissionregistration.MutatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionregistration.MutatingAdmissionPolicySpec{FailurePolicy: &policy, ParamKind: kind}},
+		}
+	}
+	kind := &admissionregistration.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
+	ignored := of(true, admissionregistration.Ignore, kind)
+	for name, tc := range map[string]struct {
+		before, after []runtime.Object
+		want          bool
+	}{
+		"new":            {after: ignored, want: true},
+		"published":      {before: of(false, admissionregistration.Ignore, kind), after: ignored, want: true},
+		"changed":        {before: of(true, admissionregistration.Fail, kind), after: ignored, want: true},
+		"unchanged":      {before: ignored, after: ignored},
+		"not published":  {after: of(false, admissionregistration.Ignore, kind)},
+		"fails":          {after: of(true, admissionregistration.Fail, kind)},
+		"no parameters":  {after: of(true, admissionregistration.Ignore, nil)},
+		"another policy": {after: []runtime.Object{&core.ConfigMap{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i, after := range tc.after {
+				resource := schema.GroupResource{Group: admissionregistration.GroupName, Resource: []string{"validatingadmissionpolicies", "mutatingadmissionpolicies"}[i]}
+				var before runtime.Object
+				if tc.before != nil {
+					before = tc.before[i]
+				}
+				got := Rules{Publishable: []schema.GroupResource{resource}}.warning(resource, before, after)
+				if strings.Contains(got, "has failurePolicy: Fail") != tc.want || !tc.want && got != "" {
+					t.Errorf("%T: %q", after, got)
+				}
 			}
 		})
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// copyBytes is what reads a copy: an informer with its goroutines, and a watch in the same process. It is chosen.
-const copyBytes = 128 << 10
+// copyBytes is what reads a copy: an informer with its goroutines (informerBytes), which is there whether it may read or
+// not, and a watch in the same process. Both are chosen.
+const copyBytes, informerBytes = 128 << 10, 32 << 10
 
 // Copy is what the server has for a space beside its watch caches, because the space has asked for it: the parameters
 // of its policies, and the converters of types that mutating ones need. What is read anew is there beside what it
@@ -19,6 +20,7 @@ type Copy struct {
 	of     tenant.Name
 	// The lock of the budget guards what follows. held is what there is, and read what is read anew, nil if nothing is.
 	held, read *copied
+	reader     int64 // what reads it
 	forgotten  bool
 }
 
@@ -37,19 +39,28 @@ func (m *Budget) NewCopy(of tenant.Name) *Copy {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.addSharedLocked(of, copyBytes)
-	return &Copy{budget: m, of: of, held: newCopied()}
+	m.addSharedLocked(of, informerBytes)
+	return &Copy{budget: m, of: of, held: newCopied(), reader: informerBytes}
 }
 
-// Begin notes that all is read anew, instead of what was read since the last time if that has not been Filled.
-func (c *Copy) Begin() {
+// Begin notes that all is read anew, instead of what was read since the last time if that has not been Filled. It
+// returns an error, as Set does, if there is no room for what reads it.
+func (c *Copy) Begin() error {
 	if c == nil {
-		return
+		return nil
 	}
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	c.dropReadLocked()
+	if more := copyBytes - c.reader; more > 0 && !c.forgotten {
+		if err := c.budget.checkWithoutHeadroomLocked(c.of, more); err != nil {
+			return err
+		}
+		c.reader += more
+		c.budget.addSharedLocked(c.of, more)
+	}
 	c.read = newCopied()
+	return nil
 }
 
 // Set notes that an object takes so much in what is read anew or, if nothing is, in the copy; none if it has been
@@ -97,7 +108,7 @@ func (c *Copy) Forget() {
 	if !c.forgotten {
 		c.dropReadLocked()
 		c.addLocked(c.held, -c.held.bytes)
-		c.budget.addSharedLocked(c.of, -copyBytes)
+		c.budget.addSharedLocked(c.of, -c.reader)
 		c.forgotten = true
 	}
 }

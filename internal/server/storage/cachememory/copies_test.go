@@ -15,7 +15,13 @@ func TestCopies(t *testing.T) {
 	set := func(name string, bytes int) error {
 		return c.Set(types.NamespacedName{Namespace: "ns", Name: name}, bytes)
 	}
-	c.Begin()
+	begin := func() {
+		t.Helper()
+		if err := c.Begin(); err != nil {
+			t.Error(err)
+		}
+	}
+	begin()
 	for _, name := range []string{"a", "b"} {
 		if err := set(name, each); err != nil {
 			t.Fatal(err)
@@ -24,7 +30,7 @@ func TestCopies(t *testing.T) {
 	if err := set("c", each); err == nil || !strings.Contains(err.Error(), "what policies read") || m.bytes["acme"] != copyBytes {
 		t.Errorf("a third one of two and a half: %v, and counts %d bytes", err, m.bytes["acme"])
 	}
-	c.Begin()
+	begin()
 	for _, name := range []string{"a", "b"} {
 		if err := set(name, each); err != nil {
 			t.Fatal(err)
@@ -42,7 +48,7 @@ func TestCopies(t *testing.T) {
 	if err := set("c", 0); err != nil {
 		t.Error(err)
 	}
-	c.Begin()
+	begin()
 	if err := set("b", each/4); err != nil || m.bytes["acme"] != copyBytes+2*each+each/4 {
 		t.Errorf("what is read anew beside what there is counts, together, %d bytes (%v)", m.bytes["acme"], err)
 	}
@@ -50,7 +56,7 @@ func TestCopies(t *testing.T) {
 		t.Errorf("all is read anew without room for both: %v, and counts %d bytes", err, m.bytes["acme"])
 	}
 	m.most += 4 * each
-	c.Begin()
+	begin()
 	for _, name := range []string{"a", "b", "c"} {
 		if err := set(name, each); err != nil {
 			t.Errorf("%s, although there is room: %v", name, err)
@@ -76,9 +82,11 @@ func TestCopies(t *testing.T) {
 // TestCopiesOfAll checks that copies have no headroom, which is for objects, and that the system space has no bound.
 func TestCopiesOfAll(t *testing.T) {
 	m := New(0, 1<<30)
-	m.addLocked("other", 1<<30)
 	c := m.NewCopy("acme")
-	c.Begin()
+	if err := c.Begin(); err != nil {
+		t.Error(err)
+	}
+	m.addLocked("other", 1<<30)
 	if err := c.Set(types.NamespacedName{Name: "a"}, 1); err == nil || !strings.Contains(err.Error(), "--tenant-cache-total-bytes") {
 		t.Errorf("where all have used all, one is read: %v", err)
 	}
@@ -88,5 +96,24 @@ func TestCopiesOfAll(t *testing.T) {
 	var none *Budget
 	if err := none.NewCopy("acme").Set(types.NamespacedName{Name: "a"}, 1); err != nil {
 		t.Errorf("without a bound: %v", err)
+	}
+}
+
+// TestReaders checks that what reads a copy counts, without what it has read, and does not begin where there is no room.
+func TestReaders(t *testing.T) {
+	m := New(2*copyBytes, 0)
+	one, other := m.NewCopy("acme"), m.NewCopy("acme")
+	for range 2 { // and it begins again
+		if err := one.Begin(); err != nil || m.bytes["acme"] != copyBytes+informerBytes {
+			t.Errorf("two informers, of which one has a watch, count %d bytes: %v", m.bytes["acme"], err)
+		}
+	}
+	m.most -= informerBytes
+	if err := other.Begin(); err == nil || m.bytes["acme"] != copyBytes+informerBytes {
+		t.Errorf("without room, another one begins, and %d bytes count", m.bytes["acme"])
+	}
+	other.Forget()
+	if err := other.Begin(); err != nil || m.bytes["acme"] != copyBytes {
+		t.Errorf("one that has been forgotten counts: %d bytes: %v", m.bytes["acme"], err)
 	}
 }
