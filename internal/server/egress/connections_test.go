@@ -192,28 +192,29 @@ func TestDeniedConnectionsAreClosed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ask := func(wantAsked, wantConnected int64) error {
+			ask := func(wantAsked, leastConnected, mostConnected int64) error {
 				t.Helper()
 				response, err := client.Post(hook.URL, "application/json", strings.NewReader("{}"))
 				if err == nil {
 					err = response.Body.Close()
 				}
-				if a, c := asked.Load(), connected.Load(); a != wantAsked || c != wantConnected {
-					t.Errorf("it has been asked %d times over %d connections, want %d and %d: %v", a, c, wantAsked, wantConnected, err)
+				if a, c := asked.Load(), connected.Load(); a != wantAsked || c < leastConnected || c > mostConnected {
+					t.Errorf("it has been asked %d times over %d connections, want %d and %d to %d: %v", a, c, wantAsked, leastConnected, mostConnected, err)
 				}
 				return err
 			}
 			for n := range int64(2) {
-				if err := ask(n+1, 1); err != nil {
+				if err := ask(n+1, 1, 1); err != nil {
 					t.Fatal(err)
 				}
 			}
 			whose, still = Others, Others
-			if err := ask(2, 1); err == nil {
+			if err := ask(2, 1, 1); err == nil {
 				t.Error("it is asked where it may not be")
 			}
 			whose, still = Own, Own
-			if err := ask(3, 2); err != nil {
+			// With HTTP/2, the client may connect once more before it knows that the first connection is closed.
+			if err := ask(3, 2, 3); err != nil {
 				t.Error(err)
 			}
 		})
