@@ -60,10 +60,14 @@ var admissionTable = []mutant{
 			return err
 		}
 		c.reader`, `		c.reader`},
-	{"one document is made at a time", by("internal/server/discovery", "TestOneAtATime"),
-		"internal/server/discovery/cache.go", `c.turns.Take(req.Context(), space, c.all)`, `c.turns.Take(req.Context(), space)`},
-	{"a space does not take all turns for documents", by("internal/server/discovery", "TestOneAtATime"),
-		"internal/server/discovery/cache.go", `turns: keyed.Turns[string]{Each: 1}`, `turns: keyed.Turns[string]{Each: 10}`},
+	{"one large document is made at a time", by("internal/server/discovery", "TestTurns"),
+		"internal/server/discovery/cache.go", `of.turns.Take(req.Context(), space, of.all)`, `of.turns.Take(req.Context(), space)`},
+	{"a space does not take all turns for documents", by("internal/server/discovery", "TestTurns"),
+		"internal/server/discovery/cache.go", `{Each: 1, Waiting: waitingForLarge}`, `{Each: 10, Waiting: waitingForLarge}`},
+	{"few requests of a space wait for large documents", by("internal/server/discovery", "TestTurns"),
+		"internal/server/discovery/cache.go", `{Each: 1, Waiting: waitingForLarge}`, `{Each: 1}`},
+	{"small documents do not wait for large ones", by("internal/server/discovery", "TestTurns"),
+		"internal/server/discovery/cache.go", `wanted.bytes >= largeDocument`, `wanted.bytes >= 0`},
 	{"documents are encoded in their turn", by("internal/server/discovery", "TestMade"),
 		"internal/server/discovery/cache.go", `	document.encode(req)
 `, ``},

@@ -17,9 +17,9 @@ import (
 // of.
 const converterShare = 4
 
-// converterBytes bounds how many bytes of memory are taken for converters of a space: upstream makes one in each request
-// that needs it and comes before the first is there, from schemas of its own that it reads and decodes. Both numbers are
-// chosen; the converters of what is built in take 14 MB in all.
+// converterBytes bounds how many bytes of memory are taken for converters of a space: upstream makes one in each
+// request that needs it and comes before the first is there, from schemas of its own that it reads and decodes. Both
+// numbers are chosen; the converters of what is built in take 14 MB in all.
 var converterBytes = ratelimit.Limits[tenant.Name]{PerSecond: 16 << 20, AtOnce: 32 << 20}
 
 // converterAge is how old a plugin is that ends where there is no room for another converter.

@@ -64,8 +64,8 @@ func convertersCount(t *testing.T) {
 	}
 }
 
-// TestConvertersAtOnce checks that schemas which many requests read at once, to make a converter of each, are handed out
-// over some time, and all of them when the plugin has ended.
+// TestConvertersAtOnce checks that schemas which many requests read at once, to make a converter of each, are handed
+// out over some time, and all of them when the plugin has ended.
 func TestConvertersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/utils/lru"
 
@@ -19,8 +21,17 @@ import (
 // those of a space with many definitions take a hundred megabytes. All three are chosen.
 const (
 	cacheSize  = 64
-	cacheBytes = 128 << 20
+	cacheBytes = 64 << 20
 	unasked    = 2 * time.Minute
+)
+
+// largeDocument is from how many bytes on a document is large: of about sixty versions. At once, one large document is
+// made in a process and smallAtOnce others, and waitingForLarge more requests of a space wait for a large one. All are
+// chosen.
+const (
+	largeDocument   = 16 << 20
+	smallAtOnce     = 2
+	waitingForLarge = 2
 )
 
 // boundedCache caches what is made for spaces.
@@ -70,13 +81,29 @@ func (c *boundedCache[T]) get(key string) (value T) {
 	return entry.value
 }
 
-// builtCache caches the documents that are built of definitions.
-type builtCache struct {
+// builtCache caches the documents that are built of definitions. The large ones of some spaces do not take the places
+// of the others, nor have them wait.
+type builtCache struct{ small, large *builtBySize }
+
+// builtBySize caches small documents, or large ones.
+type builtBySize struct {
 	*boundedCache[*built]
-	// turns are those of spaces, and all is the one turn: what is built and encoded takes some times what counts, and one
+	// turns are those of spaces, and all those of all: what is built and encoded takes some times what counts, and one
 	// space must not have all turns.
 	turns keyed.Turns[string]
 	all   chan struct{}
+}
+
+// newBuiltCaches returns caches that share the turns of all.
+func newBuiltCaches() (v2, v3 *builtCache) {
+	small, large := make(chan struct{}, smallAtOnce), make(chan struct{}, 1)
+	of := func() *builtCache {
+		return &builtCache{
+			small: &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1}, small},
+			large: &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1, Waiting: waitingForLarge}, large},
+		}
+	}
+	return of(), of()
 }
 
 // built is what serves a document that is built of definitions with a tag.
@@ -85,11 +112,6 @@ type built struct {
 	tag string
 	// encoded and encodedProtobuf are whether it has been encoded: upstream does so when it is first asked for.
 	encoded, encodedProtobuf atomic.Bool
-}
-
-// newBuiltCache returns a cache that shares the one turn with others.
-func newBuiltCache(all chan struct{}) *builtCache {
-	return &builtCache{boundedCache: newBoundedCache[*built](), turns: keyed.Turns[string]{Each: 1}, all: all}
 }
 
 // state is the document that there is to be: by its tag, with the bytes that it takes, and what makes it.
@@ -101,22 +123,29 @@ type state struct {
 
 // getOrCreate returns what serves the document of a key, which is one of a space, as it is now, to a request.
 func (c *builtCache) getOrCreate(req *http.Request, space, key string, now func() state) (*built, error) {
-	if document := c.get(key); document != nil && document.tag == now().tag && document.isEncodedFor(req) {
+	wanted, of := now(), c.small
+	if wanted.bytes >= largeDocument {
+		of = c.large
+	}
+	if document := of.get(key); document != nil && document.tag == wanted.tag && document.isEncodedFor(req) {
 		return document, nil
 	}
-	release, err := c.turns.Take(req.Context(), space, c.all)
-	if err != nil {
-		return nil, err
+	release, err := of.turns.Take(req.Context(), space, of.all)
+	switch {
+	case errors.Is(err, keyed.ErrTooMany):
+		return nil, apierrors.NewTooManyRequests("others wait for large OpenAPI documents of this space, which are made one after the other; try again", 5)
+	case err != nil:
+		return nil, apierrors.NewTimeoutError("OpenAPI documents of definitions are made one after the other; try again", 5)
 	}
 	defer release()
-	document, wanted := c.get(key), now()
-	if document == nil || document.tag != wanted.tag {
+	document := of.get(key)
+	if wanted = now(); document == nil || document.tag != wanted.tag { // definitions may have changed meanwhile
 		handler, err := wanted.create()
 		if err != nil {
 			return nil, err
 		}
 		document = &built{Handler: handler, tag: wanted.tag}
-		c.put(key, document, wanted.bytes)
+		of.put(key, document, wanted.bytes)
 	}
 	document.encode(req)
 	return document, nil

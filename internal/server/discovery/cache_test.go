@@ -2,7 +2,7 @@ package discovery
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestCacheIsBounded adds documents of a third of what may be cached, of several spaces, again and again.
@@ -85,7 +88,8 @@ func (n *numbered) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // once in each content type.
 func TestMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, times, encoded := newBuiltCache(make(chan struct{}, 1)), 0, atomic.Int64{}
+		c, _ := newBuiltCaches()
+		times, encoded := 0, atomic.Int64{}
 		expect := func(accept, tag string, want int) {
 			t.Helper()
 			got, err := c.getOrCreate(asks(accept), "space", "key", func() state {
@@ -107,7 +111,7 @@ func TestMade(t *testing.T) {
 		}
 		expect("", "two", 2)
 		time.Sleep(unasked + time.Second)
-		if n, bytes := c.entries.Len(), c.bytes.Load(); n != 0 || bytes != 0 {
+		if n, bytes := c.small.entries.Len(), c.small.bytes.Load(); n != 0 || bytes != 0 {
 			t.Errorf("%d documents of %d bytes are kept that nobody asks for", n, bytes)
 		}
 		expect("", "two", 3)
@@ -115,17 +119,21 @@ func TestMade(t *testing.T) {
 	})
 }
 
-// TestOneAtATime has spaces ask for documents at once: one is made at a time, also of two caches, a space waits for one
-// of each other space alone, and who asks for what was made while it waited has that of the last state.
-func TestOneAtATime(t *testing.T) {
+// TestTurns has spaces ask for documents at once: one large one is made at a time, also of two caches, a space waits
+// for one of each other space alone and has few requests that wait, and who asks for what was made while it waited has
+// that of the last state. Small ones do not wait for large ones, and stay.
+func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := make(chan struct{}, 1)
-		caches := []*builtCache{newBuiltCache(all), newBuiltCache(all)}
+		v2, v3 := newBuiltCaches()
+		caches := []*builtCache{v2, v3}
 		var tags, made, making, encoded atomic.Int64
-		ask := func(ctx context.Context, cache int, space string) (*built, error) {
+		ask := func(ctx context.Context, cache int, space string, bytes int64) (*built, error) {
 			return caches[cache].getOrCreate(asks("").WithContext(ctx), space, space, func() state {
 				tag := tags.Load()
-				return state{fmt.Sprint(tag), 1, func() (http.Handler, error) {
+				return state{fmt.Sprint(tag), bytes, func() (http.Handler, error) {
+					if bytes < largeDocument {
+						return &numbered{0, &encoded}, nil
+					}
 					if making.Add(1) > 1 {
 						t.Error("two are made at once")
 					}
@@ -136,25 +144,57 @@ func TestOneAtATime(t *testing.T) {
 				}}
 			})
 		}
+		small, err := ask(t.Context(), 0, "small", largeDocument-1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refused atomic.Int64
 		for i := range 10 {
-			go func() { _, _ = ask(t.Context(), i%2, "greedy") }()
+			go func() {
+				if _, err := ask(t.Context(), i%2, "greedy", 2*cacheBytes); apierrors.IsTooManyRequests(err) {
+					refused.Add(1)
+				}
+			}()
 			synctest.Wait()
-			tags.Add(1)
+		}
+		tags.Add(1)
+		if want := int64(10 - 2*(1+waitingForLarge)); refused.Load() != want {
+			t.Errorf("of ten requests %d are refused, want %d", refused.Load(), want)
 		}
 		began := time.Now()
-		if document, err := ask(t.Context(), 0, "other"); err != nil || document.tag != "10" || time.Since(began) > 6*time.Second {
+		if document, err := ask(t.Context(), 0, "other", 2*cacheBytes); err != nil || document.tag != "1" || time.Since(began) > 6*time.Second {
 			t.Errorf("after %s another space has %v: %v", time.Since(began), document, err)
 		}
-		time.Sleep(time.Minute)
-		if made.Load() > 5 {
-			t.Errorf("%d were made for eleven requests, most of which waited meanwhile", made.Load())
+		began = time.Now()
+		if _, err := ask(t.Context(), 0, "another", largeDocument-1); err != nil || time.Since(began) > time.Second {
+			t.Errorf("a small one is there after %s: %v", time.Since(began), err)
 		}
-		all <- struct{}{}
+		time.Sleep(time.Minute)
+		if made.Load() > 4 {
+			t.Errorf("%d were made for those that waited meanwhile", made.Load())
+		}
+		tags.Store(0)
+		if still, err := ask(t.Context(), 0, "small", largeDocument-1); still != small || err != nil {
+			t.Errorf("large ones have taken the place of a small one: %v", err)
+		}
+		v2.large.all <- struct{}{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := ask(ctx, 0, "third"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := ask(ctx, 1, "third", largeDocument); !apierrors.IsTimeout(err) {
 			t.Errorf("who waits for too long has the error: %v", err)
 		}
 		time.Sleep(2 * unasked)
 	})
+}
+
+// TestLater checks that clients are told when to try again.
+func TestLater(t *testing.T) {
+	w := httptest.NewRecorder()
+	perRequest(func(*http.Request) (http.Handler, error) {
+		return nil, fmt.Errorf("putting together: %w", apierrors.NewTooManyRequests("others wait", 5))
+	}).ServeHTTP(w, asks(""))
+	var status metav1.Status
+	if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "5" || status.Kind != "Status" || status.Message != "others wait" {
+		t.Errorf("%d, %v: %s (%v)", w.Code, w.Header(), w.Body, err)
+	}
 }

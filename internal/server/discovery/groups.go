@@ -1,9 +1,12 @@
 package discovery
 
 import (
+	"errors"
 	"net/http"
+	"strconv"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
@@ -47,6 +50,12 @@ func (r *Router) serveObject(obj runtime.Object) http.Handler {
 func perRequest(together func(req *http.Request) (http.Handler, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		handler, err := together(req)
+		if later, is := errors.AsType[*apierrors.StatusError](err); is {
+			seconds, _ := apierrors.SuggestsClientDelay(later)
+			w.Header().Set("Retry-After", strconv.Itoa(seconds))
+			responsewriters.WriteRawJSON(int(later.ErrStatus.Code), responsewriters.ErrorToAPIStatus(later), w)
+			return
+		}
 		if err != nil {
 			responsewriters.InternalError(w, req, err)
 			return

@@ -29,8 +29,8 @@ type openAPI struct {
 }
 
 func newOpenAPI(builtin func() []*spec.Swagger) *openAPI {
-	turn := make(chan struct{}, 1)
-	return &openAPI{builtin: builtin, builtinV2: serveLazily(builtin, nil), v2: newBuiltCache(turn), v3: newBuiltCache(turn)}
+	v2, v3 := newBuiltCaches()
+	return &openAPI{builtin: builtin, builtinV2: serveLazily(builtin, nil), v2: v2, v3: v3}
 }
 
 // documentV2 returns what serves the document of v2 in the space of n.

@@ -35,8 +35,8 @@ func pathsOf(servers []Server) map[string]handler3.OpenAPIV3DiscoveryGroupVersio
 	return paths
 }
 
-// documentV3 returns what serves the document of a group version of custom resources in the space of n to a request, nil
-// for one that it does not have.
+// documentV3 returns what serves the document of a group version of custom resources in the space of n to a request,
+// nil for one that it does not have.
 func (o *openAPI) documentV3(req *http.Request, n tenant.Name, servers []Server) (http.Handler, error) {
 	name := strings.TrimPrefix(req.URL.Path, openAPIv3Path+"/")
 	gv, err := schema.ParseGroupVersion(strings.TrimPrefix(name, "apis/"))

@@ -18,8 +18,8 @@ import (
 )
 
 // warning returns the warning for a user who publishes an object that cannot be published, or by an annotation that
-// does not, or a policy that tenants can evade, empty if there is no reason. The manager, which copies objects, may run separately with another
-// configuration: its PublishedObject is authoritative.
+// does not, or a policy that tenants can evade, empty if there is no reason. The manager, which copies objects, may run
+// separately with another configuration: its PublishedObject is authoritative.
 func (r Rules) warning(resource schema.GroupResource, before, after runtime.Object) string {
 	is, ok := annotationsOf(after)[misnamed]
 	if was, had := annotationsOf(before)[misnamed]; ok && !(had && was == is) {

@@ -8,8 +8,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// copyBytes is what reads a copy: an informer with its goroutines (informerBytes), which is there whether it may read or
-// not, and a watch in the same process. Both are chosen.
+// copyBytes is what reads a copy: an informer with its goroutines (informerBytes), which is there whether it may read
+// or not, and a watch in the same process. Both are chosen.
 const copyBytes, informerBytes = 128 << 10, 32 << 10
 
 // Copy is what the server has for a space beside its watch caches, because the space has asked for it: the parameters

@@ -99,7 +99,8 @@ func TestCopiesOfAll(t *testing.T) {
 	}
 }
 
-// TestReaders checks that what reads a copy counts, without what it has read, and does not begin where there is no room.
+// TestReaders checks that what reads a copy counts, without what it has read, and does not begin where there is no
+// room.
 func TestReaders(t *testing.T) {
 	m := New(2*copyBytes, 0)
 	one, other := m.NewCopy("acme"), m.NewCopy("acme")
