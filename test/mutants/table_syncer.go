@@ -49,13 +49,17 @@ var syncerTable = []mutant{
 		}`},
 	{"a tenant that is halted loses nothing", by("internal/workloads/sync", "TestGuardOfTenants|TestHaltedAlone"),
 		"internal/workloads/sync/guard.go", `	both := []*guard{of, o.guard}`, `	both := []*guard{o.guard}`},
+	{"what may not go is said once", by("internal/workloads/sync", "TestFailuresAreReported"),
+		"internal/workloads/sync/sync.go", `loud = halted.first`, `loud = loud || halted.first`},
+	{"what may not go is said again when something has gone", by("internal/workloads/sync", "TestGuardOfTenants"),
+		"internal/workloads/sync/guard.go", `append(g.gone, g.clock.Now()), false`, `append(g.gone, g.clock.Now()), g.told`},
 	{"all that are halted lose nothing", by("internal/workloads/sync", "TestGuardOfTenants"),
 		"internal/workloads/sync/guard.go", `	both := []*guard{of, o.guard}`, `	both := []*guard{of}`},
 	{"what may not go does not count", by("internal/workloads/sync", "TestGuardOfTenants"),
-		"internal/workloads/sync/guard.go", `		if err := g.mayGo(all); err != nil {
-			return err`, `		if err := g.mayGo(all); err != nil {
+		"internal/workloads/sync/guard.go", `			first := !g.told
+`, `			first := !g.told
 			of.note()
-			return err`},
+`},
 	{"what halts a tenant is remembered", by("internal/workloads/sync", "TestGuardOfTenants"),
 		"internal/workloads/sync/guard.go", `return g.halted == nil && (`, `return (`},
 	{"not much is lost", by("internal/workloads/sync", "TestPods"),

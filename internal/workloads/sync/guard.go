@@ -37,8 +37,15 @@ type guard struct {
 
 	mu   sync.Mutex
 	gone []time.Time
-	// halted is why nothing may go until a restart.
+	// halted is why nothing may go until a restart, and told whether the log says that something may not.
 	halted error
+	told   bool
+}
+
+// haltedError is why an object does not go, and whether it is the first: there may be ten thousand.
+type haltedError struct {
+	error
+	first bool
 }
 
 // guards are those of objects of the host without their own, and of pods of spaces that are not on the host any more.
@@ -110,7 +117,9 @@ func (o *tenantsGuard) allow(n tenant.Name, all int) error {
 	both := []*guard{of, o.guard}
 	for _, g := range both {
 		if err := g.mayGo(all); err != nil {
-			return err
+			first := !g.told
+			g.told = true
+			return haltedError{err, first}
 		}
 	}
 	for _, g := range both {
@@ -159,7 +168,7 @@ func (g *guard) mayGo(all int) error {
 }
 
 // note notes that one more goes. The lock is held.
-func (g *guard) note() { g.gone = append(g.gone, g.clock.Now()) }
+func (g *guard) note() { g.gone, g.told = append(g.gone, g.clock.Now()), false }
 
 // check returns nil if so many of all objects may go.
 func (g *guard) check(going, all int) error {

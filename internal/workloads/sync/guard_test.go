@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -111,6 +112,14 @@ func TestGuardOfTenants(t *testing.T) {
 	}
 	if acme, globex, initech := count("acme"), count("globex"), count("initech"); acme != 25 || globex != 25 || initech != 0 {
 		t.Errorf("%d, %d and %d go", acme, globex, initech)
+	}
+	for i, want := range []bool{false, true, false} { // the log has said so, until one of it has gone
+		if i == 1 {
+			g.ofTenant("acme").note()
+		}
+		if halted, is := errors.AsType[haltedError](g.allow("acme", 100)); !is || halted.first != want {
+			t.Errorf("%d: the log says so once more: %v", i, halted.first)
+		}
 	}
 	c.Step(orphanWindow - time.Second)
 	count("initech")

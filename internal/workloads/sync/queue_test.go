@@ -149,14 +149,16 @@ func TestFailuresAreReported(t *testing.T) {
 		err   error
 		want  bool
 	}{
-		"items":              {w.queue, loudRequeues, errors.New("away"), true},
-		"stale slices":       {w.stale, loudRequeues, errors.New("away"), true},
-		"a conflict":         {w.queue, loudRequeues, fmt.Errorf("writing: %w", apierrors.NewConflict(pods, "web-0", errors.New("changed"))), false},
-		"a stale cache":      {w.queue, loudRequeues, fmt.Errorf("%w: the pod is there", errBehind), false},
-		"a tenant that goes": {w.queue, loudRequeues, fmt.Errorf("writing: %w", terminating), false},
-		"one that is gone":   {w.queue, loudRequeues, fmt.Errorf("finding it: %w", errNoHome), false},
-		"a refusal":          {w.queue, loudRequeues, apierrors.NewForbidden(pods, "web-0", errors.New("no")), true},
-		"a long conflict":    {w.queue, patientRequeues, apierrors.NewConflict(pods, "web-0", errors.New("changed")), true},
+		"items":                     {w.queue, loudRequeues, errors.New("away"), true},
+		"stale slices":              {w.stale, loudRequeues, errors.New("away"), true},
+		"a conflict":                {w.queue, loudRequeues, fmt.Errorf("writing: %w", apierrors.NewConflict(pods, "web-0", errors.New("changed"))), false},
+		"a stale cache":             {w.queue, loudRequeues, fmt.Errorf("%w: the pod is there", errBehind), false},
+		"a tenant that goes":        {w.queue, loudRequeues, fmt.Errorf("writing: %w", terminating), false},
+		"one that is gone":          {w.queue, loudRequeues, fmt.Errorf("finding it: %w", errNoHome), false},
+		"a refusal":                 {w.queue, loudRequeues, apierrors.NewForbidden(pods, "web-0", errors.New("no")), true},
+		"the first that may not go": {w.queue, 0, fmt.Errorf("removing it: %w", haltedError{errors.New("too many"), true}), true},
+		"another that may not go":   {w.queue, patientRequeues, haltedError{errors.New("too many"), false}, false},
+		"a long conflict":           {w.queue, patientRequeues, apierrors.NewConflict(pods, "web-0", errors.New("changed")), true},
 	} {
 		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true)))
 		i := staleItemOfHome

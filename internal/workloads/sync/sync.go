@@ -440,9 +440,14 @@ func passes(err error) bool {
 // report logs why an item of a queue is to be looked at again.
 func report(ctx context.Context, q *queue, i item, err error) {
 	logger := klog.FromContext(ctx).WithValues("tenant", i.tenant, "namespace", i.namespace, "name", i.name)
+	requeues := q.NumRequeues(i)
+	loud := requeues == loudRequeues && !passes(err) || requeues == patientRequeues
+	if halted, is := errors.AsType[haltedError](err); is {
+		loud = halted.first
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
-	case q.NumRequeues(i) == loudRequeues && !passes(err), q.NumRequeues(i) == patientRequeues:
+	case loud:
 		logger.Error(err, "Synchronising with the host cluster fails again and again")
 	default:
 		logger.V(2).Info("Synchronising with the host cluster failed; trying again", "err", err)
