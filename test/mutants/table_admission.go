@@ -66,6 +66,8 @@ var admissionTable = []mutant{
 		"internal/server/discovery/cache.go", `{Each: 1, Waiting: waitingForLarge}`, `{Each: 10, Waiting: waitingForLarge}`},
 	{"few requests of a space wait for large documents", by("internal/server/discovery", "TestTurns"),
 		"internal/server/discovery/cache.go", `{Each: 1, Waiting: waitingForLarge}`, `{Each: 1}`},
+	{"a space has large documents made so often at most", by("internal/server/discovery", "TestTurns"),
+		"internal/server/discovery/cache.go", `wait > 0 {`, `false {`},
 	{"small documents do not wait for large ones", by("internal/server/discovery", "TestTurns"),
 		"internal/server/discovery/cache.go", `wanted.bytes >= largeDocument`, `wanted.bytes >= 0`},
 	{"documents are encoded in their turn", by("internal/server/discovery", "TestMade"),

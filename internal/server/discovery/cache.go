@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
+	"github.com/tenantry/tenantry/internal/process/ratelimit"
 )
 
 // cacheSize is how many values a cache has, of all spaces, and cacheBytes what they may take, as estimated. The last
@@ -33,6 +35,13 @@ const (
 	smallAtOnce     = 2
 	waitingForLarge = 2
 )
+
+// largeBytes bounds how many bytes of large documents are made for a space, which takes some 45 milliseconds of a core
+// for each MiB: a space that changes its definitions and asks for the document again and again does not have all turns
+// of the others. One of 600 versions, the most that a space has, is 150 MiB. Both numbers are chosen.
+func largeBytes() *ratelimit.Limits[string] {
+	return &ratelimit.Limits[string]{PerSecond: 2 << 20, AtOnce: 256 << 20}
+}
 
 // boundedCache caches what is made for spaces.
 type boundedCache[T any] struct {
@@ -92,15 +101,17 @@ type builtBySize struct {
 	// space must not have all turns.
 	turns keyed.Turns[string]
 	all   chan struct{}
+	// rate is how many bytes are made for a space, nil without a bound.
+	rate *ratelimit.Limits[string]
 }
 
 // newBuiltCaches returns caches that share the turns of all.
 func newBuiltCaches() (v2, v3 *builtCache) {
-	small, large := make(chan struct{}, smallAtOnce), make(chan struct{}, 1)
+	small, large, rate := make(chan struct{}, smallAtOnce), make(chan struct{}, 1), largeBytes()
 	of := func() *builtCache {
 		return &builtCache{
-			small: &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1}, small},
-			large: &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1, Waiting: waitingForLarge}, large},
+			small: &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1}, small, nil},
+			large: &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1, Waiting: waitingForLarge}, large, rate},
 		}
 	}
 	return of(), of()
@@ -140,14 +151,26 @@ func (c *builtCache) getOrCreate(req *http.Request, space, key string, now func(
 	defer release()
 	document := of.get(key)
 	if wanted = now(); document == nil || document.tag != wanted.tag { // definitions may have changed meanwhile
-		handler, err := wanted.create()
-		if err != nil {
+		if document, err = of.create(space, key, wanted); err != nil {
 			return nil, err
 		}
-		document = &built{Handler: handler, tag: wanted.tag}
-		of.put(key, document, wanted.bytes)
 	}
 	document.encode(req)
+	return document, nil
+}
+
+func (c *builtBySize) create(space, key string, wanted state) (*built, error) {
+	if c.rate != nil {
+		if wait := c.rate.Take(time.Now(), space, int(wanted.bytes)); wait > 0 {
+			return nil, apierrors.NewTooManyRequests("large OpenAPI documents of this space were made often of late, as its definitions change; try again", int(math.Ceil(wait.Seconds())))
+		}
+	}
+	handler, err := wanted.create()
+	if err != nil {
+		return nil, err
+	}
+	document := &built{Handler: handler, tag: wanted.tag}
+	c.put(key, document, wanted.bytes)
 	return document, nil
 }
 

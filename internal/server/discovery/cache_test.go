@@ -177,6 +177,17 @@ func TestTurns(t *testing.T) {
 		if still, err := ask(t.Context(), 0, "small", largeDocument-1); still != small || err != nil {
 			t.Errorf("large ones have taken the place of a small one: %v", err)
 		}
+		for i := range 3 {
+			tags.Add(1)
+			_, err = ask(t.Context(), i%2, "changes", 128<<20)
+		}
+		if seconds, _ := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || seconds != 60 {
+			t.Errorf("a third large one of a space in some seconds is made, or may be had in %d seconds: %v", seconds, err)
+		}
+		time.Sleep(time.Minute)
+		if _, err := ask(t.Context(), 0, "changes", 128<<20); err != nil {
+			t.Errorf("a minute later: %v", err)
+		}
 		v2.large.all <- struct{}{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
