@@ -49,6 +49,8 @@ var syncerTable = []mutant{
 		}`},
 	{"a tenant that is halted loses nothing", by("internal/workloads/sync", "TestGuardOfTenants|TestHaltedAlone"),
 		"internal/workloads/sync/guard.go", `	both := []*guard{of, o.guard}`, `	both := []*guard{o.guard}`},
+	{"pods that wait for their volumes are in nobody's way", by("internal/workloads/sync", "TestScheduling"),
+		"internal/workloads/sync/scheduling.go", `host.Status.NominatedNodeName != "" ||`, ``},
 	{"what may not go is said once", by("internal/workloads/sync", "TestFailuresAreReported"),
 		"internal/workloads/sync/sync.go", `loud = halted.first`, `loud = loud || halted.first`},
 	{"what may not go is said again when something has gone", by("internal/workloads/sync", "TestGuardOfTenants"),

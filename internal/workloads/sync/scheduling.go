@@ -206,9 +206,10 @@ func (s *scheduling) counts(since time.Time) bool {
 }
 
 // isLookedAt reports whether the host's scheduler has looked at a pod. Those for which it has found no node are in
-// nobody's way.
+// nobody's way, and neither are those that have one named, and wait for what they need there, such as volumes.
 func isLookedAt(host *corev1.Pod) bool {
-	return host.Spec.NodeName != "" || slices.ContainsFunc(host.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	return host.Spec.NodeName != "" || host.Status.NominatedNodeName != "" ||
+		slices.ContainsFunc(host.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }
 
 // release has pods looked at that may be made.

@@ -27,7 +27,7 @@ func TestScheduling(t *testing.T) {
 		return []*corev1.Pod{p}
 	}
 	later := 0
-	for i := range maxUnscheduled + 5 {
+	for i := range maxUnscheduled + 6 {
 		may, r := s.enter(pod(i))
 		if may != (i < maxUnscheduled) {
 			t.Fatalf("%d may is %v", i, may)
@@ -45,7 +45,7 @@ func TestScheduling(t *testing.T) {
 	}
 	for i, change := range []func(*corev1.Pod){onNode, func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
-	}, ending(1)} {
+	}, ending(1), func(p *corev1.Pod) { p.Status.NominatedNodeName = "node" }} { // the last one waits for its volumes there
 		want := pod(maxUnscheduled + i)
 		if r := s.note(pod(i), host(change)); len(r.ready) != 1 || r.ready[0] != want || len(r.retryLater) != 1 {
 			t.Errorf("released are %v, want %v", r, want)
@@ -59,8 +59,8 @@ func TestScheduling(t *testing.T) {
 	}
 	// Nobody looks at those that are there.
 	clock.Step(schedulerPatience - time.Second)
-	s.note(pod(3), host(onNode))
-	s.enter(pod(maxUnscheduled + 3))
+	s.note(pod(4), host(onNode))
+	s.enter(pod(maxUnscheduled + 4))
 	clock.Step(schedulerPatience - time.Second)
 	if r := s.leave(pod(100)); len(r.ready) != 0 {
 		t.Errorf("released are %v while the scheduler works", r)
@@ -69,7 +69,7 @@ func TestScheduling(t *testing.T) {
 	if r := s.leave(pod(100)); len(r.ready) != 1 || len(r.retryLater) != 0 {
 		t.Errorf("released are %v, want one", r)
 	}
-	for i := range maxUnscheduled + 5 {
+	for i := range maxUnscheduled + 6 {
 		s.leave(pod(i))
 	}
 	if len(s.byTenant) != 1 {
