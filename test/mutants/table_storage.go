@@ -357,13 +357,13 @@ var storageTable = []mutant{
 	{"patterns in rules of definitions are bounded", by("internal/server/admission/spacepolicy", "TestPatternsInExpressions"),
 		"internal/server/admission/spacepolicy/expressions.go", `r.instructions += size.Instructions`, ``},
 	{"expressions have few nodes", by("internal/server/admission/spacepolicy", "TestNodesOfExpressions"),
-		"internal/server/admission/spacepolicy/expressions.go", `costs.Most > before.Most && costs.Most > maxNodes`, `false`},
+		"internal/server/admission/spacepolicy/expressions.go", `return c.Most }, maxNodes,`, `return c.Most }, 9 * maxNodes,`},
 	{"rules have few nodes", by("internal/server/admission/spacepolicy", "TestNodesOfExpressions"),
 		"internal/server/admission/spacepolicy/expressions.go", `case size.Nodes > maxNodes:`, `case false:`},
 	{"selectors of devices have few nodes", by("internal/server/admission/spacepolicy", "TestNodesOfExpressions"),
 		"internal/server/admission/spacepolicy/expressions.go", `expression.Each(obj, selectors.addExpression)`, ``},
 	{"expressions have a length", by("internal/server/admission/spacepolicy", "TestLongExpressions"),
-		"internal/server/admission/spacepolicy/expressions.go", `costs.Longest > before.Longest && costs.Longest > maxExpressionBytes`, `false`},
+		"internal/server/admission/spacepolicy/expressions.go", `return c.Longest }, maxExpressionBytes,`, `return c.Longest }, 9 * maxExpressionBytes,`},
 	{"rules have a length", by("internal/server/admission/spacepolicy", "TestLongExpressions"),
 		"internal/server/admission/spacepolicy/expressions.go", `if len(text) > maxExpressionBytes {
 		if r.anySize {`, `if len(text) > 9*maxExpressionBytes {

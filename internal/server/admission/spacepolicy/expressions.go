@@ -81,12 +81,6 @@ type PolicyCosts struct {
 	Instructions int
 }
 
-// Max returns the larger of both, in each respect.
-func (c PolicyCosts) Max(other PolicyCosts) PolicyCosts {
-	return PolicyCosts{Expressions: max(c.Expressions, other.Expressions), Webhooks: max(c.Webhooks, other.Webhooks), Entries: max(c.Entries, other.Entries),
-		Longest: max(c.Longest, other.Longest), Most: max(c.Most, other.Most), Nodes: max(c.Nodes, other.Nodes), Instructions: max(c.Instructions, other.Instructions)}
-}
-
 // PolicyKey is that of an object in what Expressions.Policies returns.
 func PolicyKey(resource, name string) string { return resource + "/" + name }
 
@@ -132,79 +126,32 @@ func (c *Costs) Of(definitions []*apiextensionsv1.CustomResourceDefinition) map[
 	return all
 }
 
-func (c *DefinitionCosts) add(more DefinitionCosts) {
-	c.Rules += more.Rules
-	c.Instructions += more.Instructions
-	c.Schemas += more.Schemas
-	c.Versions += more.Versions
-	c.Bytes += more.Bytes
-}
-
-// Max returns the larger of both, in each respect.
-func (c DefinitionCosts) Max(other DefinitionCosts) DefinitionCosts {
-	return DefinitionCosts{
-		Rules: max(c.Rules, other.Rules), Instructions: max(c.Instructions, other.Instructions), Schemas: max(c.Schemas, other.Schemas),
-		Versions: max(c.Versions, other.Versions), Bytes: max(c.Bytes, other.Bytes),
-	}
-}
-
 func costsOf(spec *apiextensionsv1.CustomResourceDefinitionSpec) DefinitionCosts {
 	rules := rulesOf(spec)
 	return DefinitionCosts{Rules: rules.count, Instructions: rules.instructions, Schemas: schemasOf(spec), Versions: len(spec.Versions), Bytes: spec.Size()}
 }
 
+// policyBounds are those of policies and webhooks.
+var policyBounds = costBounds[PolicyCosts]{
+	each: []costBound[PolicyCosts]{
+		{func(c PolicyCosts) int { return c.Longest }, maxExpressionBytes, "one of its expressions has %d bytes, and in a space it may have at most %d; make several of it, or variables"},
+		{func(c PolicyCosts) int { return c.Most }, maxNodes, "one of its expressions has %d nodes when macros are written out, and in a space it may have at most %d; make several of it, or variables"},
+		{func(c PolicyCosts) int { return c.Nodes }, maxNodesInObject, "its expressions have %d nodes when macros are written out, and those of an object in a space at most %d; make several objects of it"},
+		{func(c PolicyCosts) int { return c.Expressions }, maxExpressions, "it has %d expressions, and a policy in a space at most %d; make several policies of it"},
+	},
+	all: []costBound[PolicyCosts]{
+		{func(c PolicyCosts) int { return c.Instructions }, maxInstructionsInSpace, "with it the patterns in expressions of the space's policies and webhooks have %d instructions when they are compiled, and at most %d may be there; " +
+			"repeat less in them ({1,100} is compiled as a hundred parts, + is not)"},
+		{func(c PolicyCosts) int { return c.Expressions }, maxExpressionsInSpace, "with it the policies and webhooks of the space have %d expressions, and at most %d may be there; use fewer"},
+		{func(c PolicyCosts) int { return c.Webhooks }, maxWebhooksInSpace, "with it the space has %d webhooks, and at most %d may be there; delete configurations that nobody uses, or give one webhook the rules of several"},
+		{func(c PolicyCosts) int { return c.Entries }, maxEntriesInSpace, "with it the policies, bindings and webhooks of the space have %d entries in their lists, such as names of resources, and at most %d may be there; name groups and * instead"},
+	},
+}
+
 // checkPolicies refuses policies and webhooks with very many expressions, very many webhooks, and what compares
 // requests with very much. One that had as much before can be changed.
 func (p *Plugin) checkPolicies(ctx context.Context, a admission.Attributes, n tenant.Name) error {
-	costs, before := PolicyCostsOf(a.GetObject()), PolicyCostsOf(a.GetOldObject())
-	if costs.Longest > before.Longest && costs.Longest > maxExpressionBytes {
-		return forbidden(a, fmt.Sprintf("one of its expressions has %d bytes, and in a space it may have at most %d; make several of it, or variables", costs.Longest, maxExpressionBytes))
-	}
-	if costs.Most > before.Most && costs.Most > maxNodes {
-		return forbidden(a, fmt.Sprintf("one of its expressions has %d nodes when macros are written out, and in a space it may have at most %d; make several of it, or variables", costs.Most, maxNodes))
-	}
-	if costs.Nodes > before.Nodes && costs.Nodes > maxNodesInObject {
-		return forbidden(a, fmt.Sprintf("its expressions have %d nodes when macros are written out, and those of an object in a space at most %d; make several objects of it", costs.Nodes, maxNodesInObject))
-	}
-	if costs.Expressions <= before.Expressions && costs.Webhooks <= before.Webhooks && costs.Entries <= before.Entries && costs.Instructions <= before.Instructions {
-		return nil
-	}
-	if costs.Expressions > before.Expressions && costs.Expressions > maxExpressions {
-		return forbidden(a, fmt.Sprintf("it has %d expressions, and a policy in a space at most %d; make several policies of it", costs.Expressions, maxExpressions))
-	}
-	if p.rules.Expressions.Policies == nil {
-		return nil
-	}
-	all := p.rules.Expressions.Policies(n)
-	p.pendingPolicies.mu.Lock()
-	defer p.pendingPolicies.mu.Unlock()
-	p.pendingPolicies.include(n, all)
-	key := PolicyKey(a.GetResource().Resource, a.GetName())
-	delete(all, key)
-	with := costs
-	for _, others := range all {
-		with.Expressions += others.Expressions
-		with.Webhooks += others.Webhooks
-		with.Entries += others.Entries
-		with.Instructions += others.Instructions
-	}
-	if costs.Instructions > before.Instructions && with.Instructions > maxInstructionsInSpace {
-		return forbidden(a, fmt.Sprintf("with it the patterns in expressions of the space's policies and webhooks have %d instructions when they are compiled, and at most %d may be there; "+
-			"repeat less in them ({1,100} is compiled as a hundred parts, + is not)", with.Instructions, maxInstructionsInSpace))
-	}
-	if costs.Expressions > before.Expressions && with.Expressions > maxExpressionsInSpace {
-		return forbidden(a, fmt.Sprintf("with it the policies and webhooks of the space have %d expressions, and at most %d may be there; use fewer", with.Expressions, maxExpressionsInSpace))
-	}
-	if costs.Webhooks > before.Webhooks && with.Webhooks > maxWebhooksInSpace {
-		return forbidden(a, fmt.Sprintf("with it the space has %d webhooks, and at most %d may be there; delete configurations that nobody uses, or give one webhook the rules of several", with.Webhooks, maxWebhooksInSpace))
-	}
-	if costs.Entries > before.Entries && with.Entries > maxEntriesInSpace {
-		return forbidden(a, fmt.Sprintf("with it the policies, bindings and webhooks of the space have %d entries in their lists, such as names of resources, and at most %d may be there; name groups and * instead", with.Entries, maxEntriesInSpace))
-	}
-	if !a.IsDryRun() && a.GetName() != "" { // a name that is generated is known when it is validated
-		p.pendingPolicies.add(ctx, n, key, costs)
-	}
-	return nil
+	return p.policies.check(ctx, a, n, PolicyKey(a.GetResource().Resource, a.GetName()), PolicyCostsOf(a.GetObject()), PolicyCostsOf(a.GetOldObject()))
 }
 
 // PolicyCostsOf returns what a policy, a binding, or a configuration of webhooks, costs. Other objects cost nothing.
@@ -224,16 +171,18 @@ func PolicyCostsOf(obj runtime.Object) PolicyCosts {
 	case *resource.ResourceClaim, *resource.ResourceClaimTemplate, *resource.DeviceClass: // their selectors are compiled when they are written, and not kept
 		selectors := PolicyCosts{}
 		expression.Each(obj, selectors.addExpression)
+		selectors.Expressions = 0
 		return selectors
 	default:
 		return PolicyCosts{}
 	}
-	costs := PolicyCosts{Expressions: expressionsOf(rules), Webhooks: webhooks, Entries: matchEntries*(1+webhooks) + entriesOf(rules)}
+	costs := PolicyCosts{Webhooks: webhooks, Entries: matchEntries*(1+webhooks) + entriesOf(rules)}
 	expression.Each(obj, costs.addExpression)
 	return costs
 }
 
 func (c *PolicyCosts) addExpression(text string) {
+	c.Expressions++
 	if c.Longest = max(c.Longest, len(text)); len(text) > maxExpressionBytes {
 		return // it is refused, or was there
 	}
@@ -268,73 +217,32 @@ func entriesOf(v reflect.Value) (count int) {
 	return count
 }
 
-// expressionsOf returns how many expressions there are in the spec of a policy, or in webhooks, in any version.
-// Validations may have one for their message.
-func expressionsOf(v reflect.Value) (count int) {
-	if v.Kind() == reflect.Slice {
-		for i := range v.Len() {
-			count += expressionsOf(v.Index(i))
-		}
-		return count
-	}
-	for _, name := range []string{"Validations", "Mutations", "AuditAnnotations", "MatchConditions", "Variables"} {
-		list := v.FieldByName(name)
-		if !list.IsValid() {
-			continue
-		}
-		count += list.Len()
-		for i := 0; i < list.Len() && name == "Validations"; i++ {
-			count += min(1, list.Index(i).FieldByName("MessageExpression").Len())
-		}
-	}
-	return count
+// definitionBounds are those of definitions.
+var definitionBounds = costBounds[DefinitionCosts]{
+	each: []costBound[DefinitionCosts]{
+		{func(c DefinitionCosts) int { return c.Schemas }, maxSchemas, "its versions have %d schemas of values, and a definition in a space at most %d; leave fields to the controller with x-kubernetes-preserve-unknown-fields, or make several definitions of it"},
+	},
+	all: []costBound[DefinitionCosts]{
+		{func(c DefinitionCosts) int { return c.Schemas }, maxSchemasInSpace, "with it the definitions of the space have %d schemas of values, and at most %d may be there; leave out definitions that nobody uses"},
+		{func(c DefinitionCosts) int { return c.Versions }, maxVersionsInSpace, "with it the definitions of the space have %d versions, and at most %d may be there; leave out versions and definitions that nobody uses"},
+		{func(c DefinitionCosts) int { return c.Rules }, maxRulesInSpace, "with it the definitions of the space have %d rules (x-kubernetes-validations), and at most %d may be there; use fewer"},
+		{func(c DefinitionCosts) int { return c.Instructions }, maxInstructionsInSpace, "with it the patterns in rules of the space's definitions have %d instructions when they are compiled, and at most %d may be there; " +
+			"repeat less in them ({1,100} is compiled as a hundred parts, + is not)"},
+		{func(c DefinitionCosts) int { return c.Bytes }, maxDefinitionBytes, "with it the definitions of the space have %d bytes, and at most %d may be there; leave out descriptions, or definitions that nobody uses"},
+	},
 }
 
 // checkDefinitions refuses definitions with which all of a space cost very much.
 func (p *Plugin) checkDefinitions(ctx context.Context, a admission.Attributes, n tenant.Name) error {
 	definition, old := definitionsIn(a)
-	if definition == nil || p.rules.Expressions.Definitions == nil {
+	if definition == nil || p.definitions.there == nil {
 		return nil
 	}
-	costs, before := costsOfInternal(definition), DefinitionCosts{}
+	before := DefinitionCosts{}
 	if old != nil {
 		before = costsOfInternal(old)
 	}
-	if costs.Rules <= before.Rules && costs.Instructions <= before.Instructions && costs.Schemas <= before.Schemas && costs.Versions <= before.Versions && costs.Bytes <= before.Bytes {
-		return nil
-	}
-	if costs.Schemas > before.Schemas && costs.Schemas > maxSchemas {
-		return forbidden(a, fmt.Sprintf("its versions have %d schemas of values, and a definition in a space at most %d; leave fields to the controller with x-kubernetes-preserve-unknown-fields, or make several definitions of it", costs.Schemas, maxSchemas))
-	}
-	p.pendingDefinitions.mu.Lock()
-	defer p.pendingDefinitions.mu.Unlock()
-	all := p.rules.Expressions.Definitions(n)
-	p.pendingDefinitions.include(n, all)
-	delete(all, definition.Name)
-	with := costs
-	for _, others := range all {
-		with.add(others)
-	}
-	if costs.Schemas > before.Schemas && with.Schemas > maxSchemasInSpace {
-		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d schemas of values, and at most %d may be there; leave out definitions that nobody uses", with.Schemas, maxSchemasInSpace))
-	}
-	if costs.Versions > before.Versions && with.Versions > maxVersionsInSpace {
-		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d versions, and at most %d may be there; leave out versions and definitions that nobody uses", with.Versions, maxVersionsInSpace))
-	}
-	if costs.Rules > before.Rules && with.Rules > maxRulesInSpace {
-		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d rules (x-kubernetes-validations), and at most %d may be there; use fewer", with.Rules, maxRulesInSpace))
-	}
-	if costs.Instructions > before.Instructions && with.Instructions > maxInstructionsInSpace {
-		return forbidden(a, fmt.Sprintf("with it the patterns in rules of the space's definitions have %d instructions when they are compiled, and at most %d may be there; "+
-			"repeat less in them ({1,100} is compiled as a hundred parts, + is not)", with.Instructions, maxInstructionsInSpace))
-	}
-	if costs.Bytes > before.Bytes && with.Bytes > maxDefinitionBytes {
-		return forbidden(a, fmt.Sprintf("with it the definitions of the space have %d bytes, and at most %d may be there; leave out descriptions, or definitions that nobody uses", with.Bytes, maxDefinitionBytes))
-	}
-	if !a.IsDryRun() {
-		p.pendingDefinitions.add(ctx, n, definition.Name, costs)
-	}
-	return nil
+	return p.definitions.check(ctx, a, n, definition.Name, costsOfInternal(definition), before)
 }
 
 func costsOfInternal(definition *apiextensions.CustomResourceDefinition) DefinitionCosts {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,15 +40,15 @@ func writeOf(object, old runtime.Object) admission.Attributes {
 func TestCheckExpressions(t *testing.T) {
 	validating := func(variables int) *admissionregistration.ValidatingAdmissionPolicy {
 		return &admissionregistration.ValidatingAdmissionPolicy{Spec: admissionregistration.ValidatingAdmissionPolicySpec{
-			Variables:   make([]admissionregistration.Variable, variables),
-			Validations: []admissionregistration.Validation{{MessageExpression: "x"}}, AuditAnnotations: make([]admissionregistration.AuditAnnotation, 1),
-			MatchConditions: make([]admissionregistration.MatchCondition, 1),
+			Variables:   slices.Repeat([]admissionregistration.Variable{{Expression: "x"}}, variables),
+			Validations: []admissionregistration.Validation{{Expression: "x", MessageExpression: "x"}}, AuditAnnotations: []admissionregistration.AuditAnnotation{{ValueExpression: "x"}},
+			MatchConditions: []admissionregistration.MatchCondition{{Expression: "x"}},
 		}}
 	}
 	mutating := func(variables int) *admissionregistration.MutatingAdmissionPolicy {
 		return &admissionregistration.MutatingAdmissionPolicy{Spec: admissionregistration.MutatingAdmissionPolicySpec{
-			Variables: make([]admissionregistration.Variable, variables),
-			Mutations: make([]admissionregistration.Mutation, 1), MatchConditions: make([]admissionregistration.MatchCondition, 1),
+			Variables: slices.Repeat([]admissionregistration.Variable{{Expression: "x"}}, variables),
+			Mutations: []admissionregistration.Mutation{{JSONPatch: &admissionregistration.JSONPatch{Expression: "x"}}}, MatchConditions: []admissionregistration.MatchCondition{{Expression: "x"}},
 		}}
 	}
 	for name, tc := range map[string]struct {
@@ -60,6 +62,8 @@ func TestCheckExpressions(t *testing.T) {
 		"as many as before":       {object: validating(maxExpressions), old: validating(maxExpressions)},
 		"more than before":        {object: validating(maxExpressions + 1), old: validating(maxExpressions), refused: true},
 		"another kind of objects": {object: &admissionregistration.ValidatingAdmissionPolicyBinding{}},
+		"selectors, which are not kept": {object: &resource.DeviceClass{Spec: resource.DeviceClassSpec{
+			Selectors: slices.Repeat([]resource.DeviceSelector{{CEL: &resource.CELDeviceSelector{Expression: "x"}}}, maxExpressions+1)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin, err := New(nil, Rules{})
@@ -211,7 +215,7 @@ func TestPatternsInExpressions(t *testing.T) {
 // definitions, in a space. Those of the object itself are not counted twice.
 func TestExpressionsInSpace(t *testing.T) {
 	webhooks := func(conditions int) *admissionregistration.ValidatingWebhookConfiguration {
-		return &admissionregistration.ValidatingWebhookConfiguration{Webhooks: []admissionregistration.ValidatingWebhook{{MatchConditions: make([]admissionregistration.MatchCondition, conditions)}}}
+		return &admissionregistration.ValidatingWebhookConfiguration{Webhooks: []admissionregistration.ValidatingWebhook{{MatchConditions: slices.Repeat([]admissionregistration.MatchCondition{{Expression: "x"}}, conditions)}}}
 	}
 	binding := func(resources int) *admissionregistration.ValidatingAdmissionPolicyBinding {
 		return &admissionregistration.ValidatingAdmissionPolicyBinding{Spec: admissionregistration.ValidatingAdmissionPolicyBindingSpec{MatchResources: &admissionregistration.MatchResources{
@@ -299,6 +303,27 @@ func TestExpressionsInSpace(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.message)
 			}
 		})
+	}
+}
+
+// TestEveryCostIsBounded checks that nothing is counted that has no bound.
+func TestEveryCostIsBounded(t *testing.T) {
+	checkBounded(t, policyBounds)
+	checkBounded(t, definitionBounds)
+}
+
+func checkBounded[C any](t *testing.T, bounds costBounds[C]) {
+	for i := range reflect.TypeFor[C]().NumField() {
+		var costs, none C
+		reflect.ValueOf(&costs).Elem().Field(i).SetInt(math.MaxInt32)
+		all := costly[C]{bounds: bounds, there: func(tenant.Name) map[string]C { return map[string]C{"x": costs, "other": costs} }}
+		name := reflect.TypeFor[C]().Field(i).Name
+		if err := all.check(t.Context(), writeOf(nil, nil), "a", "x", costs, none); err == nil {
+			t.Errorf("%s of %T may be any number", name, costs)
+		}
+		if err := all.check(t.Context(), writeOf(nil, nil), "a", "x", costs, costs); err != nil {
+			t.Errorf("%s of %T, as much as before: %v", name, costs, err)
+		}
 	}
 }
 
@@ -450,8 +475,8 @@ func TestPendingDefinitions(t *testing.T) {
 		refused("c", "after dry runs", false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(plugin.pendingDefinitions.of) > 0 {
-			t.Errorf("%v are still pending", plugin.pendingDefinitions.of)
+		if len(plugin.definitions.pending) > 0 {
+			t.Errorf("%v are still pending", plugin.definitions.pending)
 		}
 	})
 }

@@ -74,9 +74,9 @@ type Plugin struct {
 	config   *configv1alpha1.SpacePolicyConfiguration
 	rules    Rules
 	patterns seenPatterns
-	// What pendingPolicies and pendingDefinitions have counts beside rules.Expressions.
-	pendingPolicies    pending[PolicyCosts]
-	pendingDefinitions pending[DefinitionCosts]
+	// What policies and definitions of a space cost.
+	policies    costly[PolicyCosts]
+	definitions costly[DefinitionCosts]
 }
 
 var (
@@ -97,7 +97,8 @@ func New(config io.Reader, rules Rules) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update), config: parsed, rules: rules}, nil
+	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update), config: parsed, rules: rules,
+		policies: costly[PolicyCosts]{bounds: policyBounds, there: rules.Expressions.Policies}, definitions: costly[DefinitionCosts]{bounds: definitionBounds, there: rules.Expressions.Definitions}}, nil
 }
 
 // Admit refuses the object before any other plugin, or a tenant's webhook, sees it. Of Services it says what they have

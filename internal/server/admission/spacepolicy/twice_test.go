@@ -93,8 +93,8 @@ func (p askedPlugin) state() askedState {
 		Policies: map[string]PolicyCosts{}, Definitions: map[string]DefinitionCosts{},
 		Patterns: p.patterns.of[p.rules.lifeOf("a")].instructions, Changes: slices.Collect(maps.Keys(p.changes)),
 	}
-	p.pendingPolicies.include("a", s.Policies)
-	p.pendingDefinitions.include("a", s.Definitions)
+	p.policies.include("a", s.Policies)
+	p.definitions.include("a", s.Definitions)
 	return s
 }
 
