@@ -44,7 +44,7 @@ var admissionTable = []mutant{
 	{"parameters for which there is no room are not read again and again", by("internal/server/admission", "TestParameters"),
 		"internal/server/admission/parameters.go", `time.Since(refused.at) < readAgain {`, `false {`},
 	{"a filtered watch ends also while nobody takes an event", by("internal/roundtrip", "TestFilterWatch"),
-		"internal/roundtrip/filter.go", `f.stop.Do(func() { close(f.done) })`, ``},
+		"internal/roundtrip/filter.go", `		close(r.Done)`, ``},
 	{"what policies of spaces read counts", by("test/integration/usage", "TestUsage"),
 		"internal/server/admission/ondemand.go", `dynamic: newParameters(clients.dynamic, n, p.shared.CacheMemory, refusals, forget)`, `dynamic: newParameters(clients.dynamic, n, nil, refusals, forget)`},
 	{"parameters are listed in pages", by("internal/server/admission", "TestParameters"),

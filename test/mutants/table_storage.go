@@ -5,7 +5,7 @@ var storageTable = []mutant{
 	{"a watch has its seat while it says what there is", by("internal/server/storage", "TestWatchesHaveASeatAtFirst"),
 		"internal/server/storage/watch.go", `upstream.WithInitializationSignal(ctx, nil)`, `ctx`},
 	{"a watch has its seat until its last event is written", by("internal/server/storage", "TestWatchesHaveASeatAtFirst"),
-		"internal/server/storage/watch.go", `over = sent && len(w.result) == 0`, `over = true`},
+		"internal/server/storage/watch.go", `over = sent && len(w.Result) == 0`, `over = true`},
 	{"and waits for that", by("internal/server/storage", "TestWatchesHaveASeatAtFirst"),
 		"internal/server/storage/watch.go", `	if w.written == nil {
 		return w.send`, `	if true {

@@ -37,6 +37,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/until"
@@ -56,14 +57,14 @@ func (s *spy) Watch(ctx context.Context, key string, opts storage.ListOptions) (
 	if err != nil {
 		return nil, err
 	}
-	r := newRelay(source, 0)
+	r := roundtrip.NewRelay(source, 0)
 	go func() {
-		defer close(r.result)
+		defer close(r.Result)
 		for event := range source.ResultChan() {
 			if timed, ok := event.Object.(storage.WatchEventWithRecordTime); ok && event.Type != watch.Bookmark {
 				s.see(timed.Unwrap())
 			}
-			if !r.send(event) {
+			if !r.Send(event) {
 				return
 			}
 		}

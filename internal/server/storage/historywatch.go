@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 
 // historyWatch is the watch of a watch cache, with fillers where its history is dropped.
 type historyWatch struct {
-	*relay
+	*roundtrip.Relay
 	history *history
 	ended   chan struct{}
 	// dropping is whether fillers are sent, at the pace of the ticker.
@@ -35,7 +37,7 @@ type historyWatch struct {
 
 func newHistoryWatch(h *history, source watch.Interface) *historyWatch {
 	// Without a buffer, what was sent is what the cache has got.
-	w := &historyWatch{relay: newRelay(source, 0), history: h, ended: make(chan struct{}), pace: time.NewTicker(fillerPause)}
+	w := &historyWatch{Relay: roundtrip.NewRelay(source, 0), history: h, ended: make(chan struct{}), pace: time.NewTicker(fillerPause)}
 	w.pace.Stop()
 	go w.run()
 	return w
@@ -43,7 +45,7 @@ func newHistoryWatch(h *history, source watch.Interface) *historyWatch {
 
 func (w *historyWatch) run() {
 	defer close(w.ended)
-	defer close(w.result)
+	defer close(w.Result)
 	defer w.endDrop()
 	relist := make(chan struct{}, 1)
 	if w.history.shared != nil {
@@ -51,13 +53,13 @@ func (w *historyWatch) run() {
 	}
 	for {
 		select {
-		case <-w.done:
+		case <-w.Done:
 			return
 		case <-relist:
 			w.end(errorEvent(apierrors.NewResourceExpired("objects that could not be converted are looked at again")), true)
 			return
 		case <-w.history.closing.Done():
-			w.send(errorEvent(errClosing))
+			w.Send(errorEvent(errClosing))
 			return
 		case <-w.history.dropSignal:
 			droppedHistories.Inc()
@@ -66,13 +68,13 @@ func (w *historyWatch) run() {
 			if !w.fill() {
 				return
 			}
-		case event, ok := <-w.source.ResultChan():
+		case event, ok := <-w.Source.ResultChan():
 			if !ok || event.Type == watch.Error {
 				w.history.failedWatches.Add(1)
 				w.end(event, ok)
 				return
 			}
-			if !w.send(event) {
+			if !w.Send(event) {
 				return
 			}
 			w.history.passed(event)
@@ -86,7 +88,7 @@ func (w *historyWatch) lookAgain(period time.Duration, relist chan<- struct{}) {
 	defer ticker.Stop()
 	for {
 		select {
-		case <-w.done:
+		case <-w.Done:
 			return
 		case <-w.ended:
 			return
@@ -105,7 +107,7 @@ func (w *historyWatch) lookAgain(period time.Duration, relist chan<- struct{}) {
 func (w *historyWatch) end(event watch.Event, failed bool) {
 	for w.beginDrop(); w.dropping; {
 		select {
-		case <-w.done:
+		case <-w.Done:
 			return
 		case <-w.history.closing.Done():
 			return
@@ -116,7 +118,7 @@ func (w *historyWatch) end(event watch.Event, failed bool) {
 		}
 	}
 	if failed {
-		w.send(event)
+		w.Send(event)
 	}
 }
 
@@ -140,7 +142,7 @@ func (w *historyWatch) fill() bool {
 		}
 		w.history.drop()
 		at := past.fillerTime()
-		if !w.send(watch.Event{Type: kind, Object: &fillerEvent{w.history.filler, strconv.FormatUint(w.history.reached.Load(), 10), at}}) {
+		if !w.Send(watch.Event{Type: kind, Object: &fillerEvent{w.history.filler, strconv.FormatUint(w.history.reached.Load(), 10), at}}) {
 			return false
 		}
 		w.present = !w.present

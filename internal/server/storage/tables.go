@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/tenantry/tenantry/internal/process/memory"
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/text"
 )
@@ -177,27 +178,16 @@ func (m *measure) fitting(list runtime.Object, most int) (n int, fits bool, err 
 
 // newTableWatch returns a watch that passes on the events of its source until one has a large object.
 func newTableWatch(source watch.Interface, resource schema.GroupResource, by *measure) watch.Interface {
-	w := newRelay(source, 0)
-	go by.passOn(w, resource)
-	return w
-}
-
-func (m *measure) passOn(w *relay, resource schema.GroupResource) {
-	defer close(w.result)
-	for event := range w.source.ResultChan() {
-		size, err := m.sizeIn(event)
+	return roundtrip.FilterWatch(source, func(event watch.Event) (watch.Event, bool) {
+		size, err := by.sizeIn(event)
 		if err == nil && size > maxTableEvent {
 			err = eventExceeded(resource, event.Object, size)
 		}
 		if err != nil {
-			w.source.Stop()
-			w.send(errorEvent(err))
-			return
+			return errorEvent(err), true
 		}
-		if !w.send(event) {
-			return
-		}
-	}
+		return event, true
+	})
 }
 
 // sizeIn returns the size of the object of an event. One that watches share is measured once: it

@@ -435,20 +435,23 @@ func TestBookmarksAsTables(t *testing.T) {
 	}
 }
 
-// TestTableWatchesStop checks that a watch passes errors on, and ends when it is stopped though
+// TestTableWatchesStop checks that a watch ends after an error, which it passes on, and when it is stopped though
 // nobody reads.
 func TestTableWatchesStop(t *testing.T) {
-	source := watch.NewFake()
-	w := newTableWatch(source, schema.GroupResource{}, customMeasure)
-	source.Error(&metav1.Status{Reason: metav1.StatusReasonExpired})
+	failing, stopped := watch.NewFake(), watch.NewFake()
+	w := newTableWatch(failing, schema.GroupResource{}, customMeasure)
+	failing.Error(&metav1.Status{Reason: metav1.StatusReasonExpired})
 	if event := <-w.ResultChan(); event.Type != watch.Error || event.Object.(*metav1.Status).Reason != metav1.StatusReasonExpired {
 		t.Errorf("got %v, want the error of the source", event)
 	}
-	source.Add(newWidget(1))
-	w.Stop()
+	unread := newTableWatch(stopped, schema.GroupResource{}, customMeasure)
+	stopped.Add(newWidget(1))
+	unread.Stop()
 	for range w.ResultChan() { // until it is closed
 	}
-	if !source.IsStopped() {
-		t.Error("the source goes on")
+	for range unread.ResultChan() {
+	}
+	if !failing.IsStopped() || !stopped.IsStopped() {
+		t.Error("a source goes on")
 	}
 }

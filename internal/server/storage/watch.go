@@ -109,7 +109,7 @@ func (s *Space) initialEventsEnd(resourceVersion string) (runtime.Object, error)
 // prefixedWatch delivers initial events before those of its source, and additional events
 // after some of these.
 type prefixedWatch struct {
-	*relay
+	*roundtrip.Relay
 	// follow, if set, returns the additional event after another, if any.
 	follow func(watch.Event) (watch.Event, bool)
 	// ended, if set, is closed when clients have to start the watch anew.
@@ -124,11 +124,11 @@ type prefixedWatch struct {
 // newPrefixedWatch returns a watch to run.
 func newPrefixedWatch(source watch.Interface, follow func(watch.Event) (watch.Event, bool), ended <-chan struct{}) *prefixedWatch {
 	// The buffer is that of upstream's smallest watcher.
-	return &prefixedWatch{relay: newRelay(source, 10), follow: follow, ended: ended}
+	return &prefixedWatch{Relay: roundtrip.NewRelay(source, 10), follow: follow, ended: ended}
 }
 
 func (w *prefixedWatch) run(initial []watch.Event) {
-	defer close(w.result)
+	defer close(w.Result)
 	begun := w.begin(initial)
 	if w.sent != nil {
 		w.sent()
@@ -139,17 +139,17 @@ func (w *prefixedWatch) run(initial []watch.Event) {
 	for {
 		select {
 		case <-w.ended:
-			w.source.Stop()
-			w.send(errorEvent(errDefaultsChanged))
+			w.Source.Stop()
+			w.Send(errorEvent(errDefaultsChanged))
 			return
-		case event, ok := <-w.source.ResultChan():
-			if !ok || !w.send(event) {
+		case event, ok := <-w.Source.ResultChan():
+			if !ok || !w.Send(event) {
 				return
 			}
 			if w.follow == nil {
 				continue
 			}
-			if next, ok := w.follow(event); ok && !w.send(next) {
+			if next, ok := w.follow(event); ok && !w.Send(next) {
 				return
 			}
 		}
@@ -170,13 +170,13 @@ func (w *prefixedWatch) begin(initial []watch.Event) bool {
 	defer timeout.Stop()
 	last := len(initial) - 1
 	for i := range initial[:last] {
-		if !w.send(initial[i]) {
+		if !w.Send(initial[i]) {
 			return false
 		}
 		initial[i] = watch.Event{} // for the garbage collector
 	}
 	if w.written == nil {
-		return w.send(initial[last])
+		return w.Send(initial[last])
 	}
 	return w.sendLast(initial[last])
 }
@@ -191,7 +191,7 @@ func (w *prefixedWatch) sendLast(event watch.Event) bool {
 	defer w.written.tell(func() {
 		mu.Lock()
 		defer mu.Unlock()
-		over = sent && len(w.result) == 0
+		over = sent && len(w.Result) == 0
 		select {
 		case wrote <- struct{}{}:
 		default: // once is enough
@@ -201,7 +201,7 @@ func (w *prefixedWatch) sendLast(event watch.Event) bool {
 		mu.Lock()
 		if !sent {
 			select {
-			case w.result <- event:
+			case w.Result <- event:
 				sent = true
 			default: // there is room when something has been written
 			}
@@ -213,7 +213,7 @@ func (w *prefixedWatch) sendLast(event watch.Event) bool {
 		}
 		select {
 		case <-wrote:
-		case <-w.done:
+		case <-w.Done:
 			return false
 		}
 	}
@@ -245,39 +245,6 @@ func (w *WrittenEvents) Wrote() {
 func (w *WrittenEvents) tell(wrote func()) (stop func()) {
 	w.told.Store(&wrote)
 	return func() { w.told.Store(nil) }
-}
-
-// relay is a watch that passes on what a goroutine sends of its source.
-type relay struct {
-	source watch.Interface
-	result chan watch.Event
-	done   chan struct{}
-	stop   sync.Once
-}
-
-func newRelay(source watch.Interface, buffer int) *relay {
-	return &relay{source: source, result: make(chan watch.Event, buffer), done: make(chan struct{})}
-}
-
-// send reports false if the watch has been stopped.
-func (r *relay) send(event watch.Event) bool {
-	select {
-	case r.result <- event:
-		return true
-	case <-r.done:
-		return false
-	}
-}
-
-// ResultChan implements watch.Interface.
-func (r *relay) ResultChan() <-chan watch.Event { return r.result }
-
-// Stop implements watch.Interface.
-func (r *relay) Stop() {
-	r.stop.Do(func() {
-		close(r.done)
-		r.source.Stop()
-	})
 }
 
 // ofOne passes on the events of the object with a UID, and what is of none: whoever watches it by its name was not
