@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// MaxBytes is how long a text may be that Check takes. What becomes of one in memory is some
+	// maxBytes is how long a text may be that Check takes. What becomes of one in memory is some
 	// hundred times as much, where it is made of empty values.
-	MaxBytes = 256 << 10
+	maxBytes = 256 << 10
 	// MaxDirectives is how many directives YAML has at most: parsers compare each with all before it.
 	MaxDirectives = 10
 )
@@ -18,8 +18,8 @@ const (
 // Check returns why YAML, or JSON, is not to be decoded: it is too long, or has aliases.
 func Check(content []byte) error {
 	switch {
-	case len(content) > MaxBytes:
-		return fmt.Errorf("it has %d bytes, and may have %d: make it shorter", len(content), MaxBytes)
+	case len(content) > maxBytes:
+		return fmt.Errorf("it has %d bytes, and may have %d: make it shorter", len(content), maxBytes)
 	case IsUTF16(content): // in which no letters are found
 		return errors.New("it is in UTF-16: write it in UTF-8")
 	case HasManyDirectives(content):

@@ -25,8 +25,8 @@ func TestCheck(t *testing.T) {
 		"UTF-16":               {"\xff\xfea\x00", "write it in UTF-8"},
 		"directives":           {strings.Repeat("%a\n", 11), "leave directives out"},
 		"one directive":        {"%YAML 1.1\n---\na: 1\n", ""},
-		"too long":             {strings.Repeat(" ", MaxBytes+1), "make it shorter"},
-		"as long as it may be": {strings.Repeat(" ", MaxBytes), ""},
+		"too long":             {strings.Repeat(" ", maxBytes+1), "make it shorter"},
+		"as long as it may be": {strings.Repeat(" ", maxBytes), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := Check([]byte(tc.content))

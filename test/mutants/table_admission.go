@@ -222,7 +222,7 @@ var admissionTable = []mutant{
 	{"webhooks of a space have nobody wait for years", by("internal/server/admission", "TestWebhooks"),
 		"internal/server/admission/ondemand.go", `min(status.ErrStatus.Details.RetryAfterSeconds, maxRetryAfter)`, `max(status.ErrStatus.Details.RetryAfterSeconds, maxRetryAfter)`},
 	{"webhooks of a space do not decide who administers it", bySpec("test/integration/users", "Who administers"),
-		"internal/controller/tenant/setup.go", `spaceclient.New(spaceclient.AsPublisher(mgr.GetConfig()), FieldManager)`, `spaceclient.New(mgr.GetConfig(), FieldManager)`},
+		"internal/controller/tenant/setup.go", `spaceclient.New(spaceclient.AsPublisher(mgr.GetConfig()), fieldManager)`, `spaceclient.New(mgr.GetConfig(), fieldManager)`},
 	{"certificates of webhooks are verified in turn", by("internal/server/egress", "TestHandshakesTakeTurns"),
 		"internal/server/egress/handshakes.go", `waits := h.started && h.release == nil`, `waits := false`},
 	{"webhooks are connected to in turn", by("internal/server/egress", "TestStoredAuthorities"),

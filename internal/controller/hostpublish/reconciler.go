@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// FieldManager owns what this controller writes on the host.
-	FieldManager = "tenantry-host-publish"
+	// fieldManager owns what this controller writes on the host.
+	fieldManager = "tenantry-host-publish"
 
 	// driftPeriod is after what time it is looked again whether somebody has changed copies.
 	driftPeriod = 10 * time.Minute
@@ -221,7 +221,7 @@ func (r *Reconciler) commit(ctx context.Context, cp *v1alpha1.ControlPlane, publ
 
 func (r *Reconciler) patch(ctx context.Context, cp, changed *v1alpha1.ControlPlane) error {
 	unchanged := client.MergeFromWithOptions(cp.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, changed, unchanged, client.FieldOwner(FieldManager)); err != nil {
+	if err := r.Client.Status().Patch(ctx, changed, unchanged, client.FieldOwner(fieldManager)); err != nil {
 		return fmt.Errorf("updating the status of ControlPlane %q: %w", cp.Name, err)
 	}
 	changed.DeepCopyInto(cp)

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// FieldManager owns what this controller writes, on the host and in control planes.
-	FieldManager = "tenantry-host-tenant"
+	// fieldManager owns what this controller writes, on the host and in control planes.
+	fieldManager = "tenantry-host-tenant"
 
 	// spaceAnnotation is on Secrets with kubeconfigs and has the UID of the Tenant in the control plane:
 	// what was issued for an earlier one of its name is refused.

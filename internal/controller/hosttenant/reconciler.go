@@ -215,7 +215,7 @@ func isHeld(t client.Object) bool {
 func (r *Reconciler) setFinalizers(ctx context.Context, w *work, finalizers []string) error {
 	changed := w.tenant.DeepCopy()
 	changed.Finalizers = finalizers
-	err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(w.tenant, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager))
+	err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(w.tenant, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
 	if err != nil {
 		return fmt.Errorf("changing the finalizers of Tenant %q: %w", w.tenant.Name, err)
 	}

@@ -61,7 +61,7 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) error {
 		return err
 	}
 	r := &Reconciler{
-		Client: host, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(FieldManager),
+		Client: host, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(fieldManager),
 		Connect: spaces.connect, Options: opts, now: time.Now, conflicts: conditions.NewConflicts(conditions.ConflictPeriod, maxBackoff),
 	}
 	if err := builder.ControllerManagedBy(mgr).

@@ -52,7 +52,7 @@ func (s *Space) Read(ctx context.Context, name string) (*v1alpha1.Tenant, error)
 // the place of what somebody else has made meanwhile.
 func (s *Space) Create(ctx context.Context, t *v1alpha1.Tenant) (*v1alpha1.Tenant, error) {
 	created := t.DeepCopy()
-	return created, s.live.Create(ctx, created, client.FieldOwner(FieldManager))
+	return created, s.live.Create(ctx, created, client.FieldOwner(fieldManager))
 }
 
 // Apply makes a Tenant that has just been read what is wanted. It conflicts if somebody has
@@ -66,7 +66,7 @@ func (s *Space) Apply(ctx context.Context, wanted, found *v1alpha1.Tenant) (*v1a
 	if err != nil {
 		return nil, err
 	}
-	if err := s.live.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
+	if err := s.live.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
 		return nil, err
 	}
 	applied := &v1alpha1.Tenant{}
@@ -76,12 +76,12 @@ func (s *Space) Apply(ctx context.Context, wanted, found *v1alpha1.Tenant) (*v1a
 // own makes fields those of server-side apply that Create has set. Otherwise none of them would
 // ever be removed.
 func (s *Space) own(ctx context.Context, found *v1alpha1.Tenant) (*v1alpha1.Tenant, error) {
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, sets.New(FieldManager), FieldManager)
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, sets.New(fieldManager), fieldManager)
 	if err != nil || len(patch) == 0 {
 		return found, err
 	}
 	owned := found.DeepCopy()
-	if err := s.live.Patch(ctx, owned, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(FieldManager)); err != nil {
+	if err := s.live.Patch(ctx, owned, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(fieldManager)); err != nil {
 		return nil, fmt.Errorf("taking over its fields: %w", err)
 	}
 	return owned, nil

@@ -44,7 +44,7 @@ func (r *Reconciler) commit(ctx context.Context, w *work, failed error) error {
 // write writes the status of the Tenant and of no other one of its name.
 func (r *Reconciler) write(ctx context.Context, w *work, changed *v1alpha1.Tenant) error {
 	unchanged := client.MergeFromWithOptions(w.tenant, client.MergeFromWithOptimisticLock{})
-	err := r.Client.Status().Patch(ctx, changed, unchanged, client.FieldOwner(FieldManager))
+	err := r.Client.Status().Patch(ctx, changed, unchanged, client.FieldOwner(fieldManager))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

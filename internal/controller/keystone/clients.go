@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// FieldManager owns the fields that this controller writes.
-const FieldManager = "tenantry-keystone-sync"
+// fieldManager owns the fields that this controller writes.
+const fieldManager = "tenantry-keystone-sync"
 
 // cluster is what the controller reads and writes; writer does it by requests.
 type cluster interface {
@@ -53,7 +53,7 @@ func newWriter(config *rest.Config, scheme *runtime.Scheme) (*writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of Tenants: %w", err)
 	}
-	spaces, err := spaceclient.New(spaceclient.AsPublisher(config), FieldManager)
+	spaces, err := spaceclient.New(spaceclient.AsPublisher(config), fieldManager)
 	return &writer{system, spaces}, err
 }
 
@@ -146,14 +146,14 @@ func (w *writer) applyTenant(ctx context.Context, c change) error {
 		after.Status.Keystone = before.Status.Keystone
 	}
 	if c.before == nil {
-		err := w.system.Create(ctx, after, client.FieldOwner(FieldManager))
+		err := w.system.Create(ctx, after, client.FieldOwner(fieldManager))
 		if apierrors.IsAlreadyExists(err) {
 			return conflict(fmt.Sprintf("there is one, and it is left alone; annotation %s would make it that of the domain", v1alpha1.AdoptKeystoneDomainAnnotation))
 		}
 		if err != nil {
 			return err
 		}
-	} else if err := w.system.Patch(ctx, after, client.MergeFromWithOptions(c.before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager)); err != nil {
+	} else if err := w.system.Patch(ctx, after, client.MergeFromWithOptions(c.before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager)); err != nil {
 		return err
 	}
 	if mark == nil || after.Status.Keystone != nil && *after.Status.Keystone == *mark {
@@ -161,7 +161,7 @@ func (w *writer) applyTenant(ctx context.Context, c change) error {
 	}
 	before := after.DeepCopy()
 	after.Status.Keystone = mark
-	return w.system.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(FieldManager))
+	return w.system.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(fieldManager))
 }
 
 func (w *writer) applyNamespace(ctx context.Context, c change) error {

@@ -42,7 +42,7 @@ func TestNamespaceThatIsThere(t *testing.T) {
 			}
 		}))
 		defer server.Close()
-		spaces, err := spaceclient.New(&rest.Config{Host: server.URL}, FieldManager)
+		spaces, err := spaceclient.New(&rest.Config{Host: server.URL}, fieldManager)
 		if err != nil {
 			t.Fatal(err)
 		}

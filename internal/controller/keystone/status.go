@@ -37,7 +37,7 @@ func (r *Reconciler) report(ctx context.Context, s *v1alpha1.KeystoneSync, found
 	if found.counts() && found.err == nil {
 		status.LastSyncTime, status.LastDuration = &metav1.Time{Time: begin}, &metav1.Duration{Duration: found.duration.Round(time.Millisecond)}
 	}
-	if err := r.Client.Status().Patch(ctx, s, client.MergeFrom(before), client.FieldOwner(FieldManager)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Status().Patch(ctx, s, client.MergeFrom(before), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("updating the status of KeystoneSync %q: %w", s.Name, err)
 	}
 	r.tell(before, s)

@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// FieldManager owns the fields that this controller writes.
-const FieldManager = "tenantry-publisher"
+// fieldManager owns the fields that this controller writes.
+const fieldManager = "tenantry-publisher"
 
 // clients reach the system space and the others.
 type clients struct {
@@ -82,7 +82,7 @@ const metadataOnly = runtime.ContentTypeJSON + ";as=PartialObjectMetadata;g=meta
 func (c *clients) write(ctx context.Context, verb string, n tenant.Name, path string, body []byte) (*metav1.PartialObjectMetadata, error) {
 	request := c.publisher.Verb(verb).AbsPath(n.Root()+path).SetHeader("Accept", metadataOnly)
 	if verb != http.MethodGet {
-		request = request.Param("fieldManager", FieldManager)
+		request = request.Param("fieldManager", fieldManager)
 	}
 	if body != nil {
 		kind := runtime.ContentTypeJSON
@@ -102,7 +102,7 @@ func (c *clients) create(ctx context.Context, n tenant.Name, desired *desiredCop
 // validate returns the error that the creation of a copy would have if there were none.
 func (c *clients) validate(ctx context.Context, n tenant.Name, desired *desiredCopy) error {
 	err := c.publisher.Post().AbsPath(n.Root()+path(desired.resource, desired.object.Namespace, "")).
-		Param("fieldManager", FieldManager).Param("dryRun", metav1.DryRunAll).
+		Param("fieldManager", fieldManager).Param("dryRun", metav1.DryRunAll).
 		SetHeader("Accept", metadataOnly).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(desired.body(0)).Do(ctx).Error()
 	if apierrors.IsAlreadyExists(err) { // which is found last
 		return nil

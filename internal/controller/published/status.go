@@ -128,7 +128,7 @@ func (r *Reconciler) writeReport(ctx context.Context, o Object, status v1alpha1.
 		Object:     v1alpha1.PublishedReference{Group: o.Resource.Group, Resource: o.Resource.Resource, Namespace: o.Namespace, Name: o.Name},
 	}
 	if err != nil {
-		err = r.Client.Create(ctx, desired, client.FieldOwner(FieldManager))
+		err = r.Client.Create(ctx, desired, client.FieldOwner(fieldManager))
 		if client.IgnoreAlreadyExists(err) != nil { // the cache may not have seen it yet
 			return true, fmt.Errorf("creating the report about %s: %w", o, err)
 		}
@@ -136,7 +136,7 @@ func (r *Reconciler) writeReport(ctx context.Context, o Object, status v1alpha1.
 		return false, nil
 	}
 	desired.Status = status
-	if err := r.Client.Status().Update(ctx, desired, client.FieldOwner(FieldManager)); err != nil {
+	if err := r.Client.Status().Update(ctx, desired, client.FieldOwner(fieldManager)); err != nil {
 		return true, fmt.Errorf("updating the report about %s: %w", o, err)
 	}
 	return true, nil

@@ -49,7 +49,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	}
 	// As the publisher: who may write webhooks and policies of a space does not decide who administers it, and what it
 	// may use.
-	spaces, err := spaceclient.New(spaceclient.AsPublisher(mgr.GetConfig()), FieldManager)
+	spaces, err := spaceclient.New(spaceclient.AsPublisher(mgr.GetConfig()), fieldManager)
 	if err != nil {
 		return err
 	}

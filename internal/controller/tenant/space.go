@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// FieldManager owns the fields that this controller writes, in the space and in the
+	// fieldManager owns the fields that this controller writes, in the space and in the
 	// status of the Tenant.
-	FieldManager = "tenantry-tenant-controller"
+	fieldManager = "tenantry-tenant-controller"
 	// quotaFieldManager owns the quota in the status.
 	quotaFieldManager = "tenantry-quota-status"
 )

@@ -62,6 +62,6 @@ func (r *Reconciler) commit(ctx context.Context, t *v1alpha1.Tenant, changes ...
 	if apiequality.Semantic.DeepEqual(t.Status, changed.Status) {
 		return nil
 	}
-	err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(t), client.FieldOwner(FieldManager))
+	err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(t), client.FieldOwner(fieldManager))
 	return wrap(client.IgnoreNotFound(err), "updating the status of tenant %q", t.Name)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// FieldManager owns the fields that this controller writes.
-const FieldManager = "tenantry-user-controller"
+// fieldManager owns the fields that this controller writes.
+const fieldManager = "tenantry-user-controller"
 
 // spaces is what the controller writes; writer does it by requests. Objects have their plain
 // names.
@@ -36,7 +36,7 @@ type writer struct{ *spaceclient.Spaces }
 var _ spaces = writer{}
 
 func newWriter(config *rest.Config) (writer, error) {
-	all, err := spaceclient.New(spaceclient.AsPublisher(config), FieldManager)
+	all, err := spaceclient.New(spaceclient.AsPublisher(config), fieldManager)
 	return writer{all}, err
 }
 

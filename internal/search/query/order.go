@@ -19,7 +19,7 @@ var errOrder = errors.New("write PROPERTY, PROPERTY asc or PROPERTY desc")
 func ParseOrder(text string) (Order, error) {
 	words := strings.Fields(text)
 	switch {
-	case len(text) > MaxBytes:
+	case len(text) > maxBytes:
 		return Order{}, fmt.Errorf("the order has %d bytes; %w", len(text), errOrder)
 	case len(words) == 0:
 		return Order{}, nil

@@ -12,7 +12,7 @@ import (
 // What a query may be at most. Each filter and each value is compared with each object that
 // the user may list.
 const (
-	MaxBytes    = 4096
+	maxBytes    = 4096
 	maxFilters  = 20
 	maxValues   = 50 // of one filter
 	maxKeywords = 10
@@ -85,8 +85,8 @@ var folded = []string{"kind"}
 // commas or quotes in it stands in double quotes, with \ before a quote or a backslash.
 func Parse(text string, now time.Time) (Query, error) {
 	var q Query
-	if len(text) > MaxBytes {
-		return q, fmt.Errorf("the query has %d bytes, and may have %d; use fewer filters or values", len(text), MaxBytes)
+	if len(text) > maxBytes {
+		return q, fmt.Errorf("the query has %d bytes, and may have %d; use fewer filters or values", len(text), maxBytes)
 	}
 	words, err := Split(text)
 	if err != nil {
@@ -140,8 +140,8 @@ func New(keywords []string, filters []Words, now time.Time) (Query, error) {
 		bytes += len(keyword)
 	}
 	switch {
-	case bytes > MaxBytes:
-		return q, fmt.Errorf("the query has %d bytes, and may have %d; use fewer filters or values", bytes, MaxBytes)
+	case bytes > maxBytes:
+		return q, fmt.Errorf("the query has %d bytes, and may have %d; use fewer filters or values", bytes, maxBytes)
 	case len(q.Filters) > maxFilters:
 		return q, fmt.Errorf("the query has %d filters, and may have %d", len(q.Filters), maxFilters)
 	case len(q.Keywords) > maxKeywords:

@@ -97,7 +97,7 @@ func TestParseOrder(t *testing.T) {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"name down", "name asc asc", strings.Repeat("a", MaxBytes+1)} {
+	for _, text := range []string{"name down", "name asc asc", strings.Repeat("a", maxBytes+1)} {
 		if _, err := ParseOrder(text); err == nil {
 			t.Errorf("%q is an order", text)
 		}
@@ -113,7 +113,7 @@ func TestNew(t *testing.T) {
 		t.Error(err, diff)
 	}
 	for name, words := range map[string][]Words{
-		"bytes": {{"name", []string{strings.Repeat("a", MaxBytes+1)}}}, "values": {{"name", make([]string, maxValues+1)}}, "filters": slices.Repeat([]Words{{"name", []string{"a"}}}, maxFilters+1),
+		"bytes": {{"name", []string{strings.Repeat("a", maxBytes+1)}}}, "values": {{"name", make([]string, maxValues+1)}}, "filters": slices.Repeat([]Words{{"name", []string{"a"}}}, maxFilters+1),
 		"names no property": {{"", []string{"a"}}}, "no property": {{" ", []string{"a"}}},
 	} {
 		if _, err := New(nil, words, now); err == nil || !strings.Contains(err.Error(), name) {
@@ -132,7 +132,7 @@ func TestParseErrors(t *testing.T) {
 		"name:>a":                            "neither a number nor a time",
 		"created:yesterday":                  "is no time",
 		"name:*a*b*c*d*":                     "5 wildcards",
-		strings.Repeat("a", MaxBytes+1):      "4097 bytes",
+		strings.Repeat("a", maxBytes+1):      "4097 bytes",
 		strings.Repeat("a ", maxKeywords+1):  "11 keywords",
 		strings.Repeat("a:b ", maxFilters+1): "21 filters",
 		"name:" + strings.Repeat("a,", maxValues) + "a": "51 values",

@@ -108,8 +108,8 @@ func accept(listener net.Listener, r *received) error {
 	}
 }
 
-// Connects reports whether a connection can be made.
-func Connects(ctx context.Context, address string) bool {
+// connects reports whether a connection can be made.
+func connects(ctx context.Context, address string) bool {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -125,7 +125,7 @@ func Connects(ctx context.Context, address string) bool {
 func Dial(ctx context.Context, allowed string, denied []string) error {
 	// A round comes to its end: one that was interrupted would look as if nothing could be reached.
 	whole := context.WithoutCancel(ctx)
-	return dial(ctx, func(address string) bool { return Connects(whole, address) }, allowed, denied, pause)
+	return dial(ctx, func(address string) bool { return connects(whole, address) }, allowed, denied, pause)
 }
 
 func dial(ctx context.Context, connects func(address string) bool, allowed string, denied []string, pause time.Duration) error {

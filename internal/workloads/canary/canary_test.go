@@ -47,7 +47,7 @@ func TestDial(t *testing.T) {
 				if tried++; tried == 100 { // more than it takes to know
 					cancel()
 				}
-				return Connects(context.WithoutCancel(ctx), address)
+				return connects(context.WithoutCancel(ctx), address)
 			}
 			if err := dial(ctx, connects, tc.allowed, tc.denied, time.Millisecond); !errors.Is(err, tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
@@ -102,7 +102,7 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { ended <- Listen(ctx, []string{address}, "", "") }()
-	for !Connects(ctx, address) {
+	for !connects(ctx, address) {
 		select {
 		case err := <-ended:
 			t.Fatalf("it has ended: %v", err)
@@ -154,7 +154,7 @@ func TestSources(t *testing.T) {
 			ended := make(chan error, 1)
 			listening, end := context.WithCancel(t.Context())
 			go func() { ended <- Listen(listening, []string{address}, address, "word") }()
-			for !Connects(ctx, address) {
+			for !connects(ctx, address) {
 				select {
 				case err := <-ended:
 					t.Fatalf("it has ended: %v", err)

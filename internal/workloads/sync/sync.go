@@ -321,7 +321,7 @@ func connect(ctx context.Context, o Options) (c clients, err error) {
 	if c.hostMetadata, err = metadata.NewForConfig(host); err != nil {
 		return c, fmt.Errorf("creating the metadata client of the host cluster: %w", err)
 	}
-	if c.installation, err = Installation(ctx, c.spaces); err != nil {
+	if c.installation, err = installationOf(ctx, c.spaces); err != nil {
 		return c, err
 	}
 	if c.routes, err = newRoutes(spaces.NewClientConfig(asSyncer(o.Spaces)), writing, host, c.installation); err != nil {
@@ -336,9 +336,9 @@ func connect(ctx context.Context, o Options) (c clients, err error) {
 	return c, confined(ctx, c.host)
 }
 
-// Installation returns what marks the objects of an installation on hosts: the UID of the namespace kube-system
+// installationOf returns what marks the objects of an installation on hosts: the UID of the namespace kube-system
 // of the system space, which is in etcd. The client is one of the flattened view, or of the system space.
-func Installation(ctx context.Context, client kubernetes.Interface) (string, error) {
+func installationOf(ctx context.Context, client kubernetes.Interface) (string, error) {
 	system, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return "", fmt.Errorf("reading the id of this installation: %w", err)
