@@ -230,7 +230,7 @@ var storageTable = []mutant{
 `, `	ordinary = 8
 `},
 	{"caches are not filled beyond the bound", by("internal/server/storage", "TestListsBeyondTheBound"),
-		"internal/server/storage/cachememory/definitions.go", `case takes > m.most+m.most/4:`, `case false:`},
+		"internal/server/storage/cachememory/definitions.go", `case takes > withSlack(m.most):`, `case false:`},
 	{"what a failed list has decoded does not count", by("internal/server/storage", "TestListsBeyondTheBound"),
 		"internal/server/storage/history.go", `h.counted.NotListed()`, ``},
 	{"caches of a definition that changes are filled", by("internal/server/storage", "TestCacheMemory"),
@@ -321,7 +321,7 @@ var storageTable = []mutant{
 		"internal/server/storage/watch.go", `		w.sent()
 `, ``},
 	{"caches of much are not filled where all have too much", by("internal/server/storage", "TestCachesBeyondAll"),
-		"internal/server/storage/cachememory/definitions.go", `m.all > m.total+m.total/4 && `, `false && `},
+		"internal/server/storage/cachememory/definitions.go", `m.all > withSlack(m.total) && `, `false && `},
 	{"caches of little are filled where all have too much", by("internal/server/storage", "TestCachesBeyondAll"),
 		"internal/server/storage/cachememory/definitions.go", ` && takes > m.total/fillShare:`, `:`},
 	{"some is left where the status is updated", by("internal/server/storage/cachememory", "TestMemoryOfAll"),

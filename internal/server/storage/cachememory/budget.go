@@ -51,10 +51,14 @@ const (
 	// headroomShare is which part of what all may have each may have more than it has, also when nothing is left: its
 	// controllers are to go on.
 	headroomShare = 64
-	// fillShare is which part of that a space has whose caches are not filled when all have a quarter more than they
-	// may.
+	// fillShare is which part of that a space has whose caches are not filled when all have more than they may, with
+	// slack.
 	fillShare = 16
 )
+
+// withSlack returns how much there may be where so much may be written: a quarter more, because of what webhooks make of
+// objects after they were written, and of what is read anew.
+func withSlack(most int64) int64 { return most + most/4 }
 
 // checkMoreLocked returns an error that names the rule and the way out if a space may not have so much more, and
 // otherwise how much of that is headroom.
@@ -135,15 +139,14 @@ func (m *Budget) addLocked(n tenant.Name, bytes int64) {
 	}
 }
 
-// Exceeded reports whether the objects of a space take more than they may: a quarter more, because of what webhooks
-// have made of them since they were written.
+// Exceeded reports whether the objects of a space take more than they may, with slack.
 func (m *Budget) Exceeded(n tenant.Name) bool {
 	if m == nil {
 		return false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.bytes[n] > m.most+m.most/4
+	return m.bytes[n] > withSlack(m.most)
 }
 
 // mayUpdateStatus reports whether objects of a full space may say how they are: up to an eighth more than it may have,

@@ -129,11 +129,11 @@ func (c *Copy) addLocked(to *copied, bytes int64) {
 }
 
 // checkMoreLocked returns an error if the copy may not have so much more. What is there grows by what may be written,
-// and what is read anew takes the place of what is there: for both the space, and all, may have a quarter more than
-// their bounds, as caches may.
+// and what is read anew takes the place of what is there: for both the space, and all, may have their slack,
+// as caches may.
 func (c *Copy) checkMoreLocked(more int64) error {
 	m := c.budget
-	switch within := m.bytes[c.of]+more <= m.most+m.most/4 && (m.total == 0 || m.takeAllLocked()+more <= m.total+m.total/4); {
+	switch within := m.bytes[c.of]+more <= withSlack(m.most) && (m.total == 0 || m.takeAllLocked()+more <= withSlack(m.total)); {
 	case c.read != nil && c.held.bytes == 0 || !within:
 		return m.checkWithoutHeadroomLocked(c.of, more)
 	case c.read == nil || c.read.bytes+more <= c.held.bytes:

@@ -76,10 +76,10 @@ func (d *definitionCaches) mayFillLocked() error {
 	n, _ := d.id.Of.Space()
 	m, takes := d.budget, d.lastingLocked(n)
 	switch {
-	case takes > m.most+m.most/4:
+	case takes > withSlack(m.most):
 		return fmt.Errorf("the custom resources of tenant %q take more than %d bytes of the server's memory, and a quarter more, in all versions of their definitions: "+
 			"these are not in the watch cache until some have been deleted", n, m.most)
-	case m.total > 0 && m.all > m.total+m.total/4 && takes > m.total/fillShare:
+	case m.total > 0 && m.all > withSlack(m.total) && takes > m.total/fillShare:
 		return fmt.Errorf("the custom resources of all tenants take more than %d bytes of the server's memory, and a quarter more; those of tenant %q, which take %d, "+
 			"are not in the watch cache until some have been deleted", m.total, n, takes)
 	default:

@@ -17,6 +17,10 @@
 // A write is counted from its admission on (Write), until the caches have it (Cache.Passed), as caches may be behind. A
 // definition counts as often as it has caches, each as the fullest of them.
 //
+// A Cache takes what was written, which was admitted before: it counts with the other caches of its definition, and by
+// keys in etcd. A Copy is asked for and may be refused while it is read, counts for itself, and has what is read anew
+// beside what it had.
+//
 // It knows nothing of etcd's keys, of requests but whose they are and whether they are of the status, and of spaces but
 // their names: it says no, and storage does what follows.
 package cachememory
