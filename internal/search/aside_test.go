@@ -16,11 +16,11 @@ import (
 // labelled is a source of objects with a label.
 type labelled struct{ stored }
 
-func (*labelled) Decode(_ context.Context, change *storage.StoredChange) (runtime.Object, storage.Place, error) {
+func (*labelled) Decode(_ context.Context, change *storage.StoredChange) (runtime.Object, storage.ObjectKey, error) {
 	object := &unstructured.Unstructured{}
-	object.SetName(change.Place.Name)
-	object.SetLabels(map[string]string{"is": change.Place.Name})
-	return object, change.Place, nil
+	object.SetName(change.Object.Name)
+	object.SetLabels(map[string]string{"is": change.Object.Name})
+	return object, change.Object, nil
 }
 
 // refuse has the database refuse objects that are labelled as bad.

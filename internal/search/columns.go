@@ -32,17 +32,17 @@ func (c *columns) of(n tenant.Name, resource schema.GroupResource) *properties.C
 
 // define notes which columns the objects of a definition have, which is no object if it has gone. What is in the index
 // has those that it had when it was written.
-func (c *columns) define(place storage.Place, object runtime.Object) {
+func (c *columns) define(of storage.ObjectKey, object runtime.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	resource := schema.ParseGroupResource(place.Name)
+	resource := schema.ParseGroupResource(of.Name)
 	definition, ok := object.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
-		keyed.Delete(c.spaces, place.Space, resource)
+		keyed.Delete(c.spaces, of.Space, resource)
 		return
 	}
 	if c.spaces == nil {
 		c.spaces = map[tenant.Name]map[schema.GroupResource]*properties.Columns{}
 	}
-	keyed.Set(c.spaces, place.Space, resource, properties.NewColumns(definition))
+	keyed.Set(c.spaces, of.Space, resource, properties.NewColumns(definition))
 }

@@ -97,8 +97,8 @@ func laneOf(change *storage.StoredChange) (n tenant.Name, sure bool) {
 
 // isShared reports whether a change may be one of what all spaces see.
 func isShared(change *storage.StoredChange) bool {
-	return !change.Custom && change.Place.Space == tenant.System && (change.Resource == clusterRoles || change.Resource == definitions ||
-		storage.IsService(objects.Ref{Resource: change.Resource, Namespace: change.Place.Namespace, Name: change.Place.Name}))
+	return !change.Custom && change.Object.Space == tenant.System && (change.Resource == clusterRoles || change.Resource == definitions ||
+		storage.IsService(objects.Ref{Resource: change.Resource, Namespace: change.Object.Namespace, Name: change.Object.Name}))
 }
 
 // add adds a change, decoded if it was.

@@ -28,20 +28,20 @@ type stored struct {
 	revision int64
 }
 
-func (s *stored) Decode(_ context.Context, change *storage.StoredChange) (runtime.Object, storage.Place, error) {
+func (s *stored) Decode(_ context.Context, change *storage.StoredChange) (runtime.Object, storage.ObjectKey, error) {
 	if s.decode != nil {
 		if err := s.decode(); err != nil {
-			return nil, storage.Place{}, err
+			return nil, storage.ObjectKey{}, err
 		}
 	}
 	object := &unstructured.Unstructured{}
-	object.SetName(change.Place.Name)
-	return object, change.Place, nil
+	object.SetName(change.Object.Name)
+	return object, change.Object, nil
 }
 
 func (s *stored) Read(_ context.Context, change *storage.StoredChange) (int64, error) {
 	s.read = append(s.read, change.Key)
-	*change = storage.StoredChange{Key: change.Key, Revision: s.revision, Resource: change.Resource, Place: change.Place}
+	*change = storage.StoredChange{Key: change.Key, Revision: s.revision, Resource: change.Resource, Object: change.Object}
 	return s.revision, nil
 }
 
@@ -61,7 +61,7 @@ func (s *stored) At(key string, revision int64) (storage.StoredChange, bool, err
 // secretIn returns a change of a Secret in a space.
 func secretIn(space tenant.Name, name string, revision int64) storage.StoredChange {
 	return storage.StoredChange{
-		Key: fmt.Sprintf("/registry/secrets/%s/a/%s", space, name), Revision: revision, Resource: secrets, Place: storage.Place{Space: space, Namespace: "a", Name: name},
+		Key: fmt.Sprintf("/registry/secrets/%s/a/%s", space, name), Revision: revision, Resource: secrets, Object: storage.ObjectKey{Space: space, Namespace: "a", Name: name},
 	}
 }
 
@@ -183,7 +183,7 @@ func TestWhoComesLater(t *testing.T) {
 func TestSharedFirst(t *testing.T) {
 	q := newQueue()
 	q.addAll(secretIn("acme", "a", 5), secretIn("acme", "b", 6), secretIn("acme", "a", 7), secretIn(tenant.System, "s", 8),
-		storage.StoredChange{Key: "d", Revision: 9, Resource: definitions, Place: storage.Place{Space: tenant.System, Name: "x.y"}})
+		storage.StoredChange{Key: "d", Revision: 9, Resource: definitions, Object: storage.ObjectKey{Space: tenant.System, Name: "x.y"}})
 	turn := q.take()
 	if turn[0].name != index.Shared {
 		t.Errorf("%q comes first", turn[0].name)
@@ -219,7 +219,7 @@ func TestMissing(t *testing.T) {
 		t.Errorf("the last one is %d", q.last("acme"))
 	}
 	// What all spaces see is missing everywhere.
-	q.addAll(storage.StoredChange{Key: "r", Revision: 14, Resource: clusterRoles, Place: storage.Place{Space: tenant.System, Name: "view"}})
+	q.addAll(storage.StoredChange{Key: "r", Revision: 14, Resource: clusterRoles, Object: storage.ObjectKey{Space: tenant.System, Name: "view"}})
 	if diff := cmp.Diff(map[tenant.Name]int64{"acme": 14, "globex": 14, "initech": 14, tenant.System: 14}, missing()); diff != "" {
 		t.Error(diff)
 	}
@@ -277,7 +277,7 @@ func TestRightsDoNotWait(t *testing.T) {
 		}
 	}
 	gone := storage.StoredChange{
-		Key: "b", Revision: 111, Deleted: true, Place: storage.Place{Space: "acme", Namespace: "a", Name: "b"}, Resource: schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"},
+		Key: "b", Revision: 111, Deleted: true, Object: storage.ObjectKey{Space: "acme", Namespace: "a", Name: "b"}, Resource: schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"},
 	}
 	if err := f.session.Changed(ctx, []storage.StoredChange{gone}); err != nil {
 		t.Fatal(err)

@@ -84,8 +84,8 @@ func newFixture(t testing.TB) *fixture {
 	f.session.Listed(10, 10)
 	f.session.revisions.read = func(context.Context) (int64, error) { return f.revision.Load(), nil }
 	f.local.current.Store(f.session)
-	f.tell(tenantregistry.Resource, storage.Place{Space: tenant.System, Name: "acme"}, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, 1)
-	f.tell(schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}, storage.Place{Space: "acme", Namespace: "a", Name: "r"},
+	f.tell(tenantregistry.Resource, storage.ObjectKey{Space: tenant.System, Name: "acme"}, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, 1)
+	f.tell(schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}, storage.ObjectKey{Space: "acme", Namespace: "a", Name: "r"},
 		&rbacv1.Role{Rules: []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"secrets"}}}}, 2)
 	f.bind(true, 3)
 	for _, namespace := range []string{"a", "b"} {
@@ -111,7 +111,7 @@ func lead(t testing.TB, database *index.Index) {
 	}
 }
 
-func (f *fixture) tell(resource schema.GroupResource, p storage.Place, obj runtime.Object, revision int64) {
+func (f *fixture) tell(resource schema.GroupResource, p storage.ObjectKey, obj runtime.Object, revision int64) {
 	f.Helper()
 	if _, err := f.session.rights.Tell(resource, p, obj, revision); err != nil {
 		f.Fatal(err)
@@ -125,7 +125,7 @@ func (f *fixture) bind(bound bool, revision int64) {
 	if bound {
 		binding = &rbacv1.RoleBinding{Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "jane"}}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"}}
 	}
-	f.tell(schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}, storage.Place{Space: "acme", Namespace: "a", Name: "b"}, binding, revision)
+	f.tell(schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}, storage.ObjectKey{Space: "acme", Namespace: "a", Name: "b"}, binding, revision)
 }
 
 // search returns the namespaces of what jane finds, or the reason of the error.
@@ -276,7 +276,7 @@ func TestAuthorizerConfirms(t *testing.T) {
 // TestOtherLives has a tenant that is another one, or suspended, as of the revision of the rights.
 func TestOtherLives(t *testing.T) {
 	f := newFixture(t)
-	place := storage.Place{Space: tenant.System, Name: "acme"}
+	place := storage.ObjectKey{Space: tenant.System, Name: "acme"}
 	for _, other := range []*v1alpha1.Tenant{
 		{ObjectMeta: metav1.ObjectMeta{UID: "2"}},
 		{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1alpha1.TenantSpec{Suspended: true}},
@@ -465,7 +465,7 @@ func BenchmarkAfterChange(b *testing.B) {
 func (f *fixture) bindIn(namespaces int) {
 	f.Helper()
 	for i := range namespaces {
-		place := storage.Place{Space: "acme", Namespace: fmt.Sprint("n", i), Name: "r"}
+		place := storage.ObjectKey{Space: "acme", Namespace: fmt.Sprint("n", i), Name: "r"}
 		f.tell(schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}, place,
 			&rbacv1.Role{Rules: []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"secrets"}}}}, 5)
 		f.tell(schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}, place,

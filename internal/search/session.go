@@ -58,7 +58,7 @@ type parts struct {
 
 // source is where objects are from.
 type source interface {
-	Decode(ctx context.Context, change *storage.StoredChange) (runtime.Object, storage.Place, error)
+	Decode(ctx context.Context, change *storage.StoredChange) (runtime.Object, storage.ObjectKey, error)
 	Read(ctx context.Context, change *storage.StoredChange) (int64, error)
 	At(key string, revision int64) (storage.StoredChange, bool, error)
 	Revision(ctx context.Context) (int64, error)
@@ -122,9 +122,9 @@ func (s *session) tell(ctx context.Context, change *storage.StoredChange) (runti
 		}
 	}
 	if change.Resource == definitions {
-		s.columns.define(change.Place, object)
+		s.columns.define(change.Object, object)
 	}
-	in, err := s.rights.Tell(change.Resource, change.Place, object, change.Revision)
+	in, err := s.rights.Tell(change.Resource, change.Object, object, change.Revision)
 	s.watches.rightsChanged(in)
 	return object, err
 }
@@ -277,7 +277,7 @@ func spaceOf(change *storage.StoredChange, write *index.Write) (space tenant.Nam
 	case len(write.Rows) > 0:
 		return write.Rows[0].Space, true
 	default:
-		return change.Place.Space, !change.Custom
+		return change.Object.Space, !change.Custom
 	}
 }
 
@@ -285,13 +285,13 @@ func spaceOf(change *storage.StoredChange, write *index.Write) (space tenant.Nam
 // cannot be read is not there.
 func (s *writer) writesOf(ctx context.Context, j *job) ([]index.Write, error) {
 	own := index.Write{Key: j.change.Key}
-	object, place, err := j.object, j.change.Place, error(nil)
+	object, key, err := j.object, j.change.Object, error(nil)
 	if object == nil && !j.change.Deleted {
-		object, place, err = s.stream.Decode(ctx, j.change)
+		object, key, err = s.stream.Decode(ctx, j.change)
 	}
 	if err == nil && object != nil {
 		var row index.Row
-		if row, err = s.row(place, j.change.Resource, object); row.Name != "" {
+		if row, err = s.row(key, j.change.Resource, object); row.Name != "" {
 			own.Rows = []index.Row{row}
 		}
 	}
@@ -300,13 +300,13 @@ func (s *writer) writesOf(ctx context.Context, j *job) ([]index.Write, error) {
 }
 
 // row returns the row of an object, and what could not be read of it. Without a name there is none.
-func (s *writer) row(place storage.Place, resource schema.GroupResource, object runtime.Object) (index.Row, error) {
-	found, propertiesErr := s.properties.Of(resource, object, s.columns.of(place.Space, resource))
-	row, err := index.NewRow(place.Space, resource, object, s.options.Annotations, found)
+func (s *writer) row(key storage.ObjectKey, resource schema.GroupResource, object runtime.Object) (index.Row, error) {
+	found, propertiesErr := s.properties.Of(resource, object, s.columns.of(key.Space, resource))
+	row, err := index.NewRow(key.Space, resource, object, s.options.Annotations, found)
 	if err != nil {
 		return index.Row{}, err
 	}
-	row.Namespace, row.Name = place.Namespace, place.Name
+	row.Namespace, row.Name = key.Namespace, key.Name
 	for _, link := range properties.Links(object) {
 		to := index.ToUID(link.UID)
 		if link.UID == "" {

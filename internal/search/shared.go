@@ -53,16 +53,16 @@ func defaultClusterRole(name string, object runtime.Object) index.Write {
 // sharedWrites returns what becomes of a change of the system space in the spaces that see it. The object
 // is nil if it has gone.
 func (s *writer) sharedWrites(change *storage.StoredChange, object runtime.Object) ([]index.Write, error) {
-	if change.Custom || change.Place.Space != tenant.System {
+	if change.Custom || change.Object.Space != tenant.System {
 		return nil, nil
 	}
-	name := change.Place.Name
+	name := change.Object.Name
 	switch resource := change.Resource; {
 	case resource == clusterRoles && spacerbac.DefaultClusterRoles()[name] != nil:
 		return []index.Write{defaultClusterRole(name, object)}, nil
 	case resource == definitions:
 		return s.sharedWrite(change, object, crd.Shown)
-	case storage.IsService(objects.Ref{Resource: resource, Namespace: change.Place.Namespace, Name: name}):
+	case storage.IsService(objects.Ref{Resource: resource, Namespace: change.Object.Namespace, Name: name}):
 		return s.sharedWrite(change, object, func(object runtime.Object) (bool, error) {
 			accessor, err := meta.Accessor(object)
 			if err == nil {
@@ -77,7 +77,7 @@ func (s *writer) sharedWrites(change *storage.StoredChange, object runtime.Objec
 
 // sharedWrite returns the row of an object as adapt makes it for spaces, none if they do not see it.
 func (s *writer) sharedWrite(change *storage.StoredChange, object runtime.Object, adapt func(runtime.Object) (bool, error)) ([]index.Write, error) {
-	write := index.Write{Key: sharedKey(change.Resource, change.Place.Name)}
+	write := index.Write{Key: sharedKey(change.Resource, change.Object.Name)}
 	if object == nil {
 		return []index.Write{write}, nil
 	}

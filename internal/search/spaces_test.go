@@ -79,7 +79,7 @@ func newSpaced(t *testing.T) *spaced {
 	f := &spaced{fixture: newFixture(t), refuses: map[tenant.Name]func(http.ResponseWriter){}, before: func(tenant.Name, bool) {},
 		lives: map[tenant.Name]types.UID{"acme": "1", "globex": "2", "initech": "3"}}
 	for n, uid := range map[tenant.Name]types.UID{"globex": "2", "initech": "3"} {
-		f.tell(tenantregistry.Resource, storage.Place{Space: tenant.System, Name: n.String()}, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{UID: uid}}, 4)
+		f.tell(tenantregistry.Resource, storage.ObjectKey{Space: tenant.System, Name: n.String()}, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{UID: uid}}, 4)
 		row := index.Row{Space: n, Resource: secrets, Namespace: "in-" + n.String(), Name: "s", Kind: "Secret"}
 		if _, err := f.session.index.Apply(t.Context(), []index.Write{{Key: n.String(), Rows: []index.Row{row}}}, 10); err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func TestSeveralSpaces(t *testing.T) {
 	many := make([]string, maxSpaces)
 	for i := range many {
 		many[i] = fmt.Sprint("t", i)
-		f.tell(tenantregistry.Resource, storage.Place{Space: tenant.System, Name: many[i]}, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{UID: types.UID(many[i])}}, 5)
+		f.tell(tenantregistry.Resource, storage.ObjectKey{Space: tenant.System, Name: many[i]}, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{UID: types.UID(many[i])}}, 5)
 		f.lives[tenant.Name(many[i])] = types.UID(many[i])
 	}
 	body := func(spaces ...string) string {
@@ -211,7 +211,7 @@ func TestOneSpaceChanges(t *testing.T) {
 	f := newSpaced(t)
 	f.before = func(n tenant.Name, looks bool) {
 		if n == "globex" && looks {
-			f.tell(tenantregistry.Resource, storage.Place{Space: tenant.System, Name: "globex"}, nil, 10)
+			f.tell(tenantregistry.Resource, storage.ObjectKey{Space: tenant.System, Name: "globex"}, nil, 10)
 		}
 	}
 	if got := f.ask(http.MethodGet, Path+"?q=space:acme,globex", ""); !strings.HasPrefix(got, "403 ") {
@@ -221,7 +221,7 @@ func TestOneSpaceChanges(t *testing.T) {
 	asked := 0
 	f.authorize = func() (authorizer.Decision, error) {
 		if asked++; asked == 1 { // rights in the last space change while the first is confirmed
-			f.tell(tenantregistry.Resource, storage.Place{Space: tenant.System, Name: "initech"}, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{UID: "3", Labels: map[string]string{"a": "b"}}}, 10)
+			f.tell(tenantregistry.Resource, storage.ObjectKey{Space: tenant.System, Name: "initech"}, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{UID: "3", Labels: map[string]string{"a": "b"}}}, 10)
 		}
 		return authorizer.DecisionAllow, nil
 	}

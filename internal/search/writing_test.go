@@ -231,9 +231,9 @@ type placed struct {
 	space tenant.Name
 }
 
-func (s *placed) Decode(_ context.Context, change *storage.StoredChange) (runtime.Object, storage.Place, error) {
+func (s *placed) Decode(_ context.Context, change *storage.StoredChange) (runtime.Object, storage.ObjectKey, error) {
 	object := &unstructured.Unstructured{}
 	object.SetName(change.Key)
 	object.SetLabels(map[string]string{"is": change.Key})
-	return object, storage.Place{Space: s.space, Namespace: "a", Name: change.Key}, nil
+	return object, storage.ObjectKey{Space: s.space, Namespace: "a", Name: change.Key}, nil
 }

@@ -165,7 +165,7 @@ var searchTable = []mutant{
 	{"who watches the space of what goes is told", by("internal/search", "TestWoken"),
 		"internal/search/writing.go", `concerned := w.spaces.Union(spaces)`, `_ = spaces; concerned := w.spaces`},
 	{"nobody else is told", by("internal/search", "TestWoken"),
-		"internal/search/session.go", `return change.Place.Space, !change.Custom`, `return change.Place.Space, true`},
+		"internal/search/session.go", `return change.Object.Space, !change.Custom`, `return change.Object.Space, true`},
 	{"queries that overlap do not keep the log of the index", by("internal/search/index", "TestLog"),
 		"internal/search/index/log.go", `x.file == "" {`, `true {`},
 	{"a process takes over only what it has followed", by("internal/search", "TestTakeover"),

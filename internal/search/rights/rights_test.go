@@ -59,7 +59,7 @@ type teller struct {
 func (s *teller) tell(resource schema.GroupResource, space tenant.Name, namespace, name string, obj runtime.Object) {
 	s.Helper()
 	s.revision++
-	if _, err := s.Tell(resource, storage.Place{Space: space, Namespace: namespace, Name: name}, obj, s.revision); err != nil {
+	if _, err := s.Tell(resource, storage.ObjectKey{Space: space, Namespace: namespace, Name: name}, obj, s.revision); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -351,7 +351,7 @@ func TestVersions(t *testing.T) {
 	}
 	s.end()
 	// What is not understood gives no rights, and ends the state.
-	if _, err := s.Tell(tenantregistry.Resource, storage.Place{Space: tenant.System, Name: "acme"}, &rbacv1.Role{}, 1001); err == nil {
+	if _, err := s.Tell(tenantregistry.Resource, storage.ObjectKey{Space: tenant.System, Name: "acme"}, &rbacv1.Role{}, 1001); err == nil {
 		t.Error("a Role is taken for a Tenant")
 	}
 }

@@ -34,8 +34,8 @@ func as[T runtime.Object](obj runtime.Object) (T, error) {
 }
 
 // typed returns a setter of objects of one type.
-func typed[T runtime.Object](set func(s *State, p storage.Place, object T) func() error) func(*State, storage.Place, runtime.Object) func() error {
-	return func(s *State, p storage.Place, obj runtime.Object) func() error {
+func typed[T runtime.Object](set func(s *State, p storage.ObjectKey, object T) func() error) func(*State, storage.ObjectKey, runtime.Object) func() error {
+	return func(s *State, p storage.ObjectKey, obj runtime.Object) func() error {
 		object, err := as[T](obj)
 		if err != nil {
 			return func() error { return err }
@@ -52,7 +52,7 @@ type rbacObject[T any] interface {
 }
 
 // setRBAC tells the index of an object by the names of the flattened view.
-func setRBAC[T any, P rbacObject[T]](s *State, p storage.Place, obj runtime.Object) func() error {
+func setRBAC[T any, P rbacObject[T]](s *State, p storage.ObjectKey, obj runtime.Object) func() error {
 	return func() error {
 		flat := P(new(T))
 		if obj != nil {
@@ -69,7 +69,7 @@ func setRBAC[T any, P rbacObject[T]](s *State, p storage.Place, obj runtime.Obje
 	}
 }
 
-func (s *State) setRoleBinding(p storage.Place, obj runtime.Object) func() error {
+func (s *State) setRoleBinding(p storage.ObjectKey, obj runtime.Object) func() error {
 	set := setRBAC[rbacv1.RoleBinding](s, p, obj)
 	return func() error {
 		s.countBinding(p, obj == nil)
@@ -77,7 +77,7 @@ func (s *State) setRoleBinding(p storage.Place, obj runtime.Object) func() error
 	}
 }
 
-func (s *State) countBinding(p storage.Place, deleted bool) {
+func (s *State) countBinding(p storage.ObjectKey, deleted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, known := s.bindings[p]
@@ -107,7 +107,7 @@ func (s *State) boundIn(n tenant.Name) []string {
 }
 
 // setTenant ignores what changes often and decides nothing, such as how much is stored.
-func (s *State) setTenant(p storage.Place, t *v1alpha1.Tenant) func() error {
+func (s *State) setTenant(p storage.ObjectKey, t *v1alpha1.Tenant) func() error {
 	n := tenant.Name(p.Name)
 	var now tenantState
 	if t != nil {
@@ -129,7 +129,7 @@ func (s *State) setTenant(p storage.Place, t *v1alpha1.Tenant) func() error {
 	}
 }
 
-func (s *State) setPolicy(p storage.Place, policy *v1alpha1.TenantAccessPolicy) func() error {
+func (s *State) setPolicy(p storage.ObjectKey, policy *v1alpha1.TenantAccessPolicy) func() error {
 	return func() error {
 		if policy != nil {
 			s.grants.Set(policy)
@@ -142,7 +142,7 @@ func (s *State) setPolicy(p storage.Place, policy *v1alpha1.TenantAccessPolicy) 
 	}
 }
 
-func (s *State) setUser(p storage.Place, u *v1alpha1.User) func() error {
+func (s *State) setUser(p storage.ObjectKey, u *v1alpha1.User) func() error {
 	return func() error {
 		if before, known := s.stored[p]; known {
 			s.users.Delete(before)
@@ -156,7 +156,7 @@ func (s *State) setUser(p storage.Place, u *v1alpha1.User) func() error {
 	}
 }
 
-func (s *State) setNamespace(p storage.Place, obj runtime.Object) func() error {
+func (s *State) setNamespace(p storage.ObjectKey, obj runtime.Object) func() error {
 	creator := ""
 	if obj != nil {
 		if accessor, err := meta.Accessor(obj); err == nil {
@@ -194,7 +194,7 @@ func (s *State) createdBy(n tenant.Name, uids sets.Set[string]) []string {
 	return names
 }
 
-func (s *State) setDefinition(p storage.Place, d *apiextensionsv1.CustomResourceDefinition) func() error {
+func (s *State) setDefinition(p storage.ObjectKey, d *apiextensionsv1.CustomResourceDefinition) func() error {
 	resource := schema.ParseGroupResource(p.Name)
 	var now *definition
 	if d != nil {

@@ -50,14 +50,14 @@ type State struct {
 	grants *authorization.Grants
 	users  *user.Index
 	// stored are the Users by their place, whose deletion says no more.
-	stored map[storage.Place]*v1alpha1.User
+	stored map[storage.ObjectKey]*v1alpha1.User
 
 	mu      sync.RWMutex
 	tenants map[tenant.Name]tenantState
 	// bound counts the RoleBindings of each namespace that has some.
 	bound map[tenant.Name]map[string]int
 	// bindings are their names, by which a new version is told from a new object.
-	bindings map[storage.Place]struct{}
+	bindings map[storage.ObjectKey]struct{}
 	// creators are the UIDs of the Users that have created namespaces.
 	creators    map[tenant.Name]map[string]string
 	definitions map[tenant.Name]map[schema.GroupResource]definition
@@ -99,8 +99,8 @@ type Version struct {
 // NewState returns a state that has been told of nothing.
 func NewState(config Config) *State {
 	s := &State{
-		config: config, users: user.NewIndex(), stored: map[storage.Place]*v1alpha1.User{},
-		tenants: map[tenant.Name]tenantState{}, bound: map[tenant.Name]map[string]int{}, bindings: map[storage.Place]struct{}{},
+		config: config, users: user.NewIndex(), stored: map[storage.ObjectKey]*v1alpha1.User{},
+		tenants: map[tenant.Name]tenantState{}, bound: map[tenant.Name]map[string]int{}, bindings: map[storage.ObjectKey]struct{}{},
 		creators: map[tenant.Name]map[string]string{}, definitions: map[tenant.Name]map[schema.GroupResource]definition{},
 		versions: map[tenant.Name]Version{},
 	}
@@ -156,7 +156,7 @@ var (
 
 // setters have what is done with a new version of an object, nil for one that has gone, by resource. They return
 // what does it, nil if the rights stay what they are.
-var setters = map[schema.GroupResource]func(s *State, p storage.Place, obj runtime.Object) (commit func() error){
+var setters = map[schema.GroupResource]func(s *State, p storage.ObjectKey, obj runtime.Object) (commit func() error){
 	roles:                   setRBAC[rbacv1.Role],
 	clusterRoles:            setRBAC[rbacv1.ClusterRole],
 	clusterRoleBindings:     setRBAC[rbacv1.ClusterRoleBinding],
@@ -173,7 +173,7 @@ func Decides(resource schema.GroupResource) bool { return setters[resource] != n
 
 // Tell tells of a new version of an object of a resource that decides rights, nil if it has gone, at a
 // revision. It returns where rights may have changed, of users of that tenant or in its space: empty for nowhere.
-func (s *State) Tell(resource schema.GroupResource, p storage.Place, obj runtime.Object, revision int64) (in tenant.Scope, err error) {
+func (s *State) Tell(resource schema.GroupResource, p storage.ObjectKey, obj runtime.Object, revision int64) (in tenant.Scope, err error) {
 	commit := setters[resource](s, p, obj)
 	if commit == nil {
 		return "", nil

@@ -42,8 +42,8 @@ type StoredChange struct {
 	// Resource is that of its storage, and Custom whether somebody defines it.
 	Resource schema.GroupResource
 	Custom   bool
-	// Place is where the object is by its key. It is not known of custom resources, whose keys do not say it.
-	Place Place
+	// Object is which one it is by its key. It is not known of custom resources, whose keys do not say it.
+	Object ObjectKey
 	// Deleted is whether the object has gone.
 	Deleted bool
 
@@ -53,8 +53,8 @@ type StoredChange struct {
 	dropped bool
 }
 
-// Place says which object of a resource something is.
-type Place struct {
+// ObjectKey says which object of a resource something is.
+type ObjectKey struct {
 	Space           tenant.Name
 	Namespace, Name string
 }
@@ -72,7 +72,7 @@ func (c *StoredChange) IsDropped() bool { return c.dropped }
 // tenant's space and one in a namespace of the system space have keys of one form. For these it is the tenant's.
 func (c *StoredChange) Space() (n tenant.Name, sure bool) {
 	if !c.Custom {
-		return c.Place.Space, true
+		return c.Object.Space, true
 	}
 	first, rest, below := strings.Cut(c.Key[len(c.at.prefix):], "/")
 	if !below {
@@ -313,7 +313,7 @@ func (s *Stream) change(key string, stored []byte, revision int64) (StoredChange
 	change := StoredChange{Key: key, Revision: revision, Resource: at.resource, Custom: at.custom, stored: stored, at: at}
 	if !at.custom {
 		var ok bool
-		if change.Place, ok = placeOf(key[len(at.prefix):], at.namespaced); !ok {
+		if change.Object, ok = objectKeyOf(key[len(at.prefix):], at.namespaced); !ok {
 			return StoredChange{}, false, nil
 		}
 	}
@@ -351,75 +351,75 @@ func (r *Ranges) byPrefix(root string, segments []string) *etcdRange {
 	return nil
 }
 
-// placeOf returns the place of a built-in object by its key below the prefix of the resource.
-func placeOf(key string, namespaced bool) (Place, bool) {
+// objectKeyOf returns which built-in object has a key in etcd, below the prefix of the resource.
+func objectKeyOf(key string, namespaced bool) (ObjectKey, bool) {
 	segments := strings.Split(key, "/")
-	p := Place{Space: tenant.System}
+	k := ObjectKey{Space: tenant.System}
 	own := 1
 	if namespaced {
 		own = 2
 	}
 	if len(segments) == own+1 {
-		p.Space, segments = tenant.Name(segments[0]), segments[1:]
+		k.Space, segments = tenant.Name(segments[0]), segments[1:]
 	}
 	if len(segments) != own {
-		return p, false
+		return k, false
 	}
 	if namespaced {
-		p.Namespace = segments[0]
+		k.Namespace = segments[0]
 	}
-	p.Name = segments[own-1]
-	return p, true
+	k.Name = segments[own-1]
+	return k, true
 }
 
 // ErrSealed means that what encrypts objects did not decrypt one, such as a key service that does not answer.
 var ErrSealed = errors.New("it cannot be decrypted")
 
-// Decode returns the object of a change, and its place. Its error says that nobody can read it,
+// Decode returns the object of a change, and which one it is. Its error says that nobody can read it,
 // or that its tenant is not that of its key. It is ErrSealed if it may be read at another time.
-func (s *Stream) Decode(ctx context.Context, c *StoredChange) (runtime.Object, Place, error) {
+func (s *Stream) Decode(ctx context.Context, c *StoredChange) (runtime.Object, ObjectKey, error) {
 	data := c.stored
 	if c.at.transformer != nil {
 		plain, _, err := c.at.transformer.TransformFromStorage(ctx, data, value.DefaultContext(c.Key))
 		if err != nil {
-			return nil, Place{}, fmt.Errorf("decoding %q: %w: %w", c.Key, ErrSealed, err)
+			return nil, ObjectKey{}, fmt.Errorf("decoding %q: %w: %w", c.Key, ErrSealed, err)
 		}
 		data = plain
 	}
 	obj, err := s.decode(data, c.Custom)
 	if err != nil {
-		return nil, Place{}, fmt.Errorf("decoding %q: %w", c.Key, err)
+		return nil, ObjectKey{}, fmt.Errorf("decoding %q: %w", c.Key, err)
 	}
 	presentNames(obj)
 	owner, err := tenantOf(obj)
 	if err != nil {
-		return nil, Place{}, fmt.Errorf("decoding %q: %w", c.Key, err)
+		return nil, ObjectKey{}, fmt.Errorf("decoding %q: %w", c.Key, err)
 	}
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
-		return nil, Place{}, fmt.Errorf("decoding %q: %w", c.Key, err)
+		return nil, ObjectKey{}, fmt.Errorf("decoding %q: %w", c.Key, err)
 	}
 	accessor.SetResourceVersion(strconv.FormatInt(c.Revision, 10))
-	p := Place{owner, accessor.GetNamespace(), accessor.GetName()}
+	k := ObjectKey{owner, accessor.GetNamespace(), accessor.GetName()}
 	if !c.Custom { // some have a namespace that is no part of the key
-		p.Namespace, p.Name = c.Place.Namespace, c.Place.Name
+		k.Namespace, k.Name = c.Object.Namespace, c.Object.Name
 	}
-	if p.key(c.at.prefix) != c.Key {
-		return nil, Place{}, fmt.Errorf("the object at %q says that it is %+v", c.Key, p)
+	if k.key(c.at.prefix) != c.Key {
+		return nil, ObjectKey{}, fmt.Errorf("the object at %q says that it is %+v", c.Key, k)
 	}
-	return obj, p, nil
+	return obj, k, nil
 }
 
-// key returns the key in etcd of what is at a place below a prefix.
-func (p Place) key(prefix string) string {
+// key returns its key in etcd, below a prefix.
+func (k ObjectKey) key(prefix string) string {
 	key := prefix
-	if p.Space != tenant.System {
-		key += string(p.Space) + "/"
+	if k.Space != tenant.System {
+		key += string(k.Space) + "/"
 	}
-	if p.Namespace != "" {
-		key += p.Namespace + "/"
+	if k.Namespace != "" {
+		key += k.Namespace + "/"
 	}
-	return key + p.Name
+	return key + k.Name
 }
 
 // Stores reports whether objects of a built-in resource are stored.

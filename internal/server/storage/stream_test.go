@@ -30,7 +30,7 @@ func newStream() *Stream {
 }
 
 func TestPlacesInStream(t *testing.T) {
-	for key, want := range map[string]Place{
+	for key, want := range map[string]ObjectKey{
 		"/registry/pods/ns/p":             {Space: tenant.System, Namespace: "ns", Name: "p"},
 		"/registry/pods/acme/ns/p":        {Space: "acme", Namespace: "ns", Name: "p"},
 		"/registry/services/specs/ns/s":   {Space: tenant.System, Namespace: "ns", Name: "s"},
@@ -43,11 +43,11 @@ func TestPlacesInStream(t *testing.T) {
 	} {
 		s := newStream()
 		change, ok, err := s.change(key, nil, 1)
-		if err != nil || ok != (want != Place{} || change.Custom) {
+		if err != nil || ok != (want != ObjectKey{} || change.Custom) {
 			t.Errorf("%s: %v, %v", key, ok, err)
 		}
-		if ok && change.Place != want {
-			t.Errorf("%s: %+v", key, change.Place)
+		if ok && change.Object != want {
+			t.Errorf("%s: %+v", key, change.Object)
 		}
 	}
 }
@@ -80,12 +80,12 @@ func TestStreamLooksAtTenants(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatal(name, ok, err)
 		}
-		object, place, err := s.Decode(t.Context(), &change)
+		object, found, err := s.Decode(t.Context(), &change)
 		if (err == nil) != tc.exists {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err == nil && (string(place.Space) != cmp.Or(tc.owner, "system") || place.Name != "x" || place.Namespace != tc.namespace || object == nil) {
-			t.Errorf("%s: %+v", name, place)
+		if err == nil && (string(found.Space) != cmp.Or(tc.owner, "system") || found.Name != "x" || found.Namespace != tc.namespace || object == nil) {
+			t.Errorf("%s: %+v", name, found)
 		}
 		if err != nil && !strings.Contains(err.Error(), tc.key) {
 			t.Errorf("%s: %v does not name the key", name, err)
