@@ -62,14 +62,11 @@ func completeOperator(options *operator.Options, path, byDefault string) (*rest.
 	if options.Image == "" {
 		return nil, errors.New("--image is missing: name the image of the servers, which is the operator's own")
 	}
-	loading := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, nil)
-	config, err := loading.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("--kubeconfig is missing, and this is not a pod with a service account")
-	}
+	config, err := configOf(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading --kubeconfig: %w", err)
+		return nil, err
 	}
+	loading := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, nil)
 	if options.Namespace, _, err = loading.Namespace(); err != nil {
 		return nil, fmt.Errorf("finding the operator's own namespace: %w", err)
 	}

@@ -317,3 +317,12 @@ func TestSecret(t *testing.T) {
 		}
 	}
 }
+
+// TestPrintable checks that names change nothing where they are shown, and have an end.
+func TestPrintable(t *testing.T) {
+	for name, want := range map[string]string{"Zürich 1": "Zürich 1", "a\x1b[2Jb\n": "a\ufffd[2Jb\ufffd", strings.Repeat("é", 256): strings.Repeat("é", 255)} {
+		if got := keystone.Printable(name); got != want {
+			t.Errorf("%q is shown as %q", name, got)
+		}
+	}
+}

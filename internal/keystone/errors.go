@@ -94,21 +94,26 @@ func requestID(header http.Header) string {
 	return id
 }
 
-// isNotValid reports whether Keystone itself says that there is no such token: what stands
-// in front of it may answer 404 while it is away. Tokens of a trust whose giver is disabled or
-// has lost a role are forbidden, by an error that does not name the action as that does of an
-// account without the right to ask.
-func isNotValid(err error) bool {
-	var answer gophercloud.ErrUnexpectedResponseCode
+// refusalOf returns the status and the text of an answer that is Keystone's own, zero for other errors: what stands in
+// front of it may answer 401, and 404 while it is away.
+func refusalOf(err error) (status int, message string) {
 	var body struct {
 		Error struct {
 			Code    int    `json:"code"`
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if !errors.As(err, &answer) || json.Unmarshal(answer.Body, &body) != nil || body.Error.Code != answer.Actual {
-		return false
+	answer, is := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	if !is || json.Unmarshal(answer.Body, &body) != nil || body.Error.Code != answer.Actual {
+		return 0, ""
 	}
-	forbidden := answer.Actual == http.StatusForbidden && body.Error.Message != "" && !strings.Contains(body.Error.Message, "identity:")
-	return forbidden || answer.Actual == http.StatusNotFound
+	return answer.Actual, body.Error.Message
+}
+
+// isNotValid reports whether Keystone says that there is no such token. Tokens of a trust whose giver is disabled or
+// has lost a role are forbidden, by an error that does not name the action as that does of an
+// account without the right to ask.
+func isNotValid(err error) bool {
+	status, message := refusalOf(err)
+	return status == http.StatusNotFound || status == http.StatusForbidden && message != "" && !strings.Contains(message, "identity:")
 }

@@ -152,8 +152,7 @@ func (c *Client) DomainOfRole(ctx context.Context, id string) (string, error) {
 		} `json:"role"`
 	}
 	err := c.get(ctx, "reading a role in Keystone", "roles/"+url.PathEscape(id), "", &answer)
-	var failed *Error
-	if errors.As(err, &failed) && failed.Status == http.StatusNotFound {
+	if failed, is := errors.AsType[*Error](err); is && failed.Status == http.StatusNotFound {
 		return "", nil
 	}
 	return answer.Role.DomainID, err

@@ -3,8 +3,6 @@ package keystone
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 
@@ -62,17 +60,10 @@ func (c *Client) logIn(ctx context.Context, domainID, name string, password Secr
 	return answered(loggingIn, answer.Token, err, isWrongPassword)
 }
 
-// isWrongPassword reports whether Keystone itself refuses a user: what stands in front of it
-// may answer 401, too.
+// isWrongPassword reports whether Keystone refuses a user.
 func isWrongPassword(err error) bool {
-	var answer gophercloud.ErrUnexpectedResponseCode
-	var body struct {
-		Error struct {
-			Code int `json:"code"`
-		} `json:"error"`
-	}
-	return errors.As(err, &answer) && json.Unmarshal(answer.Body, &body) == nil && body.Error.Code == answer.Actual &&
-		(answer.Actual == http.StatusUnauthorized || answer.Actual == http.StatusBadRequest)
+	status, _ := refusalOf(err)
+	return status == http.StatusUnauthorized || status == http.StatusBadRequest
 }
 
 // rolesIn returns the roles that a user has, by whatever way, on a domain and on the enabled

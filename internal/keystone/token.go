@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Secret is a token or a password, which is not printed.
@@ -23,6 +24,20 @@ func (Secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 type Ref struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+}
+
+// maxName bounds names that are shown, in characters. Keystone has up to 255.
+const maxName = 255
+
+// Printable returns a name as it may stand in annotations, in logs and on terminals.
+func Printable(name string) string {
+	characters := []rune(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, name))
+	return string(characters[:min(len(characters), maxName)])
 }
 
 // Owned is an object in a domain.

@@ -308,12 +308,10 @@ func statusOf(code int, body []byte) error {
 
 // withoutAddress returns an error without what clients of the server need not know.
 func withoutAddress(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
+	if of, is := errors.AsType[*url.Error](err); is {
 		err = of.Err
 	}
-	var verify *x509.UnknownAuthorityError
-	if errors.As(err, &verify) {
+	if _, is := errors.AsType[*x509.UnknownAuthorityError](err); is {
 		return errors.New("its certificate is not trusted")
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

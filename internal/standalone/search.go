@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"fmt"
 
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tenantry/tenantry/internal/server"
@@ -36,12 +35,5 @@ func NewSearch(ctx context.Context, options *server.Options) (*server.SearchServ
 	kube.Etcd.StorageConfig.CompactionInterval = 0 // servers compact
 	// It would ask a server that is never run what there is.
 	kube.Admission.GenericAdmission.DisablePlugins = []string{"MutatingAdmissionPolicy"}
-	completed, err := options.Complete(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if errs := completed.Validate(); len(errs) > 0 {
-		return nil, utilerrors.NewAggregate(errs)
-	}
-	return server.NewSearch(ctx, completed)
+	return build(ctx, options, server.NewSearch)
 }

@@ -12,14 +12,18 @@ import (
 
 // NewServer makes a server of options that are valid.
 func NewServer(ctx context.Context, options *server.Options) (*server.Server, error) {
+	return build(ctx, options, server.New)
+}
+
+func build[S any](ctx context.Context, options *server.Options, newServer func(context.Context, server.CompletedOptions) (*S, error)) (*S, error) {
 	completed, err := options.Complete(ctx)
+	if err == nil {
+		err = utilerrors.NewAggregate(completed.Validate())
+	}
 	if err != nil {
 		return nil, err
 	}
-	if errs := completed.Validate(); len(errs) > 0 {
-		return nil, utilerrors.NewAggregate(errs)
-	}
-	return server.New(ctx, completed)
+	return newServer(ctx, completed)
 }
 
 // Serve runs a server until ctx ends and, once it is ready, what runs beside it.

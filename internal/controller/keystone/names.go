@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -13,8 +12,6 @@ const (
 	// idLength is how much of an id is part of a name, and slugLength how much is left.
 	idLength   = 12
 	slugLength = validation.DNS1123LabelMaxLength - idLength - 1
-	// maxName bounds names in annotations, in characters. Keystone has up to 255.
-	maxName = 255
 )
 
 // nameOf returns the name of a Tenant or a namespace for something of Keystone with a name
@@ -51,15 +48,4 @@ func slugOf(name string) string {
 		}
 	}
 	return strings.Trim(slug.String(), "-")
-}
-
-// printable returns a name as it may stand in annotations and on terminals.
-func printable(name string) string {
-	characters := []rune(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, name))
-	return string(characters[:min(len(characters), maxName)])
 }

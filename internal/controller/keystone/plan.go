@@ -178,12 +178,12 @@ func (p planner) domain(d keystone.Domain, projects []keystone.Project, s space)
 	t := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{
 		Name: nameOf(d.Name, d.ID), Annotations: map[string]string{domainAnnotation: mark(p.keystone, d.ID)},
 	}}
-	about := change{about: fmt.Sprintf("domain %q", printable(d.Name))}
+	about := change{about: fmt.Sprintf("domain %q", keystone.Printable(d.Name))}
 	if s.tenant != nil {
 		about.before, t = s.tenant, s.tenant.DeepCopy()
 	}
 	about.tenant, about.after = t.Name, t
-	annotate(t, nameAnnotation, printable(d.Name))
+	annotate(t, nameAnnotation, keystone.Printable(d.Name))
 	annotate(t, tenant.KeystoneGoneAnnotation, "")
 	t.Status.Keystone = &v1alpha1.TenantKeystone{Keystone: p.keystone, DomainID: d.ID}
 	p.administer(t, d.ID)
@@ -291,7 +291,7 @@ func (p planner) project(result *plan, n string, project keystone.Project, ns *c
 		return // in a later run
 	}
 	result.projects++
-	c := change{tenant: n, about: fmt.Sprintf("project %q", printable(project.Name))}
+	c := change{tenant: n, about: fmt.Sprintf("project %q", keystone.Printable(project.Name))}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name:   nameOf(project.Name, project.ID),
 		Labels: map[string]string{tenant.KeystoneLabel: tenant.KeystoneProject}, Annotations: map[string]string{tenant.KeystoneIDAnnotation: project.ID},
@@ -299,7 +299,7 @@ func (p planner) project(result *plan, n string, project keystone.Project, ns *c
 	if ns != nil {
 		c.before, namespace = ns, ns.DeepCopy()
 	}
-	annotate(namespace, nameAnnotation, printable(project.Name))
+	annotate(namespace, nameAnnotation, keystone.Printable(project.Name))
 	annotate(namespace, tenant.KeystoneGoneAnnotation, "")
 	keep := p.holdProjects && newlyDisabled(project, ns)
 	if !keep {

@@ -153,7 +153,7 @@ func (r *Reconciler) sync(ctx context.Context, s *v1alpha1.KeystoneSync, source 
 	if other, domain := overlap(s, all.Items, listed.Domains); other != "" {
 		found.reason = v1alpha1.ReasonOverlaps
 		found.message = fmt.Sprintf("nothing is done: KeystoneSync %q, which is older, has domain %q (%s), too; a domain must be among those of one alone",
-			other, printable(domain.Name), domain.ID)
+			other, keystone.Printable(domain.Name), domain.ID)
 		return nil
 	}
 	known, err := r.observe(ctx, name)

@@ -29,7 +29,7 @@ func unknownRoles(ctx context.Context, source cloud, spec *v1alpha1.KeystoneSync
 		if domain == "" {
 			unknown = append(unknown, fmt.Sprintf("%s: Keystone has no role with the id %q", field, id))
 		} else {
-			unknown = append(unknown, fmt.Sprintf("%s: role %q is one of domain %q alone, and no token has such roles: map a role without domain, which it may imply", field, id, printable(domain)))
+			unknown = append(unknown, fmt.Sprintf("%s: role %q is one of domain %q alone, and no token has such roles: map a role without domain, which it may imply", field, id, keystone.Printable(domain)))
 		}
 		return err
 	}
@@ -85,7 +85,7 @@ func unmapped(ctx context.Context, source cloud, s *v1alpha1.KeystoneSync, liste
 	}
 	names := map[string]string{}
 	for _, role := range listed.Roles {
-		names[role.ID] = printable(role.Name)
+		names[role.ID] = keystone.Printable(role.Name)
 	}
 	result := []v1alpha1.KeystoneUnmappedRole{}
 	for id, count := range counts {

@@ -34,7 +34,7 @@ func unknownDomains(d *v1alpha1.KeystoneDomains, domains []keystone.Domain) []st
 		unknown = append(unknown, fmt.Sprintf("with the id %q", id))
 	}
 	for _, name := range sets.List(names) {
-		unknown = append(unknown, fmt.Sprintf("%q", printable(name)))
+		unknown = append(unknown, fmt.Sprintf("%q", keystone.Printable(name)))
 	}
 	return unknown
 }

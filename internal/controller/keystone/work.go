@@ -143,7 +143,7 @@ func idsOf(projects []keystone.Project) map[string]bool {
 
 // find finds the Tenant of a domain, or returns why there cannot be one.
 func (i *item) find(name string, k *known) (why string) {
-	about := fmt.Sprintf("domain %q (%s)", printable(i.domain.Name), i.domain.ID)
+	about := fmt.Sprintf("domain %q (%s)", keystone.Printable(i.domain.Name), i.domain.ID)
 	switch tenants := k.tenants[i.domain.ID]; {
 	case len(tenants) > 1:
 		return fmt.Sprintf("%s: tenants %q and %q are both annotated as its own", about, tenants[0].Name, tenants[1].Name)

@@ -178,8 +178,7 @@ var requestID = regexp.MustCompile(`^req-[0-9a-f-]{36}$`)
 // explain returns an error without anything of the body of an answer, which may echo what was
 // sent.
 func (k *keystone) explain(err error) error {
-	var answer gophercloud.ErrUnexpectedResponseCode
-	if errors.As(err, &answer) {
+	if answer, is := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err); is {
 		return k.explainAnswer(answer)
 	}
 	what, hint := "the connection failed", "is "+k.name("auth_url")+" right?"

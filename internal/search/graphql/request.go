@@ -74,8 +74,7 @@ func Refuse(err error) error { return refusal{err} }
 
 // RefusedBy returns what is wrong with the request if that is what an error says, nil if it says something else.
 func RefusedBy(err error) Errors {
-	var r refusal
-	if errors.As(err, &r) {
+	if r, is := errors.AsType[refusal](err); is {
 		return Refused("%v", r.error)
 	}
 	return nil
@@ -112,8 +111,7 @@ func Parse(body []byte) (*Operation, Errors) {
 }
 
 func listOf(err error) Errors {
-	var one *gqlerror.Error
-	if errors.As(err, &one) {
+	if one, is := errors.AsType[*gqlerror.Error](err); is {
 		return Errors{one}
 	}
 	return Refused("%v", err)

@@ -15,8 +15,7 @@ import (
 // Refuses reports whether an error of Apply is about what was to be written: it comes again, and is no failure of the
 // database. All of the writes together are refused then, of which one may be why.
 func (x *Index) Refuses(err error) bool {
-	var file *sqlite.Error
-	if errors.As(err, &file) {
+	if file, is := errors.AsType[*sqlite.Error](err); is {
 		return slices.Contains([]int{sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH}, file.Code()&0xff)
 	}
 	var server *pgconn.PgError

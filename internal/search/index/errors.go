@@ -30,8 +30,7 @@ func (x *Index) Broken() bool { return x.broken.Load() }
 
 // failed says what failed, and notes whether that is for good.
 func (x *Index) failed(doing string, err error) error {
-	var file *sqlite.Error
-	if errors.As(err, &file) {
+	if file, is := errors.AsType[*sqlite.Error](err); is {
 		switch file.Code() & 0xff {
 		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
 			x.broken.Store(true)

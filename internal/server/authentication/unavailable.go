@@ -74,12 +74,10 @@ func Unavailable(delegate authenticator.Request) authenticator.Request {
 // limitOf returns the Limited that is in err, nil if there is none. Upstream's aggregates cannot
 // be unwrapped.
 func limitOf(err error) *identity.Limited {
-	var limited *identity.Limited
-	if errors.As(err, &limited) {
+	if limited, is := errors.AsType[*identity.Limited](err); is {
 		return limited
 	}
-	var aggregate utilerrors.Aggregate
-	if errors.As(err, &aggregate) {
+	if aggregate, is := errors.AsType[utilerrors.Aggregate](err); is {
 		for _, err := range aggregate.Errors() {
 			if limited := limitOf(err); limited != nil {
 				return limited

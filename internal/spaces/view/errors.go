@@ -46,7 +46,7 @@ func (e *plainError) Error() string { return e.message }
 
 // Unwrap returns the wrapped error, unless that would show flattened names.
 func (e *plainError) Unwrap() error {
-	if status := (*apierrors.StatusError)(nil); errors.As(e.err, &status) {
+	if _, is := errors.AsType[*apierrors.StatusError](e.err); is {
 		return nil
 	}
 	return e.err

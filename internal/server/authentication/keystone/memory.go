@@ -104,8 +104,7 @@ func (m *memory) lookUp(client, digest string, ask ask) (verdict, error) {
 	defer cancel()
 	begin := time.Now()
 	found, until, err := ask(ctx)
-	var limited *identity.Limited
-	if errors.As(err, &limited) {
+	if _, is := errors.AsType[*identity.Limited](err); is {
 		m.results.WithLabelValues(resultLimited).Inc()
 		return verdict{}, err
 	}

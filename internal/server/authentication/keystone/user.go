@@ -2,9 +2,7 @@ package keystone
 
 import (
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -34,12 +32,8 @@ const (
 	extraPassword = identity.KeystoneExtra + "password"
 )
 
-const (
-	// maxRoles is the number of roles, and of federated groups, that a token may have.
-	maxRoles = 256
-	// maxName is the length of names in the extra, in characters. Keystone has up to 255.
-	maxName = 255
-)
+// maxRoles is the number of roles, and of federated groups, that a token may have.
+const maxRoles = 256
 
 // Identity is what a token says.
 type Identity struct {
@@ -112,13 +106,7 @@ func (e extra) add(key, value string) {
 	if value == "" {
 		return
 	}
-	characters := []rune(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, value))
-	e[key] = append(e[key], string(characters[:min(len(characters), maxName)]))
+	e[key] = append(e[key], keystone.Printable(value))
 }
 
 func (e extra) addRef(id, name string, ref keystone.Ref) {
