@@ -140,7 +140,7 @@ var searchTable = []mutant{
 	{"of annotations, those that are allowed", by("internal/search/index", "TestNewRow"),
 		"internal/search/index/row.go", `for _, key := range annotations {`, `for key := range accessor.GetAnnotations() {`},
 	{"an object whose tenant is not that of its key is not in the stream", by("internal/server/storage", "TestStreamLooksAtTenants"),
-		"internal/server/storage/stream.go", `if p.key(c.at.prefix) != c.Key {`, `if false && p.key(c.at.prefix) != c.Key {`},
+		"internal/server/storage/stream.go", `if k.key(c.at.prefix) != c.Key {`, `if false && k.key(c.at.prefix) != c.Key {`},
 	{"an index that is being built answers nothing", by("internal/search/index", "TestIncomplete"),
 		"internal/search/index/index.go", `if !p.Complete {`, `if false && !p.Complete {`},
 	{"an index that is emptied is not read as empty", by("internal/search/index", "TestEmptiedWhileRead"),

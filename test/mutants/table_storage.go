@@ -8,8 +8,8 @@ var storageTable = []mutant{
 		"internal/server/storage/watch.go", `over = sent && len(w.Result) == 0`, `over = true`},
 	{"and waits for that", by("internal/server/storage", "TestWatchesHaveASeatAtFirst"),
 		"internal/server/storage/watch.go", `	if w.written == nil {
-		return w.send`, `	if true {
-		return w.send`},
+		return w.Send`, `	if true {
+		return w.Send`},
 	{"so does a watch of one name", by("internal/server/storage", "TestWatchesHaveASeatAtFirst"),
 		"internal/server/storage/collection.go", `if wantsInitialEvents(c.opts) {`, `if c.opts.Recursive && wantsInitialEvents(c.opts) {`},
 	{"sizes are those of the space", by("internal/server/flowcontrol", "TestCostOfLists"),

@@ -1,6 +1,9 @@
 package keyed
 
-import "sync"
+import (
+	"maps"
+	"sync"
+)
 
 // Values has a value for each key, for many at once, until it is deleted. The zero value is ready for use.
 type Values[K comparable, V any] struct {
@@ -15,15 +18,32 @@ func (v *Values[K, V]) Get(key K) V {
 	return v.of[key]
 }
 
+// All returns all values, in a map that the caller may change.
+func (v *Values[K, V]) All() map[K]V {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return maps.Clone(v.of)
+}
+
 // Set gives a key a value, and returns the one before.
 func (v *Values[K, V]) Set(key K, value V) (before V) {
+	v.Change(key, func(found V) V {
+		before = found
+		return value
+	})
+	return before
+}
+
+// Change gives a key what change makes of its value, the zero value if it has none, and returns that. There is no other
+// change meanwhile.
+func (v *Values[K, V]) Change(key K, change func(value V) V) V {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.of == nil {
 		v.of = map[K]V{}
 	}
-	before, v.of[key] = v.of[key], value
-	return before
+	v.of[key] = change(v.of[key])
+	return v.of[key]
 }
 
 // GetOrSet returns the value of a key, which it gives it if it has none.
@@ -40,11 +60,12 @@ func (v *Values[K, V]) GetOrSet(key K, value V) V {
 	return value
 }
 
-// Delete takes away the value of a key.
-func (v *Values[K, V]) Delete(key K) {
+// Delete takes away the value of a key, and returns it.
+func (v *Values[K, V]) Delete(key K) V {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.of, key)
+	defer delete(v.of, key)
+	return v.of[key]
 }
 
 // DeleteIf takes away the value of a key if that is still what the caller has seen.

@@ -31,7 +31,7 @@ func (v groupVersions) Paths() (map[string]openapi.GroupVersion, error) { return
 func TestConverters(t *testing.T) { synctest.Test(t, convertersCount) }
 
 func convertersCount(t *testing.T) {
-	budget, why, forgotten := cachememory.New(1<<20, 0), newRefusals(), 0
+	budget, why, forgotten := cachememory.New(1<<20, 0), &refusals{}, 0
 	ctx, stop := context.WithCancel(t.Context())
 	client := countedClient{groupVersions{"apis/a/v1": groupVersion{bytes: 1000}, "apis/b/v1": groupVersion{bytes: 1 << 20}},
 		newConverters(ctx, "acme", budget, why, func() { forgotten++ })}
@@ -70,7 +70,7 @@ func TestConvertersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		const schema = 4 << 20
-		client := countedClient{groupVersions{"apis/a/v1": groupVersion{bytes: schema}}, newConverters(ctx, "many", nil, newRefusals(), nil)}
+		client := countedClient{groupVersions{"apis/a/v1": groupVersion{bytes: schema}}, newConverters(ctx, "many", nil, &refusals{}, nil)}
 		paths, err := client.Paths()
 		if err != nil {
 			t.Fatal(err)

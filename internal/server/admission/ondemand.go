@@ -80,7 +80,7 @@ func (p *onDemandPlugin) newInstance(ctx context.Context, n tenant.Name, forget 
 	if err != nil {
 		return nil, err
 	}
-	refusals := newRefusals()
+	refusals := &refusals{}
 	var schemas *knownSchemas
 	if p.name == mutatingpolicy.PluginName {
 		if schemas, err = withKnownSchemas(clients.discovery, newConverters(ctx, n, p.shared.CacheMemory, refusals, forget)); err != nil {

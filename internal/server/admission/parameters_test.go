@@ -105,7 +105,7 @@ func parametersCount(t *testing.T, lists bool) {
 	s := &limitServer{lists: lists, watches: make(chan *watch.RaceFreeFakeWatcher, 100)}
 	s.serve(small)
 	var ended atomic.Bool
-	why := newRefusals()
+	why := &refusals{}
 	p := newParameters(s, "acme", budget, why, func() { ended.Store(true) })
 	ctx, stop := context.WithCancel(t.Context())
 	informer := dynamicinformer.NewFilteredDynamicInformer(p, limitsResource, "", 0, cache.Indexers{}, nil).Informer()

@@ -5,34 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/tenantry/tenantry/internal/process/keyed"
 )
 
 // missing is what upstream says where policies have not got their parameters, and the schemas of what they change.
 var missing = [...]string{"not yet synced to use for admission", "There can be a delay between when CustomResourceDefinitions are created"}
 
-// refusals are why policies of a space have not got what they need.
-type refusals struct {
-	mu      sync.Mutex
-	reasons map[string]error // of what is missing
-}
+// refusals are why policies of a space have not got what they need, by what is missing.
+type refusals struct{ reasons keyed.Values[string, error] }
 
-func newRefusals() *refusals { return &refusals{reasons: map[string]error{}} }
+func (r *refusals) set(what string, err error) { r.reasons.Set(what, err) }
 
-func (r *refusals) set(what string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.reasons[what] = err
-}
-
-func (r *refusals) remove(what string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.reasons, what)
-}
+func (r *refusals) remove(what string) { r.reasons.Delete(what) }
 
 // explain adds to the error of a policy that has not got what it needs why that is so.
 func (r *refusals) explain(err error) error {
@@ -40,9 +28,7 @@ func (r *refusals) explain(err error) error {
 	if !is || !strings.Contains(status.ErrStatus.Message, missing[0]) && !strings.Contains(status.ErrStatus.Message, missing[1]) {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for what, reason := range r.reasons {
+	for what, reason := range r.reasons.All() {
 		status.ErrStatus.Message += fmt.Sprintf("; %s, are not read: %s", what, reason)
 	}
 	return err

@@ -1,11 +1,12 @@
 package sync
 
 import (
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/tenantry/tenantry/internal/process/keyed"
 )
 
 // firstBackoff is for how long a write is not repeated at first. It doubles up to maxBackoff.
@@ -29,9 +30,7 @@ const (
 // by which it would be looked at, and written, again at once. There is one only while a pod of it is there.
 type backoffs struct {
 	clock clock.PassiveClock
-
-	mu   sync.Mutex
-	held map[itemWrite]backoff
+	held  keyed.Values[itemWrite, backoff]
 }
 
 type itemWrite struct {
@@ -48,48 +47,35 @@ type backoff struct {
 	refused map[string]string
 }
 
-func newBackoffs(c clock.PassiveClock) *backoffs {
-	return &backoffs{clock: c, held: map[itemWrite]backoff{}}
-}
-
 // put delays a write, and returns by how much.
 func (b *backoffs) put(w itemWrite, what string, refused map[string]string) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delay := firstBackoff
-	if before, ok := b.held[w]; ok && before.what == what {
-		delay = min(2*before.delay, maxBackoff)
+	return b.held.Change(w, func(before backoff) backoff {
+		delay := firstBackoff
+		if before.what == what {
+			delay = max(delay, min(2*before.delay, maxBackoff))
+		}
+		return backoff{what: what, until: b.clock.Now().Add(delay), delay: delay, refused: refused}
+	}).delay
+}
+
+// of returns what is known of a write, nothing if it was something else.
+func (b *backoffs) of(w itemWrite, what string) backoff {
+	if held := b.held.Get(w); held.what == what {
+		return held
 	}
-	b.held[w] = backoff{what: what, until: b.clock.Now().Add(delay), delay: delay, refused: refused}
-	return delay
+	return backoff{}
 }
 
 // refused returns the things of a write that were refused, and why, until it is written, or something else is.
-func (b *backoffs) refused(w itemWrite, what string) map[string]string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if held, ok := b.held[w]; ok && held.what == what {
-		return held.refused
-	}
-	return nil
-}
+func (b *backoffs) refused(w itemWrite, what string) map[string]string { return b.of(w, what).refused }
 
-// left returns for how long a write still waits.
+// left returns for how long a write still waits, if it is more than nothing.
 func (b *backoffs) left(w itemWrite, what string) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if held, ok := b.held[w]; ok && held.what == what {
-		return held.until.Sub(b.clock.Now())
-	}
-	return 0
+	return b.of(w, what).until.Sub(b.clock.Now())
 }
 
 // drop forgets a write.
-func (b *backoffs) drop(w itemWrite) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.held, w)
-}
+func (b *backoffs) drop(w itemWrite) { b.held.Delete(w) }
 
 // forget forgets all writes about an item.
 func (b *backoffs) forget(i item) {

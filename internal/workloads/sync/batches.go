@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -91,32 +92,20 @@ func (s *syncer) enqueueSlices(i item) {
 
 // selected knows the labels that pods have had since it was last looked at which Services select them.
 type selected struct {
-	mu     sync.Mutex
-	byItem map[item][]labels.Set
+	keyed.Values[item, []labels.Set]
 }
-
-func newSelected() *selected { return &selected{byItem: map[item][]labels.Set{}} }
 
 // note notes labels that a pod had. Nil stands for all that there are.
 func (s *selected) note(i item, had labels.Set) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := s.byItem[i]
-	if slices.ContainsFunc(before, func(set labels.Set) bool { return set == nil || maps.Equal(set, had) }) {
-		return
-	}
-	if len(before) == maxLabelSets {
-		before, had = nil, nil
-	}
-	s.byItem[i] = append(before, had)
-}
-
-// take returns the labels that a pod had, and forgets them.
-func (s *selected) take(i item) []labels.Set {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer delete(s.byItem, i)
-	return s.byItem[i]
+	s.Change(i, func(before []labels.Set) []labels.Set {
+		if slices.ContainsFunc(before, func(set labels.Set) bool { return set == nil || maps.Equal(set, had) }) {
+			return before
+		}
+		if len(before) == maxLabelSets {
+			before, had = nil, nil
+		}
+		return append(before, had)
+	})
 }
 
 // enqueueSelectors has the slices looked at of the Services that have selected a pod of a space by labels that it had,
@@ -133,7 +122,7 @@ func (s *syncer) enqueueSelectors(i item, had labels.Set) {
 
 // enqueueSelecting has the slices looked at for which an item of enqueueSelectors stands.
 func (s *syncer) enqueueSelecting(i item) error {
-	had := s.selected.take(i)
+	had := s.selected.Delete(i)
 	pod, err := orNil(s.pods.Pods(i.namespace.String()).Get(i.name))
 	if err != nil {
 		return err

@@ -95,8 +95,8 @@ func TestDebug(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expect(nil, nil)
-	if len(w.backoffs.held) != 0 {
-		t.Errorf("left is %v", w.backoffs.held)
+	if w.backoffs.held.Len() != 0 {
+		t.Errorf("left is %v", w.backoffs.held.All())
 	}
 }
 
@@ -218,7 +218,7 @@ func TestPatchOfAnotherPod(t *testing.T) {
 		t.Error("it is not tried again")
 	}
 	w.expect(nil, []string{"patch pods", "patch pods/ephemeralcontainers"})
-	if len(w.backoffs.held) != 0 {
-		t.Errorf("it waits: %v", w.backoffs.held)
+	if w.backoffs.held.Len() != 0 {
+		t.Errorf("it waits: %v", w.backoffs.held.All())
 	}
 }

@@ -1,19 +1,17 @@
 package sync
 
 import (
-	"sync"
-
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
 // governed keeps what policies of spaces govern, for as long as they are there, so that their selectors are not read
 // again for each pod.
 type governed struct {
-	mu     sync.Mutex
-	byItem map[item]governedVersion
+	byItem keyed.Values[item, governedVersion]
 }
 
 // governedVersion is what one version of a policy governs. It is not changed.
@@ -25,41 +23,29 @@ type governedVersion struct {
 	enqueued bool
 }
 
-func newGoverned() *governed { return &governed{byItem: map[item]governedVersion{}} }
-
-// version returns what a policy governs. The lock is held.
-func (g *governed) version(policy *networkingv1.NetworkPolicy) governedVersion {
-	key := itemOf(policyItem, policy)
-	now := g.byItem[key]
-	if now.governed == nil || now.uid != policy.UID || now.version != policy.ResourceVersion {
-		now = governedVersion{uid: policy.UID, version: policy.ResourceVersion, governed: network.GovernedBy(policy)}
-		g.byItem[key] = now
-	}
-	return now
+// version returns what is known of a policy, and notes whether pods are looked at because of it.
+func (g *governed) version(policy *networkingv1.NetworkPolicy, enqueued bool) (before governedVersion) {
+	g.byItem.Change(itemOf(policyItem, policy), func(now governedVersion) governedVersion {
+		if now.governed == nil || now.uid != policy.UID || now.version != policy.ResourceVersion {
+			now = governedVersion{uid: policy.UID, version: policy.ResourceVersion, governed: network.GovernedBy(policy)}
+		}
+		before = now
+		now.enqueued = now.enqueued || enqueued
+		return now
+	})
+	return before
 }
 
 // of returns what a policy governs.
 func (g *governed) of(policy *networkingv1.NetworkPolicy) *network.Governed {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.version(policy).governed
+	return g.version(policy, false).governed
 }
 
 // noteEnqueued notes that pods are looked at because of a policy, and reports whether they have been because of this
 // version of it.
 func (g *governed) noteEnqueued(policy *networkingv1.NetworkPolicy) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := g.version(policy)
-	before := now.enqueued
-	now.enqueued = true
-	g.byItem[itemOf(policyItem, policy)] = now
-	return before
+	return g.version(policy, true).enqueued
 }
 
 // forget forgets a policy that is gone.
-func (g *governed) forget(i item) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.byItem, i)
-}
+func (g *governed) forget(i item) { g.byItem.Delete(i) }

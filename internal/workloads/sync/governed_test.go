@@ -15,7 +15,7 @@ import (
 // TestGoverned checks that what policies govern is read once for each version, however many there are, and forgotten
 // with them.
 func TestGoverned(t *testing.T) {
-	g := newGoverned()
+	g := &governed{}
 	policy := func(i int, version string) *networkingv1.NetworkPolicy {
 		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "acme|shop", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), ResourceVersion: version}}
 	}
@@ -40,8 +40,8 @@ func TestGoverned(t *testing.T) {
 	for i := range many {
 		g.forget(itemFor(policyItem, "acme|shop", fmt.Sprint(i)))
 	}
-	if len(g.byItem) != 0 {
-		t.Errorf("%d are known that are gone", len(g.byItem))
+	if g.byItem.Len() != 0 {
+		t.Errorf("%d are known that are gone", g.byItem.Len())
 	}
 }
 
@@ -51,7 +51,7 @@ func TestForgetsOffHost(t *testing.T) {
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "acme|shop", Name: "p", UID: "u", ResourceVersion: "1"}}
 	w.governed.of(policy) // as for a pod that waits
 	w.policyGone(policy, true)
-	if n := len(w.governed.byItem); n != 0 {
+	if n := w.governed.byItem.Len(); n != 0 {
 		t.Errorf("%d policies are known that are gone", n)
 	}
 	route := &unstructured.Unstructured{Object: map[string]any{}}

@@ -774,7 +774,7 @@ func TestDoesNotHold(t *testing.T) {
 	if err := w.informers.Core().V1().Pods().Informer().GetIndexer().Delete(pod); err != nil {
 		t.Fatal(err)
 	}
-	if _ = w.look(); len(w.backoffs.held) != 0 {
-		t.Errorf("of a pod that is gone there is %v", w.backoffs.held)
+	if _ = w.look(); w.backoffs.held.Len() != 0 {
+		t.Errorf("of a pod that is gone there is %v", w.backoffs.held.All())
 	}
 }

@@ -61,8 +61,8 @@ func TestResize(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expect(nil, nil)
-	if len(w.backoffs.held) != 0 {
-		t.Errorf("left is %v", w.backoffs.held)
+	if w.backoffs.held.Len() != 0 {
+		t.Errorf("left is %v", w.backoffs.held.All())
 	}
 }
 

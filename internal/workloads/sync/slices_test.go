@@ -813,8 +813,8 @@ func TestSelectors(t *testing.T) {
 			if diff := gocmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if len(w.selected.byItem) > 0 {
-				t.Errorf("known is %v", w.selected.byItem)
+			if w.selected.Len() > 0 {
+				t.Errorf("known is %v", w.selected.All())
 			}
 		})
 	}

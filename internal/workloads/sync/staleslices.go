@@ -8,7 +8,6 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,24 +83,6 @@ func (h *hostCaches) addressesIn(namespace string) addresses {
 
 func (a addresses) lack(id endpointID) bool { return !a[id] }
 
-// staleEndpoints knows what was stale when the slices of a namespace were last looked at: what is so again has been for
-// stalePeriod.
-type staleEndpoints struct {
-	mu          sync.Mutex
-	byNamespace map[item]addresses
-}
-
-// replace notes what is stale now, and returns what was.
-func (s *staleEndpoints) replace(i item, now addresses) (before addresses) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before = s.byNamespace[i]
-	if s.byNamespace[i] = now; len(now) == 0 {
-		delete(s.byNamespace, i)
-	}
-	return before
-}
-
 // enqueueStale has the slices in a namespace of the host looked at for addresses that no pod of theirs has any more.
 func (s *syncer) enqueueStale(namespace string) {
 	if of, err := s.hostCaches.namespace(namespace); err == nil && of != nil {
@@ -124,10 +105,12 @@ func (s *syncer) removeStale(ctx context.Context, i item) error {
 			}
 		}
 	}
+	before := s.staleEndpoints.Set(i, now)
 	if len(now) > 0 {
 		s.stale.AddAfter(i, stalePeriod)
+	} else {
+		s.staleEndpoints.Delete(i)
 	}
-	before := s.staleEndpoints.replace(i, now)
 	all = byEndpoint(all, func(id endpointID) bool { return now[id] && before[id] })
 	failures := make([]error, len(all))
 	workqueue.ParallelizeUntil(ctx, staleRequests, len(all), func(n int) { failures[n] = s.removeStaleOf(ctx, i.tenant, all[n], has) })

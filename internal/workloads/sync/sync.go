@@ -29,6 +29,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/tenantry/tenantry/internal/objects"
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -148,18 +149,20 @@ type pacing struct {
 	batches  *batches
 	// stale are namespaces of the host whose slices may have addresses that no pod of theirs has any more, and
 	// staleBytes what is written of such slices.
-	stale          *queue
-	staleBytes     *ratelimit.Limits[tenant.Name]
-	staleEndpoints *staleEndpoints
+	stale      *queue
+	staleBytes *ratelimit.Limits[tenant.Name]
+	// staleEndpoints are what was stale when the slices of a namespace were last looked at: what is so again has been
+	// for stalePeriod.
+	staleEndpoints *keyed.Values[item, addresses]
 }
 
 func newPacing(c clock.Clock, workers int) pacing {
 	return pacing{
-		queue: newQueue(workers), backoffs: newBackoffs(c), surplus: newSurplus(), room: newRoom(), scheduling: newScheduling(c),
+		queue: newQueue(workers), backoffs: &backoffs{clock: c}, surplus: newSurplus(), room: newRoom(), scheduling: newScheduling(c),
 		writeBudgets: newWriteBudgets(c), batches: newBatches(c),
 		statuses: &ratelimit.Limits[item]{PerSecond: rate.Every(statusInterval), AtOnce: statusesAtOnce},
 		stale:    newQueue(staleWorkers), staleBytes: &ratelimit.Limits[tenant.Name]{PerSecond: staleBytes, AtOnce: staleAtOnce},
-		staleEndpoints: &staleEndpoints{byNamespace: map[item]addresses{}},
+		staleEndpoints: &keyed.Values[item, addresses]{},
 	}
 }
 
@@ -185,8 +188,8 @@ type notes struct {
 
 func newNotes(c clock.Clock) notes {
 	return notes{
-		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), ending: &endingTenants{}, governed: newGoverned(), checked: &checked{}, recent: newRecentEvents(c), events: &hostEvents{limits: newEventLimits()},
-		selected: newSelected(), sliceTracker: endpointsliceutil.NewEndpointSliceTracker(),
+		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), ending: &endingTenants{}, governed: &governed{}, checked: &checked{}, recent: newRecentEvents(c), events: &hostEvents{limits: newEventLimits()},
+		selected: &selected{}, sliceTracker: endpointsliceutil.NewEndpointSliceTracker(),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking), behind: newIdleSince(c, behindPeriod),
 	}
 }
