@@ -170,7 +170,7 @@ var networkTable = []mutant{
 	{"pods are looked at for each version of a policy", by("internal/workloads/sync", "TestLooksOnce"),
 		"internal/workloads/sync/governed.go", ` || now.version != policy.ResourceVersion {`, ` {`},
 	{"what a policy governs is not that of another space's", by("internal/workloads/sync", "TestGoverned"),
-		"internal/workloads/sync/governed.go", `g.byItem.Change(itemOf(policyItem, policy),`, `g.byItem.Change(itemFor(policyItem, "", policy.Name),`},
+		"internal/workloads/sync/governed.go", `g.Change(itemOf(policyItem, policy),`, `g.Change(itemFor(policyItem, "", policy.Name),`},
 	{"labels follow policies", by("internal/workloads/sync", "TestPolicyBeforeLabels"),
 		"internal/workloads/sync/policies.go", `	if (err == nil || isRefused(err)) && `, `	if true && `},
 	{"a policy that a host refuses closes its pods", by("internal/workloads/sync", "TestPolicyBeforeLabels"),

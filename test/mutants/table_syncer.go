@@ -282,7 +282,7 @@ var syncerTable = []mutant{
 	{"pods that end count with what the cache has not of the host's", by("internal/workloads/sync", "TestEndsSooner"),
 		"internal/workloads/sync/pods.go", `s.postponePod(pod, writeEnd, pod, 1)`, `s.postponePod(pod, writeEnd, host, 1)`},
 	{"policies that are gone off the host are forgotten", by("internal/workloads/sync", "TestForgetsOffHost"),
-		"internal/workloads/sync/policies.go", `s.governed.forget(itemOf(policyItem, obj.(*networkingv1.NetworkPolicy)))`, ``},
+		"internal/workloads/sync/policies.go", `s.governed.Delete(itemOf(policyItem, obj.(*networkingv1.NetworkPolicy)))`, ``},
 	{"pods end when their time has come", by("internal/workloads/sync", "TestEndsSooner"),
 		"internal/workloads/sync/pods.go", `	if left <= 0 {
 			return s.endHost`, `	if false {

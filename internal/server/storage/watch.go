@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	upstream "k8s.io/apiserver/pkg/util/flowcontrol"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/roundtrip"
 )
 
@@ -187,15 +188,12 @@ func (w *prefixedWatch) begin(initial []watch.Event) bool {
 func (w *prefixedWatch) sendLast(event watch.Event) bool {
 	var mu sync.Mutex
 	sent, over := false, false
-	wrote := make(chan struct{}, 1)
+	wrote := signal.NewFlag()
 	defer w.written.tell(func() {
 		mu.Lock()
 		defer mu.Unlock()
 		over = sent && len(w.Result) == 0
-		select {
-		case wrote <- struct{}{}:
-		default: // once is enough
-		}
+		wrote.Raise()
 	})()
 	for {
 		mu.Lock()

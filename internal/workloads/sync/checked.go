@@ -12,7 +12,7 @@ import (
 // checked keeps why Ingresses and HTTPRoutes of spaces must not be on the host, for as long as they are there, so that
 // one is not read again each time that others leave room, of which each tenant has as many as it stores.
 type checked struct {
-	byItem keyed.Values[item, checkedVersion]
+	keyed.Values[item, checkedVersion]
 }
 
 // checkedVersion is what is known of one version of an object, by some rules.
@@ -26,7 +26,7 @@ type checkedVersion struct {
 
 // why returns why an object must not be on the host, empty if it may be there. check says so.
 func (c *checked) why(i item, of metav1.Object, rules translate.Rules, check func() error) string {
-	known := c.byItem.Get(i)
+	known := c.Get(i)
 	if known.uid == of.GetUID() && known.version == of.GetResourceVersion() && equality.Semantic.DeepEqual(known.rules, rules) {
 		return known.why
 	}
@@ -34,9 +34,6 @@ func (c *checked) why(i item, of metav1.Object, rules translate.Rules, check fun
 	if err := check(); err != nil {
 		now.why = shortened(err.Error())
 	}
-	c.byItem.Set(i, now)
+	c.Set(i, now)
 	return now.why
 }
-
-// forget forgets an object that is gone.
-func (c *checked) forget(i item) { c.byItem.Delete(i) }

@@ -11,7 +11,7 @@ import (
 // governed keeps what policies of spaces govern, for as long as they are there, so that their selectors are not read
 // again for each pod.
 type governed struct {
-	byItem keyed.Values[item, governedVersion]
+	keyed.Values[item, governedVersion]
 }
 
 // governedVersion is what one version of a policy governs. It is not changed.
@@ -25,7 +25,7 @@ type governedVersion struct {
 
 // version returns what is known of a policy, and notes whether pods are looked at because of it.
 func (g *governed) version(policy *networkingv1.NetworkPolicy, enqueued bool) (before governedVersion) {
-	g.byItem.Change(itemOf(policyItem, policy), func(now governedVersion) governedVersion {
+	g.Change(itemOf(policyItem, policy), func(now governedVersion) governedVersion {
 		if now.governed == nil || now.uid != policy.UID || now.version != policy.ResourceVersion {
 			now = governedVersion{uid: policy.UID, version: policy.ResourceVersion, governed: network.GovernedBy(policy)}
 		}
@@ -46,6 +46,3 @@ func (g *governed) of(policy *networkingv1.NetworkPolicy) *network.Governed {
 func (g *governed) noteEnqueued(policy *networkingv1.NetworkPolicy) bool {
 	return g.version(policy, true).enqueued
 }
-
-// forget forgets a policy that is gone.
-func (g *governed) forget(i item) { g.byItem.Delete(i) }

@@ -36,12 +36,12 @@ func TestGoverned(t *testing.T) {
 	if other.Namespace = "globex|shop"; g.of(other) == g.of(policy(0, "2")) {
 		t.Error("it is that of another space")
 	}
-	g.forget(itemOf(policyItem, other))
+	g.Delete(itemOf(policyItem, other))
 	for i := range many {
-		g.forget(itemFor(policyItem, "acme|shop", fmt.Sprint(i)))
+		g.Delete(itemFor(policyItem, "acme|shop", fmt.Sprint(i)))
 	}
-	if g.byItem.Len() != 0 {
-		t.Errorf("%d are known that are gone", g.byItem.Len())
+	if g.Len() != 0 {
+		t.Errorf("%d are known that are gone", g.Len())
 	}
 }
 
@@ -51,7 +51,7 @@ func TestForgetsOffHost(t *testing.T) {
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "acme|shop", Name: "p", UID: "u", ResourceVersion: "1"}}
 	w.governed.of(policy) // as for a pod that waits
 	w.policyGone(policy, true)
-	if n := w.governed.byItem.Len(); n != 0 {
+	if n := w.governed.Len(); n != 0 {
 		t.Errorf("%d policies are known that are gone", n)
 	}
 	route := &unstructured.Unstructured{Object: map[string]any{}}
@@ -59,7 +59,7 @@ func TestForgetsOffHost(t *testing.T) {
 	route.SetName("r")
 	w.checked.why(itemOf(routeItem, route), route, translate.Rules{}, func() error { return nil })
 	w.routeGone(route, true)
-	if n := w.checked.byItem.Len(); n != 0 {
+	if n := w.checked.Len(); n != 0 {
 		t.Errorf("%d routes are known that are gone", n)
 	}
 }

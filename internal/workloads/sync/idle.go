@@ -14,7 +14,7 @@ type idleSince struct {
 	// stays is how long it stays nevertheless.
 	stays time.Duration
 
-	since keyed.Values[string, time.Time]
+	keyed.Values[string, time.Time]
 }
 
 func newIdleSince(c clock.PassiveClock, stays time.Duration) *idleSince {
@@ -24,7 +24,7 @@ func newIdleSince(c clock.PassiveClock, stays time.Duration) *idleSince {
 // left returns how long it stays, which is counted from the first time that
 // it is asked.
 func (i *idleSince) left(name string) time.Duration {
-	return i.stays - i.clock.Since(i.since.GetOrSet(name, i.clock.Now()))
+	return i.stays - i.clock.Since(i.GetOrSet(name, i.clock.Now()))
 }
 
 // leftOf is left for what another clock has dated: it is counted from then on, if that is longer ago. What has no date
@@ -36,5 +36,3 @@ func (i *idleSince) leftOf(name string, made time.Time) time.Duration {
 	}
 	return min(left, i.stays+clocksDiffer-i.clock.Since(made))
 }
-
-func (i *idleSince) forget(name string) { i.since.Delete(name) }

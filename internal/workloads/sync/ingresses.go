@@ -245,7 +245,7 @@ func (s *syncer) ingressGone(obj any, seen bool) {
 // forgetIngress forgets what is known of an Ingress of a space that is gone.
 func (s *syncer) forgetIngress(i item) {
 	s.refer(i, nil)
-	s.checked.forget(i)
+	s.checked.Delete(i)
 }
 
 func (s *syncer) hostIngressChanged(obj any) { s.enqueueSource(ingressItem, obj) }

@@ -425,7 +425,7 @@ func TestCheckedOnce(t *testing.T) {
 			t.Errorf("%s: %q", step.what, why)
 		}
 	}
-	if c.forget(theIngress); c.byItem.Len() > 0 {
+	if c.Delete(theIngress); c.Len() > 0 {
 		t.Error("one that is gone is known")
 	}
 }

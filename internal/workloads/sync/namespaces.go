@@ -291,12 +291,12 @@ func (s *syncer) patchNamespace(ctx context.Context, of *corev1.Namespace, chang
 func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 	found, err := s.hostCaches.namespace(i.name)
 	if err != nil || found == nil {
-		s.idle.forget(i.name)
+		s.idle.Delete(i.name)
 		return err
 	}
 	of, ok := namespaceOf(found)
 	if ok && found.DeletionTimestamp != nil {
-		s.idle.forget(i.name)
+		s.idle.Delete(i.name)
 		return s.noteEnding(ctx, of)
 	}
 	if !ok {
@@ -307,7 +307,7 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 		return err
 	}
 	if err != nil || home != of {
-		s.idle.forget(i.name)
+		s.idle.Delete(i.name)
 		return s.removeNamespace(ctx, found, of)
 	}
 	if err := s.markNamespace(ctx, i, found, s.wantedNamespace(home, t)); err != nil {
@@ -319,7 +319,7 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 		}
 	}
 	if s.isUsed(of, i.name) {
-		s.idle.forget(i.name)
+		s.idle.Delete(i.name)
 		return nil
 	}
 	if left := s.idle.left(i.name); left > 0 {

@@ -22,7 +22,7 @@ func (s *syncer) syncPolicy(ctx context.Context, i item) error {
 		return err
 	}
 	if policy == nil {
-		s.governed.forget(i)
+		s.governed.Delete(i)
 	}
 	home, ready, err := s.readyHome(i.namespace)
 	if err != nil || !ready {
@@ -156,7 +156,7 @@ func (s *syncer) policyChanged(obj any) { s.enqueueIfOnHost(policyItem, obj) }
 // policyGone forgets what a policy has governed, also of a namespace that is not on the host: its pods have been looked
 // at.
 func (s *syncer) policyGone(obj any, _ bool) {
-	s.governed.forget(itemOf(policyItem, obj.(*networkingv1.NetworkPolicy)))
+	s.governed.Delete(itemOf(policyItem, obj.(*networkingv1.NetworkPolicy)))
 	s.policyChanged(obj)
 }
 

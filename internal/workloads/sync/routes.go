@@ -307,7 +307,7 @@ func (s *syncer) routeGone(obj any, seen bool) {
 
 // forgetRoute forgets what is known of an HTTPRoute of a space that is gone.
 func (s *syncer) forgetRoute(i item) {
-	s.checked.forget(i)
+	s.checked.Delete(i)
 	s.writeBudgets.drop(i)
 }
 

@@ -104,7 +104,7 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 		len(host.Spec.Selector) == 0 // by which the host's controllers would make slices, too
 	forgets, ends := s.forgetsBalancer(i, host)
 	if same && change == "" && !forgets {
-		s.making.forget(string(host.UID))
+		s.making.Delete(string(host.UID))
 		s.writeBudgets[routeBudget].drop(i)
 		return s.acceptService(ctx, service)
 	}
@@ -119,7 +119,7 @@ func (s *syncer) followService(ctx context.Context, i item, service, host *corev
 	if !forgets && s.postpone(smallBudget, i, translate.ServiceBytes(wanted)) { // others wait for the address
 		return nil
 	}
-	s.making.forget(string(host.UID))
+	s.making.Delete(string(host.UID))
 	// The host's Service keeps what it has.
 	rules.LoadBalancers = rules.LoadBalancers || host.Spec.Type == corev1.ServiceTypeLoadBalancer
 	rules.NodePorts = rules.NodePorts || slices.ContainsFunc(host.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort != 0 })
@@ -143,7 +143,7 @@ func (s *syncer) forgetsBalancer(i item, host *corev1.Service) (forgets, ends bo
 	key := string(host.UID) + ofBalancer
 	lost, marked := translate.LostBalancer(host)
 	if !lost {
-		s.making.forget(key)
+		s.making.Delete(key)
 		return false, false
 	}
 	left := s.making.left(key)

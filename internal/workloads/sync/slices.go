@@ -185,10 +185,10 @@ func (s *syncer) wantedSlices(ctx context.Context, service, host *corev1.Service
 		return nil, nil, err
 	}
 	if of := host.Namespace + "/" + host.Name; !s.sliceTracker.StaleSlices(host, ours) {
-		s.behind.forget(of)
+		s.behind.Delete(of)
 	} else if left := s.behind.left(of); left <= 0 {
 		s.sliceTracker.DeleteService(host.Namespace, host.Name)
-		s.behind.forget(of)
+		s.behind.Delete(of)
 	} else {
 		s.queue.AddAfter(itemOf(slicesItem, service), left) // after failures it would come later
 		return nil, nil, fmt.Errorf("%w: it has other slices of the host's Service %s/%s than were written", errBehind, host.Namespace, host.Name)

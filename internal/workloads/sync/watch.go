@@ -335,10 +335,10 @@ func (s *syncer) hostServiceChanged(obj any) {
 }
 
 func (s *syncer) hostServiceGone(obj any, _ bool) {
-	s.making.forget(string(obj.(*corev1.Service).UID))
-	s.making.forget(string(obj.(*corev1.Service).UID) + ofBalancer)
+	s.making.Delete(string(obj.(*corev1.Service).UID))
+	s.making.Delete(string(obj.(*corev1.Service).UID) + ofBalancer)
 	s.sliceTracker.DeleteService(obj.(*corev1.Service).Namespace, obj.(*corev1.Service).Name)
-	s.behind.forget(obj.(*corev1.Service).Namespace + "/" + obj.(*corev1.Service).Name)
+	s.behind.Delete(obj.(*corev1.Service).Namespace + "/" + obj.(*corev1.Service).Name)
 	s.hostServiceChanged(obj)
 	s.enqueueHome(obj)
 }
