@@ -34,6 +34,11 @@ func scopedServer(t *testing.T) (*fakeServer, *Factory) {
 	return server, factory
 }
 
+// begun waits until all goroutines of the informer of namespaces have begun: who takes the event is its open watch.
+func (s *fakeServer) begun() {
+	s.events[namespacesPath] <- map[string]any{"type": watch.Bookmark, "object": namespaceOf("a", "default")}
+}
+
 func added(t *testing.T, informer cache.SharedInformer) <-chan string {
 	t.Helper()
 	seen := make(chan string, 10)
@@ -128,8 +133,7 @@ func TestScopeBeforeItsStart(t *testing.T) {
 	own := added(t, factory.Core().V1().Namespaces().Informer())
 	factory.StartWithContext(t.Context())
 	<-own
-	// Who takes this is the open watch, by which all goroutines of the informer have begun.
-	server.events[namespacesPath] <- map[string]any{"type": watch.Bookmark, "object": namespaceOf("a", "default")}
+	server.begun()
 	before := informing()
 	never, scope := factory.Scope(), factory.Scope()
 	defer scope.End()
@@ -179,7 +183,7 @@ func informing() int {
 
 // TestScopeLeavesNothing has a hundred scopes, which leave no goroutine behind.
 func TestScopeLeavesNothing(t *testing.T) {
-	_, factory := scopedServer(t)
+	server, factory := scopedServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	added(t, factory.Core().V1().Namespaces().Informer())
@@ -187,6 +191,7 @@ func TestScopeLeavesNothing(t *testing.T) {
 	if err := factory.WaitForCacheSyncWithContext(ctx).AsError(); err != nil {
 		t.Fatal(err)
 	}
+	server.begun()
 	before := informing()
 	for range 100 {
 		scope := factory.Scope()

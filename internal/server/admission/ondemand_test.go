@@ -587,17 +587,24 @@ func TestTeardown(t *testing.T) {
 		}
 		until.True(t, "the webhook is gone", func() bool { return s.create("a", pod("hooked")) == nil })
 	}
-	running := runtime.NumGoroutine()
+	running := ofPolicies()
 	if err := policies.Delete(t.Context(), "a|no-pods", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until.True(t, "the policy is gone", func() bool { return s.create("a", pod("team")) == nil })
-	until.True(t, "goroutines of the policy end", func() bool { return runtime.NumGoroutine() < running })
+	until.True(t, "goroutines of the policy end", func() bool { return ofPolicies() < running })
 	for name, instances := range s.instances() {
 		if instances != 0 {
 			t.Errorf("%s has %d instances left", name, instances)
 		}
 	}
+}
+
+// ofPolicies counts the goroutines of policies: those of webhooks may be ending.
+func ofPolicies() int {
+	stacks := make([]byte, 64<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	return strings.Count(string(stacks), "k8s.io/apiserver/pkg/admission/plugin/policy/generic.(*policySource")
 }
 
 // instances counts the instances of on-demand plugins in tenants' spaces.
@@ -629,7 +636,7 @@ func TestIdleSpaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if now := runtime.NumGoroutine(); now > running+10 {
+	if now := runtime.NumGoroutine(); now >= running+len(names)/2 { // others may begin late
 		t.Errorf("goroutines: %d before, %d after %d spaces were used", running, now, len(names))
 	}
 	for name, instances := range s.instances() {
