@@ -26,6 +26,7 @@ import (
 	authenticationapi "k8s.io/kubernetes/pkg/apis/authentication"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
+	"github.com/tenantry/tenantry/internal/atomicfile"
 	"github.com/tenantry/tenantry/internal/server/authentication/identity"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/test/identities"
@@ -49,7 +50,7 @@ func newKeystone(t testing.TB) (server *fake.Keystone, config string) {
 func writeKeystone(t testing.TB, path, content string) {
 	t.Helper()
 	content = "apiVersion: config.tenantry.io/v1alpha1\nkind: KeystoneConfiguration\n" + content
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+	if err := atomicfile.Write(path, []byte(content)); err != nil { // or half of one is read again
 		t.Fatal(err)
 	}
 }
@@ -366,13 +367,13 @@ func TestKeystoneReload(t *testing.T) {
 	if k.current.Load() != source {
 		t.Error("a wrong file is used")
 	}
-	if err := os.WriteFile(path, append(valid, "name: other\n"...), 0o600); err != nil {
+	if err := atomicfile.Write(path, append(valid, "name: other\n"...)); err != nil {
 		t.Fatal(err)
 	}
 	until.True(t, "a changed file is read", func() bool { return k.current.Load() != source && k.current.Load().name == "other" })
 	source = k.current.Load()
 	secure := []byte("clouds: {asker: {auth: {password: another}}}\n")
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "secure.yaml"), secure, 0o600); err != nil {
+	if err := atomicfile.Write(filepath.Join(filepath.Dir(path), "secure.yaml"), secure); err != nil {
 		t.Fatal(err)
 	}
 	until.True(t, "a changed secret is read", func() bool { return k.current.Load() != source })
