@@ -167,7 +167,7 @@ var syncerTable = []mutant{
 	{"what passes by itself is no error at once", by("internal/workloads/sync", "TestFailuresAreReported"),
 		"internal/workloads/sync/sync.go", `loudRequeues && !passes(err)`, `loudRequeues`},
 	{"what passes by itself is an error if it does not", by("internal/workloads/sync", "TestFailuresAreReported"),
-		"internal/workloads/sync/sync.go", `, q.NumRequeues(i) == patientRequeues:`, `:`},
+		"internal/workloads/sync/sync.go", ` || requeues == patientRequeues`, ``},
 	{"pods that wait for copies give up their places", by("internal/workloads/sync", "TestPodsThatWaitForCopiesMakeRoom"),
 		"internal/workloads/sync/pods.go", `	if wait > soon {`, `	if false {`},
 	{"pods that have their copies wait for places", by("internal/workloads/sync", "TestPodsThatWaitForCopiesMakeRoom"),

@@ -56,8 +56,8 @@ const (
 	fillShare = 16
 )
 
-// withSlack returns how much there may be where so much may be written: a quarter more, because of what webhooks make of
-// objects after they were written, and of what is read anew.
+// withSlack returns how much there may be where so much may be written: a quarter more, because of what webhooks make
+// of objects after they were written, and of what is read anew.
 func withSlack(most int64) int64 { return most + most/4 }
 
 // checkMoreLocked returns an error that names the rule and the way out if a space may not have so much more, and
