@@ -18,9 +18,9 @@ var missing = [...]string{"not yet synced to use for admission", "There can be a
 // refusals are why policies of a space have not got what they need, by what is missing.
 type refusals struct{ reasons keyed.Values[string, error] }
 
-func (r *refusals) set(what string, err error) { r.reasons.Set(what, err) }
+func (r *refusals) set(what string, err error) { _ = r.reasons.Set(what, err) }
 
-func (r *refusals) remove(what string) { r.reasons.Delete(what) }
+func (r *refusals) remove(what string) { _ = r.reasons.Delete(what) }
 
 // explain adds to the error of a policy that has not got what it needs why that is so.
 func (r *refusals) explain(err error) error {
