@@ -123,12 +123,12 @@ e2e-node: e2e-node-programs ## Test the operator on a cluster of one real node, 
 	cd test/node && ./node.sh ../../bin/node ../../bin/node/pause.tar ../../bin/node/client.tar ../../dist/tenantry-image.tar -- bash -c \
 		'../../bin/node/node.test --ginkgo.v --ginkgo.label-filter="!conformance" --ginkgo.focus="$(FOCUS)" && { [[ -n "$(FOCUS)" ]] || ../e2e/host.sh ../../bin/node/e2e.test --ginkgo.v; }'
 
-e2e-node-conformance: e2e-node-programs ## Run Kubernetes' own conformance tests of pods in two spaces at once, on a cluster of one real node; as root, on Debian, with containerd.
+e2e-node-conformance: e2e-node-programs ## Run Kubernetes' own conformance tests of pods in two spaces at once, on a cluster of one real node; as root, on Debian, with containerd. TESTS= for those that a file names.
 	go test -C test/conformance/suite -vet=off -c -o ../../../bin/conformance.test .
 	go build -C test/conformance/suite -o ../../../bin/node/agnhost k8s.io/kubernetes/test/images/agnhost
 	test/node/images.sh bin/conformance.test bin/node/agnhost bin/node/images $(ARCHITECTURES)
 	cd test/node && ./node.sh ../../bin/node ../../bin/node/pause.tar ../../bin/node/images/*.tar ../../dist/tenantry-image.tar -- \
-		../../bin/node/node.test --ginkgo.v --ginkgo.timeout=2h --ginkgo.label-filter=conformance
+		env TESTS="$(abspath $(TESTS))" ../../bin/node/node.test --ginkgo.v --ginkgo.timeout=2h --ginkgo.label-filter=conformance
 
 e2e-node e2e-node-conformance e2e-node-programs: ARCHITECTURES := $(shell go env GOARCH)
 e2e-node-programs:

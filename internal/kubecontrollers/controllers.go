@@ -90,6 +90,7 @@ var controllers = []builder{
 	{name: "horizontal-pod-autoscaler", workers: fewWorkers, build: newHorizontalPodAutoscaler},
 	{name: "pvc-protection", workers: fewWorkers, build: newPVCProtection},
 	{name: "pv-protection", workers: oneWorker, build: newPVProtection},
+	{name: "vac-protection", workers: oneWorker, build: newVACProtection},
 	{name: "ephemeral-volume", workers: fewWorkers, build: newEphemeralVolume},
 	{name: "pod-garbage-collector", workers: oneWorker, build: newPodGC},
 }

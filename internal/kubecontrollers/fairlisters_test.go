@@ -19,6 +19,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -120,6 +121,10 @@ func TestControllersTakeTurns(t *testing.T) {
 		"pv-protection": func(meta metav1.ObjectMeta) runtime.Object {
 			meta.Name, meta.Namespace = meta.Namespace, ""
 			return &corev1.PersistentVolume{ObjectMeta: meta}
+		},
+		"vac-protection": func(meta metav1.ObjectMeta) runtime.Object {
+			meta.Name, meta.Namespace = meta.Namespace, ""
+			return &storagev1.VolumeAttributesClass{ObjectMeta: meta}
 		},
 		"namespace": func(meta metav1.ObjectMeta) runtime.Object {
 			meta.Name, meta.Namespace, meta.DeletionTimestamp = meta.Namespace, "", new(metav1.Now())

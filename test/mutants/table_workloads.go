@@ -67,6 +67,11 @@ var workloadsTable = []mutant{
 		"internal/server/admission/spacepolicy/workloads.go", `return isNamespace && now.`, `return false && isNamespace && now.`},
 	{"marks of the platform are not changed by tenants", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/workloads.go", `return ok && !maps.Equal(`, `return false && ok && !maps.Equal(`},
+	{"marks that a tenant leaves out are the platform's to take", by("internal/server/admission/spacepolicy", "TestMarks"),
+		"internal/server/admission/spacepolicy/workloads.go", ` || checkByPlatform(a, "") == nil {`, ` {`},
+	{"marks that a tenant changes are not put right but refused", by("internal/server/admission/spacepolicy", "TestMarks"),
+		"internal/server/admission/spacepolicy/workloads.go", `maps.Copy(marks, now.GetAnnotations())`, `maps.DeleteFunc(now.GetAnnotations(), func(k, _ string) bool { return marks[k] != "" })
+		maps.Copy(marks, now.GetAnnotations())`},
 	{"labels of spaces' namespaces are not written by subresources", bySpec("test/integration/workloads", "The labels by which namespaces of spaces are known"),
 		"config/workloads/policy.yaml", `[namespaces, namespaces/*]`, `[namespaces]`},
 	{"the syncer makes tokens of pods alone", by("internal/server/admission/spacepolicy", "TestSyncerToken"),

@@ -11,7 +11,7 @@
 set -euo pipefail
 
 tests=$(realpath "$1") agnhost=$(realpath "$2") architecture=$4
-packages=(busybox-static dash curl bind9-dnsutils netcat-openbsd iproute2)
+packages=(busybox-static bash-static curl bind9-dnsutils netcat-openbsd iproute2)
 rm -rf "$3"
 mkdir -p "$3"/{root,packages/partial}
 dir=$(realpath "$3") root=$dir/root
@@ -26,6 +26,8 @@ rm -rf "$root"/usr/share/{doc,man,locale,lintian}
 	[[ -e $root/$applet || -L $root/$applet ]] || ln -s busybox "$root/$applet"
 done
 ln -sf nc.openbsd "$root/bin/nc"
+# That of busybox runs busybox's own nc, whatever PATH says, and like dash drops variables such as data-1.
+ln -sfn bash-static "$root/bin/sh"
 
 install -m 755 "$agnhost" "$root/agnhost"
 ln -s agnhost "$root/agnhost-2"
@@ -44,13 +46,12 @@ FILE
 cd "$(dirname "$0")/../../tools/image"
 for name in $("$tests" -list-images); do
 	case $name in
-	registry.k8s.io/e2e-test-images/agnhost:*) runs=(-entrypoint /agnhost -command pause) shell=dash ;;
-	registry.k8s.io/e2e-test-images/busybox:*) runs=(-command sh) shell=busybox ;;
-	registry.k8s.io/pause:*) runs=(-entrypoint "/agnhost pause") shell=dash ;;
+	registry.k8s.io/e2e-test-images/agnhost:*) runs=(-entrypoint /agnhost -command pause) ;;
+	registry.k8s.io/e2e-test-images/busybox:*) runs=(-command sh) ;;
+	# Nobody asks nginx for anything here.
+	registry.k8s.io/pause:* | registry.k8s.io/e2e-test-images/nginx:*) runs=(-entrypoint "/agnhost pause") ;;
 	*) continue ;;
 	esac
-	# The shell of busybox runs busybox's own nc, whatever PATH says, and dash drops variables such as data-1.
-	ln -sfn "$shell" "$root/bin/sh"
 	file=${name##*/}
 	go run . -o "$dir/${file/:/-}.tar" -name "$name" -root "$root" "${runs[@]}" "$architecture"
 done

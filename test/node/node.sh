@@ -53,7 +53,7 @@ down() {
 	kill "${pids[0]}"; wait "${pids[0]}"
 	mount | awk -v dir="$dir/" 'index($3, dir) == 1 { print $3 }' | sort -r | xargs -r umount
 	cgroups | while read -r path; do [[ ! -d $path ]] || find "$path" -depth -type d -exec rmdir {} +; done
-	if ((status == 0)); then rm -rf "$dir"; else echo "node.sh: logs are in $dir/log" >&2; fi
+	if ((status == 0)); then rm -rf "$dir"; else echo "node.sh: logs are in $dir/log"; fi
 	exit "$status"
 } 2>/dev/null
 

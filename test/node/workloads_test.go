@@ -41,7 +41,7 @@ func (s *standalone) binary() string {
 }
 
 // startOnHost starts one whose pods run on the host until the specs of a container end. If it forwards, its DNS asks
-// what the host does.
+// what the host does. It has the port of kubernetes.default.svc, where pods find who has issued their tokens.
 func startOnHost(isolation string, forwards bool) *standalone {
 	GinkgoHelper()
 	must("apply", "-k", "config/workloads")
@@ -53,7 +53,7 @@ func startOnHost(isolation string, forwards bool) *standalone {
 	dir, err := os.MkdirTemp("", "tenantry-node-")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
-	s := &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), port: "7443", isolation: isolation}
+	s := &standalone{dir: filepath.Join(dir, "state"), hostKubeconfig: filepath.Join(dir, "host.kubeconfig"), port: "443", isolation: isolation}
 	syncerKubeconfig(s.hostKubeconfig)
 	s.start()
 	DeferCleanup(s.end)

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,6 +97,36 @@ var _ = Describe("deleted namespaces", func() {
 				Expect(err).NotTo(HaveOccurred(), "the namespace of the same name in space %s", n)
 			}
 		}
+	})
+})
+
+var _ = Describe("VolumeAttributesClasses that are deleted", func() {
+	It("go when no claim of their space has them", func(ctx context.Context) {
+		named := metav1.ObjectMeta{Name: namespace}
+		claims := client("a").CoreV1().PersistentVolumeClaims(namespace)
+		_, err := claims.Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: named, Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeAttributesClassName: &named.Name,
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		get := func(n tenant.Name) func() error {
+			return func() error {
+				_, err := client(n).StorageV1().VolumeAttributesClasses().Get(ctx, namespace, metav1.GetOptions{})
+				return err
+			}
+		}
+		for _, n := range everySpace {
+			classes := client(n).StorageV1().VolumeAttributesClasses()
+			_, err := classes.Create(ctx, &storagev1.VolumeAttributesClass{ObjectMeta: named, DriverName: "example.com/d", Parameters: map[string]string{"a": "b"}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(classes.Delete(ctx, namespace, metav1.DeleteOptions{})).To(Succeed())
+			if n != "a" {
+				Eventually(get(n)).Should(Satisfy(apierrors.IsNotFound))
+			}
+		}
+		Expect(get("a")()).To(Succeed())
+		Expect(claims.Delete(ctx, namespace, metav1.DeleteOptions{})).To(Succeed())
+		Eventually(get("a")).Should(Satisfy(apierrors.IsNotFound))
 	})
 })
 

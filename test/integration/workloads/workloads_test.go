@@ -177,6 +177,25 @@ var _ = Describe("Pods of spaces", func() {
 		onHost(ctx, acme, "self")
 	})
 
+	It("stay where they are when somebody replaces all their annotations", func(ctx SpecContext) {
+		pods := tenantry.Client(acme).CoreV1().Pods("default")
+		_, err := pods.Create(ctx, plainPod("replaced"), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		there := onHost(ctx, acme, "replaced")
+		start(ctx, there)
+		place := string(there.UID)
+		var pod *corev1.Pod
+		Eventually(func(g Gomega) {
+			pod, err = pods.Get(ctx, "replaced", metav1.GetOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(pod.Annotations).To(HaveKeyWithValue(names.HostUIDAnnotation, place))
+			pod.Annotations = map[string]string{"own": "yes"}
+			pod, err = pods.Update(ctx, pod, metav1.UpdateOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+		}).Should(Succeed())
+		Expect(pod.Annotations).To(And(HaveKeyWithValue("own", "yes"), HaveKeyWithValue(names.HostUIDAnnotation, place)))
+	})
+
 	It("of another life of a namespace are other pods", func(ctx SpecContext) {
 		client := tenantry.Client(globex)
 		create := func() *corev1.Pod {

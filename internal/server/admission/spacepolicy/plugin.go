@@ -102,7 +102,7 @@ func New(config io.Reader, rules Rules) (*Plugin, error) {
 }
 
 // Admit refuses the object before any other plugin, or a tenant's webhook, sees it. Of Services it says what they have
-// where nobody has said it.
+// where nobody has said it, and of what the host has that it has it.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if n, err := tenant.SpaceFrom(ctx); err == nil && n != tenant.System {
 		if err := checkRevisionUser(withTenant(ctx, a)); err != nil {
@@ -112,6 +112,7 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.
 			return err
 		}
 		p.prepareService(a, n)
+		p.keepMarks(withTenant(ctx, a))
 	}
 	return p.Validate(ctx, a, o)
 }

@@ -125,6 +125,20 @@ func changesMarks(a admission.Attributes) bool {
 	return ok && !maps.Equal(marksOf(now), marksOf(before))
 }
 
+// keepMarks gives a tenant's update the annotations of the platform that it has left out: clients replace objects, and
+// all annotations of one, by what they know of it.
+func (p *Plugin) keepMarks(a admission.Attributes) {
+	now, ok := a.GetObject().(metav1.Object)
+	before, was := a.GetOldObject().(metav1.Object)
+	if p.rules.Workloads == nil || !ok || !was || a.GetOperation() != admission.Update || checkByPlatform(a, "") == nil {
+		return
+	}
+	if marks := marksOf(before); len(marks) > 0 {
+		maps.Copy(marks, now.GetAnnotations())
+		now.SetAnnotations(marks)
+	}
+}
+
 // marksOf returns the annotations of an object that are the platform's.
 func marksOf(o metav1.Object) map[string]string {
 	marks := maps.Clone(o.GetAnnotations())

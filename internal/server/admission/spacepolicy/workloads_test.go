@@ -2,9 +2,11 @@ package spacepolicy
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -277,6 +279,61 @@ func TestLoadBalancerPorts(t *testing.T) {
 			}
 			if got := tc.object.(*core.Service).Spec.AllocateLoadBalancerNodePorts; got == nil || *got != tc.want {
 				t.Errorf("it has ports of nodes: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestMarks checks that an update that leaves out annotations of the platform keeps them, and that no other one does.
+func TestMarks(t *testing.T) {
+	own := map[string]string{"own": "yes"}
+	with := func(annotations ...map[string]string) *core.Pod {
+		pod := &core.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
+		for _, some := range annotations {
+			maps.Copy(pod.Annotations, some)
+		}
+		return pod
+	}
+	place := placed("one").Annotations
+	for name, tc := range map[string]struct {
+		space       tenant.Name
+		user        user.Info
+		subresource string
+		sent, old   *core.Pod
+		want        map[string]string
+		// refused is part of why it is refused, empty if it is not.
+		refused string
+	}{
+		"all annotations":              {sent: with(own), old: placed("one"), want: with(own, place).Annotations},
+		"no annotations":               {sent: &core.Pod{}, old: placed("one"), want: place},
+		"by a subresource":             {subresource: "ephemeralcontainers", sent: with(own), old: placed("one"), want: with(own, place).Annotations},
+		"an annotation of the tenant":  {sent: placed("one"), old: with(own, place), want: place},
+		"another place":                {sent: placed("other"), old: placed("one"), want: placed("other").Annotations, refused: "say where an object is on the host cluster"},
+		"a place of what has none":     {sent: placed("one"), old: with(own), want: place, refused: "say where an object is on the host cluster"},
+		"by the platform":              {space: "a", user: admin, sent: with(own), old: placed("one"), want: own},
+		"in the system space":          {space: tenant.System, user: admin, sent: with(own), old: placed("one"), want: own},
+		"with nothing there before it": {sent: with(own), old: &core.Pod{}, want: own},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.user == nil {
+				tc.space, tc.user = "a", member
+			}
+			a := admission.NewAttributesRecord(tc.sent, tc.old, schema.GroupVersionKind{}, "ns", "x", core.Resource("pods").WithVersion("v1"),
+				tc.subresource, admission.Update, nil, false, tc.user)
+			plugin, err := New(nil, Rules{Workloads: onHost})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := tc.old.DeepCopy()
+			err = plugin.Admit(tenant.WithSpace(t.Context(), tc.space), a, nil)
+			if (err != nil) != (tc.refused != "") || err != nil && !strings.Contains(err.Error(), tc.refused) {
+				t.Errorf("got %v, want %q", err, tc.refused)
+			}
+			if diff := cmp.Diff(tc.want, tc.sent.Annotations); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(before, tc.old); diff != "" {
+				t.Errorf("what was there is changed: %s", diff)
 			}
 		})
 	}
