@@ -55,7 +55,7 @@ var accessTable = []mutant{
 	{"documents that nobody asks for are forgotten", by("internal/server/discovery", "TestMade"),
 		"internal/server/discovery/cache.go", `time.AfterFunc(unasked, func()`, `time.AfterFunc(99*unasked, func()`},
 	{"documents are made again when definitions change", by("internal/server/discovery", "TestOpenAPI"),
-		"internal/server/discovery/cache.go", `last.tag == tag {`, `last.tag != "" {`},
+		"internal/server/discovery/cache.go", `document.tag == wanted.tag && document.isEncodedFor(req)`, `document.isEncodedFor(req)`},
 	{"bytes of documents that are cached", by("internal/server/discovery", "TestCacheIsBounded"),
 		"internal/server/discovery/cache.go", `for c.bytes.Load() > cacheBytes && c.entries.Len() > 1 {`, `for c.bytes.Load() > 99*cacheBytes && c.entries.Len() > 1 {`},
 	{"storage knows of tables", bySpec("test/isolation/attack", "Tables of large objects"),
