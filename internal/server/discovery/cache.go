@@ -92,9 +92,10 @@ func (c *boundedCache[T]) get(key string) (value T) {
 
 // builtCache caches the documents that are built of definitions. The large ones of some spaces do not take the places
 // of the others, nor have them wait.
-type builtCache struct{ small, large *builtBySize }
+// Neither do they those that spaces without definitions of their own share, which change when the platform's do.
+type builtCache struct{ small, large, shared *builtBySize }
 
-// builtBySize caches small documents, or large ones.
+// builtBySize caches small documents, large ones, or shared ones.
 type builtBySize struct {
 	*boundedCache[*built]
 	// turns are those of spaces, and all those of all: what is built and encoded takes some times what counts, and one
@@ -107,11 +108,12 @@ type builtBySize struct {
 
 // newBuiltCaches returns caches that share the turns of all.
 func newBuiltCaches() (v2, v3 *builtCache) {
-	small, large, rate := make(chan struct{}, smallAtOnce), make(chan struct{}, 1), largeBytes()
+	small, large, shared, rate := make(chan struct{}, smallAtOnce), make(chan struct{}, 1), make(chan struct{}, 1), largeBytes()
 	of := func() *builtCache {
 		return &builtCache{
-			small: &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1}, small, nil},
-			large: &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1, Waiting: waitingForLarge}, large, rate},
+			small:  &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1}, small, nil},
+			large:  &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1, Waiting: waitingForLarge}, large, rate},
+			shared: &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1}, shared, nil},
 		}
 	}
 	return of(), of()
@@ -134,10 +136,8 @@ type state struct {
 
 // getOrCreate returns what serves the document of a key, which is one of a space, as it is now, to a request.
 func (c *builtCache) getOrCreate(req *http.Request, space, key string, now func() state) (*built, error) {
-	wanted, of := now(), c.small
-	if wanted.bytes >= largeDocument {
-		of = c.large
-	}
+	wanted := now()
+	of := c.by(space, wanted)
 	if document := of.get(key); document != nil && document.tag == wanted.tag && document.isEncodedFor(req) {
 		return document, nil
 	}
@@ -151,12 +151,27 @@ func (c *builtCache) getOrCreate(req *http.Request, space, key string, now func(
 	defer release()
 	document := of.get(key)
 	if wanted = now(); document == nil || document.tag != wanted.tag { // definitions may have changed meanwhile
+		if c.by(space, wanted) != of {
+			return nil, apierrors.NewTooManyRequests("the OpenAPI document of this space has become much larger or smaller; try again", 1)
+		}
 		if document, err = of.create(space, key, wanted); err != nil {
 			return nil, err
 		}
 	}
 	document.encode(req)
 	return document, nil
+}
+
+// by returns where a document of a space is.
+func (c *builtCache) by(space string, document state) *builtBySize {
+	switch {
+	case strings.HasPrefix(space, sharedKey):
+		return c.shared
+	case document.bytes >= largeDocument:
+		return c.large
+	default:
+		return c.small
+	}
 }
 
 func (c *builtBySize) create(space, key string, wanted state) (*built, error) {

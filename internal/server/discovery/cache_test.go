@@ -174,6 +174,13 @@ func TestTurns(t *testing.T) {
 			t.Errorf("%d were made for those that waited meanwhile", made.Load())
 		}
 		tags.Store(0)
+		_, grows := v2.getOrCreate(asks(""), "grows", "grows", func() state {
+			return state{fmt.Sprint(tags.Load()), tags.Add(1) * largeDocument / 2, nil}
+		})
+		if !apierrors.IsTooManyRequests(grows) {
+			t.Errorf("one that has become large meanwhile is made as a small one: %v", grows)
+		}
+		tags.Store(0)
 		if still, err := ask(t.Context(), 0, "small", largeDocument-1); still != small || err != nil {
 			t.Errorf("large ones have taken the place of a small one: %v", err)
 		}
@@ -187,6 +194,12 @@ func TestTurns(t *testing.T) {
 		time.Sleep(time.Minute)
 		if _, err := ask(t.Context(), 0, "changes", 128<<20); err != nil {
 			t.Errorf("a minute later: %v", err)
+		}
+		for range 5 {
+			tags.Add(1)
+			if _, err := ask(t.Context(), 0, sharedKey, 128<<20); err != nil {
+				t.Errorf("what spaces share is not made as often as it changes: %v", err)
+			}
 		}
 		v2.large.all <- struct{}{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

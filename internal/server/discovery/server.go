@@ -49,11 +49,14 @@ type Server struct {
 // those of the space.
 func isWhole(servers []Server) bool { return len(servers) == 1 && servers[0].Excluded == "" }
 
+// sharedKey is what keys of documents begin with that spaces without a definition of their own share.
+const sharedKey = "shared "
+
 // keyOf returns what the documents put together for a space are kept by: spaces
 // without a definition of their own share them.
 func keyOf(n tenant.Name, servers []Server) string {
 	if len(servers) == 1 && servers[0].Shared {
-		return "shared " + servers[0].Excluded
+		return sharedKey + servers[0].Excluded
 	}
 	return "tenant " + string(n)
 }
