@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/utils/ptr"
 
+	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/process/signal"
@@ -30,11 +30,23 @@ import (
 var parameterBytes = ratelimit.Limits[tenant.Name]{PerSecond: 8 << 20, AtOnce: 128 << 20}
 
 const (
-	// parameterPage is how many parameters are read at once where they are listed, and readAgain after how long those
-	// are read again for which there was no room. Both are chosen.
-	parameterPage = 10
+	// parameterPage is how many parameters are read at once, and readAgain after how long those are read again for which
+	// there was no room. Both are chosen.
+	parameterPage = 4
 	readAgain     = 30 * time.Second
 )
+
+// What is read counts when it has been decoded, which may take as much memory again, and a space may have hundreds of
+// informers: of each space, one reads at a time, and where there was no room for a resource none reads it for a while.
+var (
+	parameterTurns    = keyed.Turns[tenant.Name]{Each: 1}
+	parameterRefusals keyed.Values[refusedKey, *refusal]
+)
+
+type refusedKey struct {
+	of       tenant.Name
+	resource schema.GroupResource
+}
 
 // parameters is the dynamic client of the policies of a space. Upstream keeps all objects of a kind of parameters in an
 // informer of each plugin, decoded from JSON: they count for the space, and what it may not have is not read.
@@ -50,6 +62,10 @@ type parameters struct {
 	mu   sync.Mutex
 	read map[informerKey]*readParameters
 }
+
+// IsWatchListSemanticsUnSupported has informers read by lists: all watches that begin with what there is would decode at
+// once.
+func (p *parameters) IsWatchListSemanticsUnSupported() bool { return true }
 
 // informerKey identifies an informer, which lives as long as its context.
 type informerKey struct {
@@ -98,21 +114,26 @@ type readParameters struct {
 	informerKey
 	parameters *parameters
 	what       string
-	// filled is whether the informer has had all that there was, and refused when it was refused, and why.
-	filled  atomic.Bool
-	refused atomic.Pointer[refusal]
+	// filled is whether the informer has had all that there was.
+	filled atomic.Bool
 	// began is since when all are read, in nanoseconds of Unix time.
 	began atomic.Int64
 }
 
+// refusal is why some are not read, and since when.
 type refusal struct {
 	err *apierrors.StatusError
 	at  time.Time
 }
 
+func (r *readParameters) refusedKey() refusedKey {
+	return refusedKey{r.parameters.of, r.resource.GroupResource()}
+}
+
 // begin notes that all are read anew. It returns an error if there was no room for them a moment ago.
 func (r *readParameters) begin() error {
-	if refused := r.refused.Load(); refused != nil && time.Since(refused.at) < readAgain {
+	if refused := parameterRefusals.Get(r.refusedKey()); refused != nil && time.Since(refused.at) < readAgain {
+		r.outdated(errors.New(refused.err.ErrStatus.Message))
 		return refused.err
 	}
 	if err := r.Begin(); err != nil {
@@ -128,7 +149,8 @@ var errStillRead = errors.New("they are being read, which takes time, because th
 func (r *readParameters) refuse(err error) *apierrors.StatusError {
 	r.outdated(err)
 	refused := &refusal{apierrors.NewForbidden(r.resource.GroupResource(), "", err), time.Now()}
-	r.refused.Store(refused)
+	parameterRefusals.Set(r.refusedKey(), refused)
+	time.AfterFunc(readAgain, func() { parameterRefusals.DeleteIf(r.refusedKey(), func(now *refusal) bool { return now == refused }) })
 	return refused.err
 }
 
@@ -186,6 +208,11 @@ type countedParameters struct {
 // one, and would have all at once from a watch cache.
 func (r countedParameters) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	read := r.parameters.informer(ctx, r.resource)
+	release, err := parameterTurns.Take(ctx, r.parameters.of)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	if options.Continue == "" {
 		if err := read.begin(); err != nil {
 			return nil, err
@@ -202,7 +229,7 @@ func (r countedParameters) List(ctx context.Context, options metav1.ListOptions)
 		return nil, err
 	}
 	for i := range list.Items {
-		if err := read.count(&list.Items[i], true); err != nil {
+		if err := read.readMore(&list.Items[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -214,56 +241,44 @@ func (r countedParameters) List(ctx context.Context, options metav1.ListOptions)
 
 // Watch implements dynamic.ResourceInterface.
 func (r countedParameters) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	read, filling := r.parameters.informer(ctx, r.resource), ptr.Deref(options.SendInitialEvents, false)
-	if filling {
-		if err := read.begin(); err != nil {
-			return nil, err
-		}
-	}
+	read := r.parameters.informer(ctx, r.resource)
 	events, err := r.ResourceInterface.Watch(ctx, options)
 	if err != nil {
 		read.failed(err)
 		return nil, err
 	}
-	return roundtrip.FilterWatch(events, func(event watch.Event) (watch.Event, bool) {
-		if filling && isEndOfInitial(event) {
-			read.fill()
-			filling = false
-		}
-		return read.counted(event, filling), true
-	}), nil
-}
-
-// isEndOfInitial reports whether a watch that begins with what there is has sent all of that.
-func isEndOfInitial(event watch.Event) bool {
-	object, is := event.Object.(*unstructured.Unstructured)
-	return is && event.Type == watch.Bookmark && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+	return roundtrip.FilterWatch(events, func(event watch.Event) (watch.Event, bool) { return read.counted(event), true }), nil
 }
 
 // counted counts the object of an event. Where there is no room for it, the event becomes an error, which ends the
 // watch.
-func (r *readParameters) counted(event watch.Event, filling bool) watch.Event {
+func (r *readParameters) counted(event watch.Event) watch.Event {
 	object, is := event.Object.(*unstructured.Unstructured)
 	switch {
 	case !is, event.Type == watch.Bookmark: // an error, or none that is there
 	case event.Type == watch.Deleted:
 		_ = r.Set(nameOf(object), 0) // which needs no room
 	default:
-		if err := r.count(object, filling); err != nil {
+		if err := r.count(object, memory.Of(object)); err != nil {
 			return watch.Event{Type: watch.Error, Object: &err.ErrStatus}
 		}
 	}
 	return event
 }
 
-// count counts an object that is there. While an informer is filled, it takes as long as it may.
-func (r *readParameters) count(object *unstructured.Unstructured, filling bool) *apierrors.StatusError {
-	bytes := memory.Of(object)
+// count counts an object that is there.
+func (r *readParameters) count(object *unstructured.Unstructured, bytes int) *apierrors.StatusError {
 	if err := r.Set(nameOf(object), bytes); err != nil {
 		return r.refuse(err)
 	}
-	if !filling {
-		return nil
+	return nil
+}
+
+// readMore counts an object of a list, for which it takes as long as it may.
+func (r *readParameters) readMore(object *unstructured.Unstructured) error {
+	bytes := memory.Of(object)
+	if err := r.count(object, bytes); err != nil {
+		return err
 	}
 	if pace(r.ctx, &parameterBytes, r.parameters.of, bytes); time.Since(time.Unix(0, r.began.Load())) > readAgain {
 		r.outdated(errStillRead) // and policies wait for them, if they have had some

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/tenantry/tenantry/internal/process/memory"
 	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 var limitsResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "limits"}
@@ -32,12 +34,11 @@ func limit(name string, bytes int) *unstructured.Unstructured {
 	}}
 }
 
-// limitServer serves objects to one informer: as a list, or by a watch that begins with them.
+// limitServer serves objects to one informer.
 type limitServer struct {
 	dynamic.NamespaceableResourceInterface
 	objects atomic.Pointer[[]*unstructured.Unstructured]
-	// lists says that watches do not begin with objects, and fails that there is no such resource.
-	lists bool
+	// fails says that there is no such resource.
 	fails atomic.Bool
 	// asked is how often it was asked.
 	asked   atomic.Int64
@@ -69,40 +70,26 @@ func (s *limitServer) List(_ context.Context, options metav1.ListOptions) (*unst
 
 func (s *limitServer) Watch(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	s.asked.Add(1)
-	if s.fails.Load() {
+	switch {
+	case s.fails.Load():
 		return nil, apierrors.NewNotFound(limitsResource.GroupResource(), "")
+	case options.SendInitialEvents != nil:
+		return nil, errors.New("a watch that begins with all")
 	}
 	w := watch.NewRaceFreeFake()
-	if options.SendInitialEvents != nil {
-		if s.lists {
-			return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil) // as a server that has no such watches
-		}
-		for _, object := range *s.objects.Load() {
-			w.Add(object)
-		}
-		end := limit("", 0)
-		end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
-		w.Action(watch.Bookmark, end)
-	}
 	s.watches <- w
 	return w, nil
 }
 
 // TestParameters checks that what the informers of policies have counts as long as they are there, also after their
 // watch was opened anew, and that objects for which there is no room are not read, as the errors of policies say.
-func TestParameters(t *testing.T) {
-	for name, lists := range map[string]bool{"by lists": true, "by watches": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { parametersCount(t, lists) })
-		})
-	}
-}
+func TestParameters(t *testing.T) { synctest.Test(t, parametersCount) }
 
-func parametersCount(t *testing.T, lists bool) {
+func parametersCount(t *testing.T) {
 	small, large := limit("a", 1000), limit("b", 3<<20)
 	budget := cachememory.New(2<<20, 0)
 	counted := func() int64 { synctest.Wait(); return budget.Usage().Bytes["acme"] }
-	s := &limitServer{lists: lists, watches: make(chan *watch.RaceFreeFakeWatcher, 100)}
+	s := &limitServer{watches: make(chan *watch.RaceFreeFakeWatcher, 100)}
 	s.serve(small)
 	var ended atomic.Bool
 	why := &refusals{}
@@ -169,4 +156,62 @@ func parametersCount(t *testing.T, lists bool) {
 	if stop(); counted() != 0 {
 		t.Errorf("without an informer, its objects count %d bytes", counted())
 	}
+}
+
+// slowServer serves an object after a while.
+type slowServer struct {
+	dynamic.NamespaceableResourceInterface
+	object        *unstructured.Unstructured
+	asked, inside atomic.Int64
+	most          atomic.Int64
+}
+
+func (s *slowServer) Resource(schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	return s
+}
+
+func (s *slowServer) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	s.asked.Add(1)
+	s.most.Store(max(s.most.Load(), s.inside.Add(1)))
+	time.Sleep(time.Second)
+	s.inside.Add(-1)
+	return &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*s.object}}, nil
+}
+
+// TestParametersTakeTurns checks that of the informers of a space, in all of its plugins, one reads at a time, that none
+// reads what another has been refused, and that other spaces do not wait.
+func TestParametersTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowServer{object: limit("large", 3<<20)}
+		budget := cachememory.New(2<<20, 0)
+		read := func(of tenant.Name, budget *cachememory.Budget) error {
+			p := newParameters(s, of, budget, &refusals{}, func() {})
+			_, err := p.Resource(limitsResource).List(t.Context(), metav1.ListOptions{})
+			return err
+		}
+		var refused atomic.Int64
+		for range 5 {
+			go func() {
+				if err := read("turns", budget); apierrors.IsForbidden(err) {
+					refused.Add(1)
+				}
+			}()
+		}
+		time.Sleep(time.Minute)
+		if refused.Load() != 5 || s.asked.Load() != 1 || s.most.Load() != 1 {
+			t.Errorf("%d of five are refused after %d were asked for, %d at once", refused.Load(), s.asked.Load(), s.most.Load())
+		}
+		if err := read("turns", budget); !apierrors.IsForbidden(err) || s.asked.Load() != 2 {
+			t.Errorf("a minute later it is not tried again: %v", err)
+		}
+		for i := range 3 {
+			go func() { _ = read(tenant.Name(fmt.Sprint("turns-", i)), nil) }()
+			go func() { _ = read("turns-0", nil) }()
+		}
+		time.Sleep(500 * time.Millisecond)
+		if s.inside.Load() != 3 {
+			t.Errorf("of three spaces %d read at once", s.inside.Load())
+		}
+		time.Sleep(time.Minute)
+	})
 }

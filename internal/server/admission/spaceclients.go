@@ -1,8 +1,11 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -50,6 +54,7 @@ func (s *spaceClients) of(n tenant.Name) (*clients, error) {
 	}
 	config := rest.CopyConfig(s.config)
 	config.Host += n.Root()
+	transport = within(n.Root(), transport)
 	c := &clients{}
 	if c.dynamic, err = dynamic.NewForConfigAndClient(config, transport); err != nil {
 		return nil, fmt.Errorf("creating a client of space %q: %w", n, err)
@@ -60,6 +65,19 @@ func (s *spaceClients) of(n tenant.Name) (*clients, error) {
 	cached := cacheddiscovery.NewMemCacheClient(c.discovery)
 	c.restMapper = &restMapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)}
 	return c, nil
+}
+
+// within returns a client that asks for nothing outside a root, whatever names the objects of a space have it ask for: the
+// server asks with rights of its own.
+func within(root string, client *http.Client) *http.Client {
+	inside, next := *client, cmp.Or(client.Transport, http.DefaultTransport)
+	inside.Transport = roundtrip.Func(func(req *http.Request) (*http.Response, error) {
+		if asked := path.Clean(req.URL.Path); !strings.HasPrefix(asked, root+"/") {
+			return nil, fmt.Errorf("%q is not asked for: it is not in %s", asked, root)
+		}
+		return next.RoundTrip(req)
+	})
+	return &inside
 }
 
 // restMapper returns the mapper of a space. It discovers the API when it is first used.

@@ -32,21 +32,34 @@ func (r Rules) warning(resource schema.GroupResource, before, after runtime.Obje
 	if reason := r.unpublishable(resource, after); reason != "" && !was {
 		return fmt.Sprintf("annotation %s has no effect here: %s", tenant.PublishedAnnotation, reason)
 	}
-	if mayBeOff(after) && !(was && mayBeOff(before)) {
+	evaded := r.evaded(after)
+	if was && evaded == r.evaded(before) {
+		return ""
+	}
+	return evaded
+}
+
+// evaded returns how tenants can evade a published policy by its parameters, empty if they cannot.
+func (r Rules) evaded(obj runtime.Object) string {
+	var kind *admissionregistration.ParamKind
+	var fails *admissionregistration.FailurePolicyType
+	switch policy := obj.(type) {
+	case *admissionregistration.ValidatingAdmissionPolicy:
+		kind, fails = policy.Spec.ParamKind, policy.Spec.FailurePolicy
+	case *admissionregistration.MutatingAdmissionPolicy:
+		kind, fails = policy.Spec.ParamKind, policy.Spec.FailurePolicy
+	}
+	if kind == nil {
+		return ""
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind))
+	switch {
+	case !slices.Contains(r.Publishable, resource.GroupResource()):
+		return fmt.Sprintf("%s are not published, so the parameters are those that each tenant writes; take a kind that is published, such as ConfigMaps, and annotate the parameters with force", resource.GroupResource())
+	case ptr.Deref(fails, "") == admissionregistration.Ignore:
 		return "with failurePolicy: Ignore it is not evaluated in spaces that have no room for its parameters, and tenants can use up theirs; a policy that must hold has failurePolicy: Fail"
 	}
 	return ""
-}
-
-// mayBeOff reports whether an object is a policy that is not evaluated without its parameters.
-func mayBeOff(obj runtime.Object) bool {
-	switch policy := obj.(type) {
-	case *admissionregistration.ValidatingAdmissionPolicy:
-		return policy.Spec.ParamKind != nil && ptr.Deref(policy.Spec.FailurePolicy, "") == admissionregistration.Ignore
-	case *admissionregistration.MutatingAdmissionPolicy:
-		return policy.Spec.ParamKind != nil && ptr.Deref(policy.Spec.FailurePolicy, "") == admissionregistration.Ignore
-	}
-	return false
 }
 
 func (r Rules) unpublishable(resource schema.GroupResource, obj runtime.Object) string {

@@ -47,8 +47,9 @@ func TestMisnamed(t *testing.T) {
 	}
 }
 
-// TestIgnored checks that who publishes a policy that is off where its parameters are not read learns so.
-func TestIgnored(t *testing.T) {
+// TestEvaded checks that who publishes a policy whose parameters tenants write, or that is off where they are not read,
+// learns so.
+func TestEvaded(t *testing.T) {
 	of := func(published bool, policy admissionregistration.FailurePolicyType, kind *admissionregistration.ParamKind) []runtime.Object {
 		meta := metav1.ObjectMeta{Name: "x"}
 		if published {
@@ -60,14 +61,16 @@ func TestIgnored(t *testing.T) {
 		}
 	}
 	kind := &admissionregistration.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
+	own := &admissionregistration.ParamKind{APIVersion: "example.com/v1", Kind: "Limit"}
 	ignored := of(true, admissionregistration.Ignore, kind)
 	for name, tc := range map[string]struct {
 		before, after []runtime.Object
-		want          bool
+		want          string
 	}{
-		"new":            {after: ignored, want: true},
-		"published":      {before: of(false, admissionregistration.Ignore, kind), after: ignored, want: true},
-		"changed":        {before: of(true, admissionregistration.Fail, kind), after: ignored, want: true},
+		"new":            {after: ignored, want: "has failurePolicy: Fail"},
+		"published":      {before: of(false, admissionregistration.Ignore, kind), after: ignored, want: "has failurePolicy: Fail"},
+		"changed":        {before: of(true, admissionregistration.Fail, kind), after: ignored, want: "has failurePolicy: Fail"},
+		"of an own kind": {after: of(true, admissionregistration.Fail, own), want: "limits.example.com are not published, so the parameters are those that each tenant writes"},
 		"unchanged":      {before: ignored, after: ignored},
 		"not published":  {after: of(false, admissionregistration.Ignore, kind)},
 		"fails":          {after: of(true, admissionregistration.Fail, kind)},
@@ -81,8 +84,8 @@ func TestIgnored(t *testing.T) {
 				if tc.before != nil {
 					before = tc.before[i]
 				}
-				got := Rules{Publishable: []schema.GroupResource{resource}}.warning(resource, before, after)
-				if strings.Contains(got, "has failurePolicy: Fail") != tc.want || !tc.want && got != "" {
+				got := Rules{Publishable: []schema.GroupResource{resource, {Resource: "configmaps"}}}.warning(resource, before, after)
+				if !strings.Contains(got, tc.want) || tc.want == "" && got != "" {
 					t.Errorf("%T: %q", after, got)
 				}
 			}
