@@ -10,7 +10,7 @@ var syncerTable = []mutant{
 	}
 	if err := s.losses`, `	if err := s.losses`},
 	{"a receipt waits until the Tenant has gone", by("internal/workloads/sync", "TestReceipt"),
-		"internal/workloads/sync/receipts.go", ` || t != nil && t.UID == uid {`, ` || t != nil && t.UID == "" {`},
+		"internal/workloads/sync/receipts.go", ` || t != nil && t.UID == uid:`, ` || t != nil && t.UID == "":`},
 	{"a receipt is of what the host itself says", by("internal/workloads/sync", "TestReceipt"),
 		"internal/workloads/sync/receipts.go", `	if len(left.Items) > 0 {`, `	if false && len(left.Items) > 0 {`},
 	{"what a receipt is to be of is noted before it goes", by("internal/workloads/sync", "TestReceipt"),
@@ -19,7 +19,13 @@ var syncerTable = []mutant{
 	}
 `, ``},
 	{"a restart knows of which deleted tenants there is to be a receipt", by("internal/workloads/sync", "TestReceipt"),
-		"internal/workloads/sync/receipts.go", `			s.ending.Set(about.UID, there)`, `			_ = there`},
+		"internal/workloads/sync/receipts.go", `				s.ending.GetOrSet(types.UID(uid), endingTenant{there: there, noted: true})`, ``},
+	{"what a restart is to know is bounded", by("internal/workloads/sync", "TestReceiptAfterEvents"),
+		"internal/workloads/sync/receipts.go", ` || s.ending.Len() > maxEnding {`, ` {`},
+	{"what a restart is to know is written again if it was refused", by("internal/workloads/sync", "TestReceiptAfterEvents"),
+		"internal/workloads/sync/receipts.go", `	stored := s.storeEnding(ctx, i.tenant, uid)`, `	var stored error`},
+	{"a restart does not know for ever", by("internal/workloads/sync", "TestReceiptAfterEvents"),
+		"internal/workloads/sync/receipts.go", `, s.writeEnding(ctx, n, uid, nil)); err`, `); err`},
 	{"there is one receipt", by("internal/workloads/sync", "TestReceipt"),
 		"internal/workloads/sync/receipts.go", `	s.ending.Delete(uid)
 `, ``},

@@ -60,7 +60,7 @@ func TestHostNamespaces(t *testing.T) {
 		}, onHost: []string{"delete namespaces h"}},
 		"one of an earlier tenant": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
 			w.cache(w.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "next"}})
-		}, inSpace: []string{"create events"}, onHost: []string{"delete namespaces h"}},
+		}, inSpace: []string{"patch configmaps", "create configmaps"}, onHost: []string{"delete namespaces h"}},
 		"one of which the cache is behind": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
 			gone(w)
 			w.add(w.space, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n"}})

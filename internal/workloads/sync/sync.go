@@ -215,9 +215,7 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	if err := s.countOrphans(); err != nil {
 		klog.FromContext(ctx).Error(err, "Looking what is on the host cluster")
 	}
-	if err := s.readEnding(ctx); err != nil {
-		return err
-	}
+	s.queue.Add(item{kind: receiptItem}) // of an earlier syncer
 	s.nameCertificates()
 	s.enqueueHostNamespaces()
 	if err := s.followRoutes(ctx); err != nil {
