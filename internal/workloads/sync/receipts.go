@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -28,6 +30,13 @@ const (
 	// of the receipt that none is left, by which the first one goes.
 	reasonDeleting = "WorkloadsDeleting"
 	reasonDeleted  = "WorkloadsDeleted"
+	// reasonKept is that of the event that one of them stays, in the place of the first.
+	reasonKept = "WorkloadsKept"
+	// sayAgain is how often the event is written that namespaces go, or stay, which expires after an hour.
+	sayAgain = 30 * time.Minute
+	// receiptDelay is how long after its Tenant has gone the host is asked: a worker that knew the Tenant may have been
+	// making a namespace.
+	receiptDelay = workTimeout + requestTimeout
 	// endingName is the ConfigMap of the system space with what a restart knows of it, by UIDs: the tenant's name, and
 	// how many namespaces there were. Events would not do: they expire, and tenants choose what a list of them costs.
 	endingName = "tenantry-syncer-ending"
@@ -41,6 +50,10 @@ type endingTenants struct {
 	keyed.Values[types.UID, endingTenant]
 	// read is whether what an earlier syncer has noted is among them.
 	read atomic.Bool
+	// without says since when there has been no Tenant, by UIDs.
+	without *idleSince
+	// kept is why a namespace of the host stays, by its name.
+	kept keyed.Values[string, string]
 }
 
 // endingTenant is how many namespaces there were, and whether a restart knows that.
@@ -52,6 +65,7 @@ type endingTenant struct {
 // hostNamespaceGone has the receipt of a tenant written, if it was the last one.
 func (s *syncer) hostNamespaceGone(obj any, _ bool) {
 	s.hostNamespaceChanged(obj)
+	s.ending.kept.Delete(obj.(*corev1.Namespace).Name)
 	if of, ok := namespaceOf(obj.(*corev1.Namespace)); ok {
 		s.enqueueReceipt(of.Tenant, of.TenantUID)
 	}
@@ -77,7 +91,7 @@ func (s *syncer) noteEnding(ctx context.Context, of names.Namespace) error {
 	if err != nil {
 		return err
 	}
-	s.ending.Set(of.TenantUID, endingTenant{there: there})
+	s.ending.Set(of.TenantUID, endingTenant{there: max(1, len(there))}) // the cache may not have it any more
 	if err := s.storeEnding(ctx, of.Tenant, of.TenantUID); err != nil {
 		klog.FromContext(ctx).V(2).Info("Trying again later", "err", err)
 	}
@@ -85,15 +99,20 @@ func (s *syncer) noteEnding(ctx context.Context, of names.Namespace) error {
 	return nil
 }
 
-// namespacesOfUID returns how many namespaces on the host the caches know of one life of a tenant.
-func (s *syncer) namespacesOfUID(n tenant.Name, uid types.UID) (count int, _ error) {
-	all, err := s.hostCaches.namespacesOfTenant(n)
-	for _, namespace := range all {
-		if of, _ := namespaceOf(namespace); of.TenantUID == uid {
-			count++
-		}
+// noteKept notes that a namespace of a deleted tenant stays on the host.
+func (s *syncer) noteKept(of names.Namespace, host string, why error) {
+	if s.ending.kept.Set(host, why.Error()) == "" {
+		s.enqueueReceipt(of.Tenant, of.TenantUID)
 	}
-	return count, err
+}
+
+// namespacesOfUID returns the namespaces on the host that the caches know of one life of a tenant.
+func (s *syncer) namespacesOfUID(n tenant.Name, uid types.UID) ([]*corev1.Namespace, error) {
+	all, err := s.hostCaches.namespacesOfTenant(n)
+	return slices.DeleteFunc(all, func(namespace *corev1.Namespace) bool {
+		of, _ := namespaceOf(namespace)
+		return of.TenantUID != uid
+	}), err
 }
 
 // readEnding reads, once, what an earlier syncer has noted.
@@ -166,15 +185,33 @@ func (s *syncer) syncReceipt(ctx context.Context, i item) error {
 	stored := s.storeEnding(ctx, i.tenant, uid)
 	t, err := s.tenantNamed(i.tenant)
 	there, countErr := s.namespacesOfUID(i.tenant, uid)
-	switch {
-	case err != nil || countErr != nil:
-		err = errors.Join(err, countErr)
-	case there > 0 || t != nil && t.UID == uid:
-		err = s.writeEvent(ctx, tenantEvent(i.tenant, uid, reasonDeleting, fmt.Sprintf("namespaces of the tenant on the host cluster are being deleted: %d", of.there)))
-	default:
-		err = s.writeReceipt(ctx, i.tenant, uid, of.there)
+	if err := errors.Join(err, countErr); err != nil {
+		return err
 	}
-	return errors.Join(stored, err)
+	wait, ended := sayAgain, false
+	if t == nil || t.UID != uid {
+		left := s.ending.without.left(string(uid))
+		if ended = left <= 0; !ended {
+			wait = left
+		}
+	}
+	if !ended || len(there) > 0 {
+		s.queue.AddAfter(i, wait)
+		return errors.Join(stored, s.sayEnding(ctx, i.tenant, uid, there))
+	}
+	return errors.Join(stored, s.writeReceipt(ctx, i.tenant, uid, of.there))
+}
+
+// sayEnding records that the namespaces of a deleted tenant go, of which some are there, or why one of them stays.
+func (s *syncer) sayEnding(ctx context.Context, n tenant.Name, uid types.UID, there []*corev1.Namespace) error {
+	for _, namespace := range there {
+		if why := s.ending.kept.Get(namespace.Name); why != "" {
+			event := tenantEvent(n, uid, reasonKept, shortened(why))
+			event.Type = corev1.EventTypeWarning
+			return s.writeEvent(ctx, event)
+		}
+	}
+	return s.writeEvent(ctx, tenantEvent(n, uid, reasonDeleting, fmt.Sprintf("namespaces of the tenant on the host cluster are being deleted: %d", s.ending.Get(uid).there)))
 }
 
 // writeReceipt records that none of so many namespaces of a deleted tenant is on the host. That is asked itself: a
@@ -193,11 +230,15 @@ func (s *syncer) writeReceipt(ctx context.Context, n tenant.Name, uid types.UID,
 	if err := errors.Join(s.writeEvent(ctx, receipt), s.writeEnding(ctx, n, uid, nil)); err != nil {
 		return err
 	}
-	noted := tenantEvent(n, uid, reasonDeleting, "")
-	if err := s.spaces.EventsV1().Events(noted.Namespace).Delete(ctx, noted.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting what was noted of tenant %q: %w", n, err)
+	for _, reason := range []string{reasonDeleting, reasonKept} {
+		said := tenantEvent(n, uid, reason, "")
+		if err := s.spaces.EventsV1().Events(said.Namespace).Delete(ctx, said.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting what was noted of tenant %q: %w", n, err)
+		}
 	}
+	klog.FromContext(ctx).Info("Of the namespaces of a deleted tenant on the host cluster, none is left", "tenant", n, "uid", uid, "namespaces", there)
 	s.ending.Delete(uid)
+	s.ending.without.Delete(string(uid))
 	return nil
 }
 
@@ -214,7 +255,7 @@ func tenantEvent(n tenant.Name, uid types.UID, reason, note string) *eventsv1.Ev
 	}
 }
 
-var reasonNames = map[string]string{reasonDeleting: "workloads-deleting", reasonDeleted: "workloads-deleted"}
+var reasonNames = map[string]string{reasonDeleting: "workloads-deleting", reasonDeleted: "workloads-deleted", reasonKept: "workloads-kept"}
 
 // writeEvent records an event, unless it has been recorded.
 func (s *syncer) writeEvent(ctx context.Context, event *eventsv1.Event) error {

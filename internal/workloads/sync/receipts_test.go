@@ -60,7 +60,7 @@ func (w *world) receipts() (n int, err error) {
 // restarts has another syncer begin, which knows what the one before has noted.
 func (w *world) restarts() {
 	w.t.Helper()
-	w.ending = &endingTenants{}
+	w.ending = newNotes(w.clock).ending
 	if err := w.syncReceipt(w.t.Context(), item{kind: receiptItem}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -74,6 +74,12 @@ func (w *world) noted() map[string]string {
 		w.t.Fatal(err)
 	}
 	return found.Data
+}
+
+// settles lets the time pass in which a worker that knew the Tenant may make a namespace.
+func (w *world) settles() {
+	w.clock.Step(receiptDelay)
+	w.enqueueReceipt("acme", "t")
 }
 
 // expire has all events go, as after an hour.
@@ -138,9 +144,13 @@ func TestReceipt(t *testing.T) {
 			}
 			w.leaves(true)
 			step("while there is the Tenant", 1, false, noted)
+			w.settles()
+			step("while there still is the Tenant", 1, false, noted)
 			w.lives("", false)
 			w.add(w.onHost, hostSpace())
 			w.tenantGone(&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}}, true)
+			step("while a worker may still make one", 1, false, noted)
+			w.settles()
 			step("while the cache is behind", 1, true, noted)
 			w.leaves(true)
 			step("when all is gone", 1, false, written)
@@ -194,6 +204,7 @@ func TestReceiptOfOneThatEnds(t *testing.T) {
 	w.lives("next", false) // another life of the name
 	look(noted)
 	w.leaves(true)
+	w.settles()
 	if _, err := w.receipts(); err != nil {
 		t.Error(err)
 	}
@@ -252,8 +263,11 @@ func TestReceiptAfterEvents(t *testing.T) {
 		}
 	}
 	w.leaves(true)
-	if _, err := w.receipts(); err != nil {
-		t.Error(err)
+	for range 2 { // the other one does not know since when there is no Tenant
+		if _, err := w.receipts(); err != nil {
+			t.Error(err)
+		}
+		w.settles()
 	}
 	if diff := cmp.Diff([]string{written}, w.recorded()); diff != "" || len(w.noted()) > 0 {
 		t.Errorf("%v is noted, and (-want +got):\n%s", w.noted(), diff)
@@ -284,10 +298,119 @@ func TestNoteFails(t *testing.T) {
 	}
 	verb = ""
 	w.leaves(true)
+	w.settles()
 	if _, err := w.receipts(); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{written}, w.recorded()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestKept checks that an event says why something of a deleted tenant stays, for as long as it does, and that there is a
+// receipt nevertheless when it has gone.
+func TestKept(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: home.Host(), Name: "data", UID: "hc", Labels: home.Labels(), Annotations: home.MarksOf("data", types.UID("c")),
+	}}
+	for name, tc := range map[string]struct {
+		objects []runtime.Object
+		limit   int
+		why     string
+	}{
+		"by a claim":   {[]runtime.Object{hostSpace(), claim}, 2, "WorkloadsKept: the host's namespace \"" + home.Host() + "\" is of one that is not in its space"},
+		"by the guard": {[]runtime.Object{hostSpace()}, 0, "WorkloadsKept: 1 of 0 objects on the host are made of what no space has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tc.objects...)
+			w.orphans.limit = tc.limit
+			w.forgetNamespace()
+			w.lives("", false)
+			i := item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()}
+			for range 2 { // as after an hour
+				w.expire()
+				if err := w.syncHostNamespace(t.Context(), i); err == nil {
+					t.Error("it goes")
+				}
+				w.enqueueReceipt("acme", "t")
+				if _, err := w.receipts(); err != nil {
+					t.Error(err)
+				}
+				if got := w.recorded(); len(got) != 1 || !strings.HasPrefix(got[0], tc.why) {
+					t.Errorf("got %q, want %q", got, tc.why)
+				}
+			}
+			w.leaves(true)
+			w.settles()
+			if _, err := w.receipts(); err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff([]string{written}, w.recorded()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNoteOfNone checks that there is a receipt of what goes while it is noted.
+func TestNoteOfNone(t *testing.T) {
+	w := newWorld(t, hostSpace())
+	w.lives("", false)
+	w.leaves(true)
+	if err := w.noteEnding(t.Context(), home); err != nil {
+		t.Fatal(err)
+	}
+	w.settles()
+	if n, err := w.receipts(); n != 1 || err != nil {
+		t.Errorf("it is looked at %d times, with %v", n, err)
+	}
+}
+
+// TestMadeAgain checks that what was made again under its name while the watch was broken is one that has gone, and
+// another.
+func TestMadeAgain(t *testing.T) {
+	w := newWorld(t, hostSpace())
+	h := handler{changed: func(any) {}, updated: w.tenantUpdated, gone: w.tenantGone}
+	w.items()
+	of := func(uid types.UID) *v1alpha1.Tenant {
+		return &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: uid, ResourceVersion: string(uid)}}
+	}
+	h.OnUpdate(of("t"), of("next"))
+	if diff := cmp.Diff([]item{{kind: hostNamespaceItem, tenant: "acme", name: home.Host()}}, w.items(), cmp.AllowUnexported(item{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, seen := w.deleted.of("t"); seen {
+		t.Error("somebody was seen to delete it")
+	}
+	h.OnUpdate(of("next"), func() *v1alpha1.Tenant {
+		t := of("next")
+		t.ResourceVersion = "2"
+		return t
+	}())
+	if got := w.items(); len(got) > 0 {
+		t.Errorf("of one that has changed, %v are looked at", got)
+	}
+	var told []string
+	tell := handler{changed: func(o any) { told = append(told, "changed "+string(o.(metav1.Object).GetUID())) }}
+	tell.gone = func(o any, seen bool) {
+		told = append(told, fmt.Sprintf("gone %s %v", o.(metav1.Object).GetUID(), seen))
+	}
+	tell.OnUpdate(of("t"), of("next"))
+	if diff := cmp.Diff([]string{"gone t false", "changed next"}, told); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestReceiptOfIdle checks that an idle namespace that goes while its Tenant is being deleted has a receipt, too.
+func TestReceiptOfIdle(t *testing.T) {
+	w := newWorld(t, hostSpace())
+	w.lives("t", true)
+	w.idle.left(home.Host())
+	w.clock.Step(idleNamespace)
+	if err := w.syncHostNamespace(t.Context(), item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"t": "acme 1"}, w.noted()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -41,6 +41,9 @@ import (
 // requestTimeout is how long a worker waits for an answer: webhooks of tenants may take their time.
 const requestTimeout = 10 * time.Second
 
+// workTimeout is how long a worker is busy with one item.
+const workTimeout = 3 * requestTimeout
+
 // syncer is what runs while the leases are held.
 type syncer struct {
 	clock clock.Clock
@@ -188,7 +191,7 @@ type notes struct {
 
 func newNotes(c clock.Clock) notes {
 	return notes{
-		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), ending: &endingTenants{}, governed: &governed{}, checked: &checked{}, recent: newRecentEvents(c), events: &hostEvents{limits: newEventLimits()},
+		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), ending: &endingTenants{without: newIdleSince(c, receiptDelay)}, governed: &governed{}, checked: &checked{}, recent: newRecentEvents(c), events: &hostEvents{limits: newEventLimits()},
 		selected: &selected{}, sliceTracker: endpointsliceutil.NewEndpointSliceTracker(),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking), behind: newIdleSince(c, behindPeriod),
 	}
@@ -228,7 +231,7 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	}
 	for range workers {
 		running.Go(func() {
-			for s.work(ctx, s.queue, 3*requestTimeout, s.sync) {
+			for s.work(ctx, s.queue, workTimeout, s.sync) {
 			}
 		})
 	}
