@@ -342,8 +342,8 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 		return fmt.Errorf("looking whether a namespace is gone: %w", err)
 	}
 	if live != nil && live.UID == of.UID && names.SaltOf(live.Annotations) == of.Salt {
-		if t, err := s.tenantNamed(of.Tenant); err != nil || t != nil && t.UID == of.TenantUID {
-			return fmt.Errorf("the cache of namespaces is behind: %w", errors.Join(err, errNoHome))
+		if err := confirmGone(ctx, s.liveTenants, "Tenant", string(of.Tenant), of.TenantUID); err != nil {
+			return err
 		}
 	}
 	if err := s.noteEnding(ctx, of); err != nil {

@@ -65,6 +65,13 @@ func TestHostNamespaces(t *testing.T) {
 			gone(w)
 			w.add(w.space, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n"}})
 		}, fail: "behind"},
+		"one of whose Tenant the cache is behind": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
+			w.liveTenants = oneTenant{&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}}}
+			w.lives("", false)
+		}, fail: "the Tenant is there"},
+		"one whose Tenant has gone without it": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
+			w.lives("", false)
+		}, inSpace: []string{"patch configmaps", "create configmaps"}, onHost: []string{"delete namespaces h"}},
 		"one with another level": {objects: []runtime.Object{hostSpace(), spacePod(nil)}, before: func(w *world) {
 			w.cache(w.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"},
 				Spec: v1alpha1.TenantSpec{Workloads: &v1alpha1.Workloads{PodSecurity: "restricted"}}})

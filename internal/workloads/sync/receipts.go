@@ -77,8 +77,8 @@ func (s *syncer) enqueueReceipt(n tenant.Name, uid types.UID) {
 	}
 }
 
-// noteEnding notes, before the first namespace of a tenant that is being deleted goes, that they do. If a restart cannot
-// be told, they go nevertheless, and that is tried again with the receipt.
+// noteEnding notes, before the first namespace of a tenant that is being deleted goes, that they do. If a restart
+// cannot be told, they go nevertheless, and that is tried again with the receipt.
 func (s *syncer) noteEnding(ctx context.Context, of names.Namespace) error {
 	t, err := s.tenantNamed(of.Tenant)
 	if err != nil || t != nil && t.UID == of.TenantUID && t.DeletionTimestamp == nil {

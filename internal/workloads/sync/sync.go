@@ -28,6 +28,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/volume/common"
 	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
@@ -51,10 +52,12 @@ type syncer struct {
 	settings
 
 	caches
-	tenants    cache.SharedIndexInformer
-	hostCaches *hostCaches
-	hostNodes  cache.SharedIndexInformer
-	dns        *dnsService
+	tenants cache.SharedIndexInformer
+	// liveTenants asks the system space itself.
+	liveTenants getter[v1alpha1.Tenant]
+	hostCaches  *hostCaches
+	hostNodes   cache.SharedIndexInformer
+	dns         *dnsService
 
 	pacing
 	notes
