@@ -213,8 +213,8 @@ func TestReceiptOfOneThatEnds(t *testing.T) {
 	}
 }
 
-// TestReceiptAfterEvents checks that what is noted of a tenant does not go with the events, is bounded, and goes with the
-// receipt, and that no list of events is asked for.
+// TestReceiptAfterEvents checks that what is noted of a tenant does not go with the events, is bounded, and goes with
+// the receipt, and that no list of events is asked for.
 func TestReceiptAfterEvents(t *testing.T) {
 	w := newWorld(t, hostSpace())
 	w.forgetNamespace()
@@ -307,8 +307,8 @@ func TestNoteFails(t *testing.T) {
 	}
 }
 
-// TestKept checks that an event says why something of a deleted tenant stays, for as long as it does, and that there is a
-// receipt nevertheless when it has gone.
+// TestKept checks that an event says why something of a deleted tenant stays, for as long as it does, and that there is
+// a receipt nevertheless when it has gone.
 func TestKept(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 		Namespace: home.Host(), Name: "data", UID: "hc", Labels: home.Labels(), Annotations: home.MarksOf("data", types.UID("c")),
