@@ -342,21 +342,32 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 		return fmt.Errorf("looking whether a namespace is gone: %w", err)
 	}
 	if live != nil && live.UID == of.UID && names.SaltOf(live.Annotations) == of.Salt {
-		if t, err := s.tenantNamed(of.Tenant); err != nil || t != nil && t.UID == of.TenantUID {
-			return fmt.Errorf("the cache of namespaces is behind: %w", errors.Join(err, errNoHome))
-		}
-	}
-	_, seen := s.deleted.of(of.UID)
-	if _, tenantSeen := s.deleted.of(of.TenantUID); !seen && !tenantSeen {
-		if stored := count(s.hostCaches.claims.GetIndexer(), found.Name); stored > 0 {
-			return fmt.Errorf("the host's namespace %q is of one that is not in its space, and that nobody was seen to delete: "+
-				"the %d claims in it have stored something, so it stays, until whoever administers the host deletes it", found.Name, stored)
-		}
-		if err := s.orphans.allow(of.Tenant, s.hostCaches.objects()); err != nil {
+		if err := confirmGone(ctx, s.liveTenants, "Tenant", string(of.Tenant), of.TenantUID); err != nil {
 			return err
 		}
 	}
+	if err := s.noteEnding(ctx, of); err != nil {
+		return err
+	}
+	if err := s.mayRemoveNamespace(found, of); err != nil {
+		s.noteKept(of, found.Name, err)
+		return err
+	}
 	return s.deleteNamespace(ctx, found, of)
+}
+
+// mayRemoveNamespace returns nil if somebody was seen to delete a namespace of a space or its Tenant or, if not, the
+// host's has nothing stored, and not too many others go.
+func (s *syncer) mayRemoveNamespace(found *corev1.Namespace, of names.Namespace) error {
+	_, seen := s.deleted.of(of.UID)
+	if _, tenantSeen := s.deleted.of(of.TenantUID); seen || tenantSeen {
+		return nil
+	}
+	if stored := count(s.hostCaches.claims.GetIndexer(), found.Name); stored > 0 {
+		return fmt.Errorf("the host's namespace %q is of one that is not in its space, and that nobody was seen to delete: "+
+			"the %d claims in it have stored something, so it stays, until whoever administers the host deletes it", found.Name, stored)
+	}
+	return s.orphans.allow(of.Tenant, s.hostCaches.objects())
 }
 
 func (s *syncer) deleteNamespace(ctx context.Context, found *corev1.Namespace, of names.Namespace) error {
@@ -366,6 +377,7 @@ func (s *syncer) deleteNamespace(ctx context.Context, found *corev1.Namespace, o
 	if err := deleteOne(ctx, s.host.CoreV1().Namespaces(), fmt.Sprintf("the host's namespace %q", found.Name), found, nil); err != nil {
 		return err
 	}
+	s.ending.kept.Delete(found.Name)
 	s.copies.forget(found.Name)
 	return nil
 }

@@ -60,11 +60,18 @@ func TestHostNamespaces(t *testing.T) {
 		}, onHost: []string{"delete namespaces h"}},
 		"one of an earlier tenant": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
 			w.cache(w.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "next"}})
-		}, inSpace: []string{"create events"}, onHost: []string{"delete namespaces h"}},
+		}, inSpace: []string{"patch configmaps", "create configmaps"}, onHost: []string{"delete namespaces h"}},
 		"one of which the cache is behind": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
 			gone(w)
 			w.add(w.space, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "acme|shop", UID: "n"}})
 		}, fail: "behind"},
+		"one of whose Tenant the cache is behind": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
+			w.liveTenants = oneTenant{&v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}}}
+			w.lives("", false)
+		}, fail: "the Tenant is there"},
+		"one whose Tenant has gone without it": {objects: []runtime.Object{hostSpace()}, before: func(w *world) {
+			w.lives("", false)
+		}, inSpace: []string{"patch configmaps", "create configmaps"}, onHost: []string{"delete namespaces h"}},
 		"one with another level": {objects: []runtime.Object{hostSpace(), spacePod(nil)}, before: func(w *world) {
 			w.cache(w.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"},
 				Spec: v1alpha1.TenantSpec{Workloads: &v1alpha1.Workloads{PodSecurity: "restricted"}}})

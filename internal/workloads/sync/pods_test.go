@@ -91,6 +91,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	if s.hostCaches, err = newHostCaches(w.onHost, s.routes.onHost.informer, "i", names.Owner{}); err != nil {
 		t.Fatal(err)
 	}
+	s.liveTenants = liveTenants{s}
 	w.syncer = s
 	w.cache(s.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}})
 	for _, o := range slices.Concat(inSpace, onHost) {
@@ -106,6 +107,24 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	}
 	t.Cleanup(s.queue.ShutDown)
 	return w
+}
+
+// liveTenants are those that the cache has.
+type liveTenants struct{ *syncer }
+
+func (l liveTenants) Get(_ context.Context, name string, _ metav1.GetOptions) (*v1alpha1.Tenant, error) {
+	t, err := l.tenantNamed(tenant.Name(name))
+	if t == nil && err == nil {
+		err = apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("tenants").GroupResource(), name)
+	}
+	return t, err
+}
+
+// oneTenant is what the system space says, whatever the cache has.
+type oneTenant struct{ *v1alpha1.Tenant }
+
+func (o oneTenant) Get(context.Context, string, metav1.GetOptions) (*v1alpha1.Tenant, error) {
+	return o.Tenant, nil
 }
 
 // add has a client know an object.

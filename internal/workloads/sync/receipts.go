@@ -2,17 +2,22 @@ package sync
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/process/keyed"
@@ -22,109 +27,218 @@ import (
 
 const (
 	// reasonDeleting is the reason of the event that a deleted tenant's namespaces go from the host, and reasonDeleted
-	// of the receipt that none is left. The first one is what a restart knows of it, and goes when there is the other
-	// one.
+	// of the receipt that none is left, by which the first one goes.
 	reasonDeleting = "WorkloadsDeleting"
 	reasonDeleted  = "WorkloadsDeleted"
-	// namespacesAnnotation is on the first one, with how many there were.
-	namespacesAnnotation = names.Prefix + "namespaces"
+	// reasonKept is that of the event that one of them stays, in the place of the first.
+	reasonKept = "WorkloadsKept"
+	// sayAgain is how often the event is written that namespaces go, or stay, which expires after an hour.
+	sayAgain = 30 * time.Minute
+	// receiptDelay is how long after its Tenant has gone the host is asked: a worker that knew the Tenant may have been
+	// making a namespace.
+	receiptDelay = workTimeout + requestTimeout
+	// endingName is the ConfigMap of the system space with what a restart knows of it, by UIDs: the tenant's name, and
+	// how many namespaces there were. Events would not do: they expire, and tenants choose what a list of them costs.
+	endingName = "tenantry-syncer-ending"
+	// maxEnding is how many it has at most, some 50 KB. Of others a restart knows if they still have a namespace.
+	maxEnding = 500
 )
 
-// endingTenants are deleted tenants whose namespaces go from the host, by their UIDs, with how many there were. Of
-// others nothing is known here, so that those who had none cost nothing.
+// endingTenants are deleted tenants whose namespaces go from the host, by their UIDs. Of others nothing is known here,
+// so that those who had none cost nothing.
 type endingTenants struct {
-	keyed.Values[types.UID, int]
+	keyed.Values[types.UID, endingTenant]
+	// read is whether what an earlier syncer has noted is among them.
+	read atomic.Bool
+	// without says since when there has been no Tenant, by UIDs.
+	without *idleSince
+	// kept is why a namespace of the host stays, by its name.
+	kept keyed.Values[string, string]
+}
+
+// endingTenant is how many namespaces there were, and whether a restart knows that.
+type endingTenant struct {
+	there int
+	noted bool
 }
 
 // hostNamespaceGone has the receipt of a tenant written, if it was the last one.
 func (s *syncer) hostNamespaceGone(obj any, _ bool) {
 	s.hostNamespaceChanged(obj)
+	s.ending.kept.Delete(obj.(*corev1.Namespace).Name)
 	if of, ok := namespaceOf(obj.(*corev1.Namespace)); ok {
 		s.enqueueReceipt(of.Tenant, of.TenantUID)
 	}
 }
 
 func (s *syncer) enqueueReceipt(n tenant.Name, uid types.UID) {
-	if s.ending.Get(uid) > 0 {
+	if s.ending.Get(uid).there > 0 {
 		s.queue.Add(item{kind: receiptItem, tenant: n, name: string(uid)})
 	}
 }
 
-// noteEnding notes, before the first namespace of a tenant that is being deleted goes, that they do.
+// noteEnding notes, before the first namespace of a tenant that is being deleted goes, that they do. If a restart
+// cannot be told, they go nevertheless, and that is tried again with the receipt.
 func (s *syncer) noteEnding(ctx context.Context, of names.Namespace) error {
 	t, err := s.tenantNamed(of.Tenant)
-	if err != nil || s.ending.Get(of.TenantUID) > 0 || t != nil && t.UID == of.TenantUID && t.DeletionTimestamp == nil {
+	if err != nil || t != nil && t.UID == of.TenantUID && t.DeletionTimestamp == nil {
+		return err
+	}
+	if err := s.readEnding(ctx); err != nil || s.ending.Get(of.TenantUID).there > 0 {
 		return err
 	}
 	there, err := s.namespacesOfUID(of.Tenant, of.TenantUID)
 	if err != nil {
 		return err
 	}
-	event := tenantEvent(of.Tenant, of.TenantUID, reasonDeleting, fmt.Sprintf("namespaces of the tenant on the host cluster are being deleted: %d", there))
-	event.Annotations = map[string]string{namespacesAnnotation: strconv.Itoa(there)}
-	if err := s.writeEvent(ctx, event); err != nil {
-		return err
+	s.ending.Set(of.TenantUID, endingTenant{there: max(1, len(there))}) // the cache may not have it any more
+	if err := s.storeEnding(ctx, of.Tenant, of.TenantUID); err != nil {
+		klog.FromContext(ctx).V(2).Info("Trying again later", "err", err)
 	}
-	s.ending.Set(of.TenantUID, there)
-	s.enqueueReceipt(of.Tenant, of.TenantUID) // they may have gone meanwhile
+	s.enqueueReceipt(of.Tenant, of.TenantUID)
 	return nil
 }
 
-// namespacesOfUID returns how many namespaces on the host the caches know of one life of a tenant.
-func (s *syncer) namespacesOfUID(n tenant.Name, uid types.UID) (count int, _ error) {
-	all, err := s.hostCaches.namespacesOfTenant(n)
-	for _, namespace := range all {
-		if of, _ := namespaceOf(namespace); of.TenantUID == uid {
-			count++
-		}
+// noteKept notes that a namespace of a deleted tenant stays on the host.
+func (s *syncer) noteKept(of names.Namespace, host string, why error) {
+	if s.ending.kept.Set(host, why.Error()) == "" {
+		s.enqueueReceipt(of.Tenant, of.TenantUID)
 	}
-	return count, err
 }
 
-// readEnding reads what an earlier syncer has noted.
+// namespacesOfUID returns the namespaces on the host that the caches know of one life of a tenant.
+func (s *syncer) namespacesOfUID(n tenant.Name, uid types.UID) ([]*corev1.Namespace, error) {
+	all, err := s.hostCaches.namespacesOfTenant(n)
+	return slices.DeleteFunc(all, func(namespace *corev1.Namespace) bool {
+		of, _ := namespaceOf(namespace)
+		return of.TenantUID != uid
+	}), err
+}
+
+// readEnding reads, once, what an earlier syncer has noted.
 func (s *syncer) readEnding(ctx context.Context) error {
-	list, err := s.spaces.EventsV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("reason", reasonDeleting).String()})
+	if s.ending.read.Load() {
+		return nil
+	}
+	found, err := orNil(s.spaces.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, endingName, metav1.GetOptions{}))
 	if err != nil {
 		return fmt.Errorf("reading which deleted tenants still have namespaces on the host: %w", err)
 	}
-	for i := range list.Items {
-		event := &list.Items[i]
-		there, err := strconv.Atoi(event.Annotations[namespacesAnnotation])
-		if about := event.Regarding; err == nil && event.Reason == reasonDeleting && event.ReportingController == component && about.Kind == tenantKind {
-			s.ending.Set(about.UID, there)
-			s.enqueueReceipt(tenant.Name(about.Name), about.UID)
+	if found != nil {
+		for uid, value := range found.Data {
+			n, count, _ := strings.Cut(value, " ")
+			if there, err := strconv.Atoi(count); err == nil {
+				s.ending.GetOrSet(types.UID(uid), endingTenant{there: there, noted: true})
+				s.enqueueReceipt(tenant.Name(n), types.UID(uid))
+			}
 		}
+	}
+	s.ending.read.Store(true)
+	return nil
+}
+
+// storeEnding has a restart know what is noted of a tenant, unless it does, or has to know of too many.
+func (s *syncer) storeEnding(ctx context.Context, n tenant.Name, uid types.UID) error {
+	of := s.ending.Get(uid)
+	if of.noted || s.ending.Len() > maxEnding {
+		return nil
+	}
+	if err := s.writeEnding(ctx, n, uid, new(fmt.Sprintf("%s %d", n, of.there))); err != nil {
+		return err
+	}
+	of.noted = true
+	s.ending.Set(uid, of)
+	return nil
+}
+
+// writeEnding writes what a restart knows of a tenant, nil for nothing.
+func (s *syncer) writeEnding(ctx context.Context, n tenant.Name, uid types.UID, value *string) error {
+	patch, err := json.Marshal(map[string]any{"data": map[types.UID]*string{uid: value}})
+	if err != nil {
+		return err
+	}
+	client := s.spaces.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+	_, err = client.Patch(ctx, endingName, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if apierrors.IsNotFound(err) {
+		if err = nil; value != nil {
+			first := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: endingName}, Data: map[string]string{string(uid): *value}}
+			_, err = client.Create(ctx, first, metav1.CreateOptions{FieldManager: fieldManager})
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("noting in the ConfigMap %s/%s what tenant %q has on the host: %w", metav1.NamespaceSystem, endingName, n, err)
 	}
 	return nil
 }
 
-// syncReceipt records that nothing of a deleted tenant is on the host any more. The host is asked itself: a cache may
-// not know yet what was made last.
+// syncReceipt records that nothing of a deleted tenant is on the host any more, and until then that something is. An
+// item without a name stands for what an earlier syncer has noted.
 func (s *syncer) syncReceipt(ctx context.Context, i item) error {
 	uid := types.UID(i.name)
+	if uid == "" {
+		return s.readEnding(ctx)
+	}
+	of := s.ending.Get(uid)
+	if of.there == 0 {
+		return nil
+	}
+	stored := s.storeEnding(ctx, i.tenant, uid)
 	t, err := s.tenantNamed(i.tenant)
 	there, countErr := s.namespacesOfUID(i.tenant, uid)
-	if err != nil || countErr != nil || there > 0 || t != nil && t.UID == uid {
-		return errors.Join(err, countErr)
+	if err := errors.Join(err, countErr); err != nil {
+		return err
 	}
+	wait, ended := sayAgain, false
+	if t == nil || t.UID != uid {
+		left := s.ending.without.left(string(uid))
+		if ended = left <= 0; !ended {
+			wait = left
+		}
+	}
+	if !ended || len(there) > 0 {
+		s.queue.AddAfter(i, wait)
+		return errors.Join(stored, s.sayEnding(ctx, i.tenant, uid, there))
+	}
+	return errors.Join(stored, s.writeReceipt(ctx, i.tenant, uid, of.there))
+}
+
+// sayEnding records that the namespaces of a deleted tenant go, of which some are there, or why one of them stays.
+func (s *syncer) sayEnding(ctx context.Context, n tenant.Name, uid types.UID, there []*corev1.Namespace) error {
+	for _, namespace := range there {
+		if why := s.ending.kept.Get(namespace.Name); why != "" {
+			event := tenantEvent(n, uid, reasonKept, shortened(why))
+			event.Type = corev1.EventTypeWarning
+			return s.writeEvent(ctx, event)
+		}
+	}
+	return s.writeEvent(ctx, tenantEvent(n, uid, reasonDeleting, fmt.Sprintf("namespaces of the tenant on the host cluster are being deleted: %d", s.ending.Get(uid).there)))
+}
+
+// writeReceipt records that none of so many namespaces of a deleted tenant is on the host. That is asked itself: a
+// cache may not know yet what was made last.
+func (s *syncer) writeReceipt(ctx context.Context, n tenant.Name, uid types.UID, there int) error {
 	left, err := s.host.CoreV1().Namespaces().List(ctx, metav1.ListOptions{
 		Limit: 1, LabelSelector: labels.Set{names.InstallationLabel: s.installation, names.TenantUIDLabel: string(uid)}.String(),
 	})
 	if err != nil {
-		return fmt.Errorf("looking whether the host has namespaces of tenant %q: %w", i.tenant, err)
+		return fmt.Errorf("looking whether the host has namespaces of tenant %q: %w", n, err)
 	}
 	if len(left.Items) > 0 {
 		return fmt.Errorf("the cache of the host's namespaces is behind: there is %q", left.Items[0].Name)
 	}
-	receipt := tenantEvent(i.tenant, uid, reasonDeleted, fmt.Sprintf("of the tenant's namespaces on the host cluster (%d), none is left", s.ending.Get(uid)))
-	if err := s.writeEvent(ctx, receipt); err != nil {
+	receipt := tenantEvent(n, uid, reasonDeleted, fmt.Sprintf("of the tenant's namespaces on the host cluster (%d), none is left", there))
+	if err := errors.Join(s.writeEvent(ctx, receipt), s.writeEnding(ctx, n, uid, nil)); err != nil {
 		return err
 	}
-	noted := tenantEvent(i.tenant, uid, reasonDeleting, "")
-	if err := s.spaces.EventsV1().Events(noted.Namespace).Delete(ctx, noted.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting what was noted of tenant %q: %w", i.tenant, err)
+	for _, reason := range []string{reasonDeleting, reasonKept} {
+		said := tenantEvent(n, uid, reason, "")
+		if err := s.spaces.EventsV1().Events(said.Namespace).Delete(ctx, said.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting what was noted of tenant %q: %w", n, err)
+		}
 	}
+	klog.FromContext(ctx).Info("Of the namespaces of a deleted tenant on the host cluster, none is left", "tenant", n, "uid", uid, "namespaces", there)
 	s.ending.Delete(uid)
+	s.ending.without.Delete(string(uid))
 	return nil
 }
 
@@ -141,7 +255,7 @@ func tenantEvent(n tenant.Name, uid types.UID, reason, note string) *eventsv1.Ev
 	}
 }
 
-var reasonNames = map[string]string{reasonDeleting: "workloads-deleting", reasonDeleted: "workloads-deleted"}
+var reasonNames = map[string]string{reasonDeleting: "workloads-deleting", reasonDeleted: "workloads-deleted", reasonKept: "workloads-kept"}
 
 // writeEvent records an event, unless it has been recorded.
 func (s *syncer) writeEvent(ctx context.Context, event *eventsv1.Event) error {

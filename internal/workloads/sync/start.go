@@ -93,7 +93,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 	if err != nil {
 		return nil, err
 	}
-	tenants, err := newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope()))
+	tenants, liveTenants, err := newTenants(spaces.ConfigIn(asSyncer(o.Spaces), tenant.System.Scope()))
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 		return nil, err
 	}
 	return &syncer{
-		clock: now, clients: c, settings: chosen, caches: all, tenants: tenants, hostCaches: onHost,
+		clock: now, clients: c, settings: chosen, caches: all, tenants: tenants, liveTenants: liveTenants, hostCaches: onHost,
 		hostNodes: newHostNodes(c.host), dns: newDNSService(c.host, o.DNSService),
 		pacing: newPacing(now, cmp.Or(o.Workers, defaultWorkers)), notes: newNotes(now),
 		guards:    newGuards(now, o.OrphanLimit, wayOut(c.owner, "if it is right nevertheless, restart with a larger --orphan-limit")),

@@ -28,6 +28,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/volume/common"
 	"k8s.io/utils/clock"
 
+	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
@@ -41,6 +42,9 @@ import (
 // requestTimeout is how long a worker waits for an answer: webhooks of tenants may take their time.
 const requestTimeout = 10 * time.Second
 
+// workTimeout is how long a worker is busy with one item.
+const workTimeout = 3 * requestTimeout
+
 // syncer is what runs while the leases are held.
 type syncer struct {
 	clock clock.Clock
@@ -48,10 +52,12 @@ type syncer struct {
 	settings
 
 	caches
-	tenants    cache.SharedIndexInformer
-	hostCaches *hostCaches
-	hostNodes  cache.SharedIndexInformer
-	dns        *dnsService
+	tenants cache.SharedIndexInformer
+	// liveTenants asks the system space itself.
+	liveTenants getter[v1alpha1.Tenant]
+	hostCaches  *hostCaches
+	hostNodes   cache.SharedIndexInformer
+	dns         *dnsService
 
 	pacing
 	notes
@@ -188,7 +194,7 @@ type notes struct {
 
 func newNotes(c clock.Clock) notes {
 	return notes{
-		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), ending: &endingTenants{}, governed: &governed{}, checked: &checked{}, recent: newRecentEvents(c), events: &hostEvents{limits: newEventLimits()},
+		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), ending: &endingTenants{without: newIdleSince(c, receiptDelay)}, governed: &governed{}, checked: &checked{}, recent: newRecentEvents(c), events: &hostEvents{limits: newEventLimits()},
 		selected: &selected{}, sliceTracker: endpointsliceutil.NewEndpointSliceTracker(),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking), behind: newIdleSince(c, behindPeriod),
 	}
@@ -215,9 +221,7 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	if err := s.countOrphans(); err != nil {
 		klog.FromContext(ctx).Error(err, "Looking what is on the host cluster")
 	}
-	if err := s.readEnding(ctx); err != nil {
-		return err
-	}
+	s.queue.Add(item{kind: receiptItem}) // of an earlier syncer
 	s.nameCertificates()
 	s.enqueueHostNamespaces()
 	if err := s.followRoutes(ctx); err != nil {
@@ -230,7 +234,7 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	}
 	for range workers {
 		running.Go(func() {
-			for s.work(ctx, s.queue, 3*requestTimeout, s.sync) {
+			for s.work(ctx, s.queue, workTimeout, s.sync) {
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -16,16 +17,17 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// newTenants returns an informer of Tenants, of which it keeps what pods need. config names the
+// newTenants returns an informer of Tenants, of which it keeps what pods need, and a client of them. config names the
 // system space.
-func newTenants(config *rest.Config) (cache.SharedIndexInformer, error) {
+func newTenants(config *rest.Config) (cache.SharedIndexInformer, getter[v1alpha1.Tenant], error) {
 	client, err := newTypedClient(config, v1alpha1.GroupVersion, v1alpha1.AddToScheme)
 	if err != nil {
-		return nil, fmt.Errorf("creating the client of Tenants: %w", err)
+		return nil, nil, fmt.Errorf("creating the client of Tenants: %w", err)
 	}
 	lw := cache.NewListWatchFromClient(client, "tenants", metav1.NamespaceAll, fields.Everything())
 	informer := cache.NewSharedIndexInformer(lw, &v1alpha1.Tenant{}, 0, nil)
-	return informer, informer.SetTransform(slimTenant)
+	live := gentype.NewClient("tenants", client, metav1.ParameterCodec, metav1.NamespaceNone, func() *v1alpha1.Tenant { return &v1alpha1.Tenant{} })
+	return informer, live, informer.SetTransform(slimTenant)
 }
 
 // newTypedClient returns a client of the types of a version, which add adds to a scheme, in JSON.

@@ -81,6 +81,9 @@ func (h handler) OnAdd(obj any, _ bool) { h.changed(obj) }
 func (h handler) OnUpdate(before, obj any) {
 	switch {
 	case before.(metav1.Object).GetResourceVersion() == obj.(metav1.Object).GetResourceVersion():
+	case h.gone != nil && before.(metav1.Object).GetUID() != obj.(metav1.Object).GetUID():
+		h.gone(before, false) // made again while the watch was broken
+		h.changed(obj)
 	case h.updated != nil:
 		h.updated(before, obj)
 	default:
@@ -118,7 +121,7 @@ func (s *syncer) podChanged(obj any) {
 func (s *syncer) podUpdated(before, obj any) {
 	s.podChanged(obj)
 	was, now := before.(*corev1.Pod), obj.(*corev1.Pod)
-	if was.UID != now.UID || !maps.Equal(was.Labels, now.Labels) || was.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() {
+	if !maps.Equal(was.Labels, now.Labels) || was.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() {
 		s.enqueueSelectors(itemOf(selectingItem, was), was.Labels)
 	}
 }

@@ -252,7 +252,7 @@ var _ = Describe("Pods of spaces", func() {
 			}
 			return all
 		}
-		Eventually(func() []eventsv1.Event { return receipts("WorkloadsDeleted") }).Should(HaveLen(1))
+		Eventually(func() []eventsv1.Event { return receipts("WorkloadsDeleted") }).WithTimeout(2 * time.Minute).Should(HaveLen(1)) // a worker may still make one
 		left, err := host.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: names.TenantUIDLabel + "=" + string(uid)})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(left.Items).To(BeEmpty(), "when there is the receipt, nothing else is there")
