@@ -91,8 +91,7 @@ func (c *boundedCache[T]) get(key string) (value T) {
 }
 
 // builtCache caches the documents that are built of definitions. The large ones of some spaces do not take the places
-// of the others, nor have them wait.
-// Neither do they those that spaces without definitions of their own share, which change when the platform's do.
+// of the others, nor have them wait, nor do they so with those that spaces without definitions of their own share.
 type builtCache struct{ small, large, shared *builtBySize }
 
 // builtBySize caches small documents, large ones, or shared ones.
