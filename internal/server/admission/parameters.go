@@ -63,8 +63,8 @@ type parameters struct {
 	read map[informerKey]*readParameters
 }
 
-// IsWatchListSemanticsUnSupported has informers read by lists: all watches that begin with what there is would decode at
-// once.
+// IsWatchListSemanticsUnSupported has informers read by lists: all watches that begin with what there is would decode
+// at once.
 func (p *parameters) IsWatchListSemanticsUnSupported() bool { return true }
 
 // informerKey identifies an informer, which lives as long as its context.

@@ -178,8 +178,8 @@ func (s *slowServer) List(context.Context, metav1.ListOptions) (*unstructured.Un
 	return &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*s.object}}, nil
 }
 
-// TestParametersTakeTurns checks that of the informers of a space, in all of its plugins, one reads at a time, that none
-// reads what another has been refused, and that other spaces do not wait.
+// TestParametersTakeTurns checks that of the informers of a space, in all of its plugins, one reads at a time, that
+// none reads what another has been refused, and that other spaces do not wait.
 func TestParametersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowServer{object: limit("large", 3<<20)}

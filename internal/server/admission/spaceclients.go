@@ -67,8 +67,8 @@ func (s *spaceClients) of(n tenant.Name) (*clients, error) {
 	return c, nil
 }
 
-// within returns a client that asks for nothing outside a root, whatever names the objects of a space have it ask for: the
-// server asks with rights of its own.
+// within returns a client that asks for nothing outside a root, whatever names the objects of a space have it ask for:
+// the server asks with rights of its own.
 func within(root string, client *http.Client) *http.Client {
 	inside, next := *client, cmp.Or(client.Transport, http.DefaultTransport)
 	inside.Transport = roundtrip.Func(func(req *http.Request) (*http.Response, error) {
