@@ -49,7 +49,7 @@ var admissionTable = []mutant{
 	{"what is read anew needs room beside what it replaces", by("internal/server/storage/cachememory", "TestCopies"),
 		"internal/server/storage/cachememory/copies.go", `m.bytes[c.of]+more <= withSlack(m.most) &&`, `true &&`},
 	{"parameters for which there is no room are not read again and again", by("internal/server/admission", "TestParameters"),
-		"internal/server/admission/parameters.go", `time.Since(refused.at) < readAgain {`, `false {`},
+		"internal/server/admission/parameters.go", `refused := parameterRefusals.Get(r.refusedKey()); refused != nil {`, `refused := parameterRefusals.Get(r.refusedKey()); refused != nil && false {`},
 	{"a filtered watch ends also while nobody takes an event", by("internal/roundtrip", "TestFilterWatch"),
 		"internal/roundtrip/filter.go", `		close(r.Done)`, ``},
 	{"what policies of spaces read counts", by("test/integration/usage", "TestUsage"),

@@ -43,6 +43,9 @@ var (
 	parameterRefusals keyed.Values[refusedKey, *refusal]
 )
 
+// refusal is why some are not read. It is there for as long as they are not read again.
+type refusal struct{ why error }
+
 type refusedKey struct {
 	of       tenant.Name
 	resource schema.GroupResource
@@ -120,21 +123,14 @@ type readParameters struct {
 	began atomic.Int64
 }
 
-// refusal is why some are not read, and since when.
-type refusal struct {
-	err *apierrors.StatusError
-	at  time.Time
-}
-
 func (r *readParameters) refusedKey() refusedKey {
 	return refusedKey{r.parameters.of, r.resource.GroupResource()}
 }
 
 // begin notes that all are read anew. It returns an error if there was no room for them a moment ago.
 func (r *readParameters) begin() error {
-	if refused := parameterRefusals.Get(r.refusedKey()); refused != nil && time.Since(refused.at) < readAgain {
-		r.outdated(errors.New(refused.err.ErrStatus.Message))
-		return refused.err
+	if refused := parameterRefusals.Get(r.refusedKey()); refused != nil {
+		return r.forbidden(refused.why)
 	}
 	if err := r.Begin(); err != nil {
 		return r.refuse(err)
@@ -145,13 +141,18 @@ func (r *readParameters) begin() error {
 
 var errStillRead = errors.New("they are being read, which takes time, because they are many")
 
-// refuse returns the error of parameters for which there is no room.
+// refuse returns the error of parameters for which there is no room, and has none of them read for a while.
 func (r *readParameters) refuse(err error) *apierrors.StatusError {
-	r.outdated(err)
-	refused := &refusal{apierrors.NewForbidden(r.resource.GroupResource(), "", err), time.Now()}
+	refused := &refusal{err}
 	parameterRefusals.Set(r.refusedKey(), refused)
 	time.AfterFunc(readAgain, func() { parameterRefusals.DeleteIf(r.refusedKey(), func(now *refusal) bool { return now == refused }) })
-	return refused.err
+	return r.forbidden(err)
+}
+
+// forbidden returns the error of parameters that are refused, whichever informer was.
+func (r *readParameters) forbidden(why error) *apierrors.StatusError {
+	r.outdated(why)
+	return apierrors.NewForbidden(r.resource.GroupResource(), "", why)
 }
 
 // failed notes that they could not be read.
