@@ -24,7 +24,7 @@ var syncerTable = []mutant{
 		"internal/workloads/sync/namespaces.go", `	if err := s.noteEnding(ctx, of); err != nil {
 		return err
 	}
-	if err := deleteOne(`, `	if err := deleteOne(`},
+	return s.deleteNamespace`, `	return s.deleteNamespace`},
 	{"a namespace that is there stays on the host, whatever a cache says of its Tenant", by("internal/workloads/sync", "TestHostNamespaces"),
 		"internal/workloads/sync/namespaces.go", `		if err := confirmGone(ctx, s.liveTenants, "Tenant", string(of.Tenant), of.TenantUID); err != nil {`, `		if err := error(nil); err != nil {`},
 	{"an event says what of a deleted tenant stays", by("internal/workloads/sync", "TestKept"),

@@ -326,7 +326,10 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 		s.queue.AddAfter(i, left)
 		return nil
 	}
-	return s.deleteNamespace(ctx, found, of)
+	if err := s.noteEnding(ctx, of); err != nil {
+		return err
+	}
+	return s.deleteNamespace(ctx, found)
 }
 
 // isUsed reports whether there is a pod in a namespace of a space, or a pod, Service or claim in the host's.
@@ -353,7 +356,7 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 		s.noteKept(of, found.Name, err)
 		return err
 	}
-	return s.deleteNamespace(ctx, found, of)
+	return s.deleteNamespace(ctx, found)
 }
 
 // mayRemoveNamespace returns nil if somebody was seen to delete a namespace of a space or its Tenant or, if not, the
@@ -370,10 +373,8 @@ func (s *syncer) mayRemoveNamespace(found *corev1.Namespace, of names.Namespace)
 	return s.orphans.allow(of.Tenant, s.hostCaches.objects())
 }
 
-func (s *syncer) deleteNamespace(ctx context.Context, found *corev1.Namespace, of names.Namespace) error {
-	if err := s.noteEnding(ctx, of); err != nil {
-		return err
-	}
+// deleteNamespace deletes a host's namespace, of which noteEnding knows.
+func (s *syncer) deleteNamespace(ctx context.Context, found *corev1.Namespace) error {
 	if err := deleteOne(ctx, s.host.CoreV1().Namespaces(), fmt.Sprintf("the host's namespace %q", found.Name), found, nil); err != nil {
 		return err
 	}

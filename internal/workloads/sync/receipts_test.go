@@ -82,6 +82,19 @@ func (w *world) settles() {
 	w.enqueueReceipt("acme", "t")
 }
 
+// ends takes the host's namespace out of the host, and expects the receipt alone.
+func (w *world) ends() {
+	w.t.Helper()
+	w.leaves(true)
+	w.settles()
+	if _, err := w.receipts(); err != nil {
+		w.t.Error(err)
+	}
+	if diff := cmp.Diff([]string{written}, w.recorded()); diff != "" {
+		w.t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // expire has all events go, as after an hour.
 func (w *world) expire() {
 	w.t.Helper()
@@ -203,14 +216,7 @@ func TestReceiptOfOneThatEnds(t *testing.T) {
 	look()
 	w.lives("next", false) // another life of the name
 	look(noted)
-	w.leaves(true)
-	w.settles()
-	if _, err := w.receipts(); err != nil {
-		t.Error(err)
-	}
-	if diff := cmp.Diff([]string{written}, w.recorded()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	w.ends()
 }
 
 // TestReceiptAfterEvents checks that what is noted of a tenant does not go with the events, is bounded, and goes with
@@ -297,14 +303,7 @@ func TestNoteFails(t *testing.T) {
 		t.Error("it is not tried again")
 	}
 	verb = ""
-	w.leaves(true)
-	w.settles()
-	if _, err := w.receipts(); err != nil {
-		t.Error(err)
-	}
-	if diff := cmp.Diff([]string{written}, w.recorded()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	w.ends()
 }
 
 // TestKept checks that an event says why something of a deleted tenant stays, for as long as it does, and that there is
@@ -340,14 +339,7 @@ func TestKept(t *testing.T) {
 					t.Errorf("got %q, want %q", got, tc.why)
 				}
 			}
-			w.leaves(true)
-			w.settles()
-			if _, err := w.receipts(); err != nil {
-				t.Error(err)
-			}
-			if diff := cmp.Diff([]string{written}, w.recorded()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			w.ends()
 		})
 	}
 }
