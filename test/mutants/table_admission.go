@@ -42,8 +42,8 @@ var admissionTable = []mutant{
 	{"policies do not go on with parameters that are not there any more", by("internal/server/admission", "TestParameters"),
 		"internal/server/admission/parameters.go", `case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err), apierrors.IsForbidden(err):`, `case false:`},
 	{"policies do not go on with parameters for whose successors there is no room", by("internal/server/admission", "TestParameters"),
-		"internal/server/admission/parameters.go", `	r.outdated(err)
-	refused := `, `	refused := `},
+		"internal/server/admission/parameters.go", `	r.outdated(why)
+`, ``},
 	{"a copy counts until another has taken its place", by("internal/server/admission", "TestParameters"),
 		"internal/server/storage/cachememory/copies.go", `c.read = newCopied()`, `c.addLocked(c.held, -c.held.bytes); c.read, c.held = newCopied(), newCopied()`},
 	{"what is read anew needs room beside what it replaces", by("internal/server/storage/cachememory", "TestCopies"),

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/test/env/suite"
 )
 
 var (
@@ -236,7 +238,15 @@ func (w *world) mutateSuspension(ctx context.Context) (string, error) {
 	n := w.order[1+w.random.IntN(3)]
 	suspended := w.random.IntN(3) == 0
 	w.suspended[n] = suspended
-	return fmt.Sprintf("suspend %s: %v", n, suspended), tenantry.SetSpec(ctx, n, "suspended", strconv.FormatBool(suspended))
+	what := fmt.Sprintf("suspend %s: %v", n, suspended)
+	if err := tenantry.SetSpec(ctx, n, "suspended", strconv.FormatBool(suspended)); err != nil {
+		return what, err
+	}
+	Eventually(func() bool { // which takes a moment
+		_, err := suite.Client(tenantry.Config(n)).Discovery().ServerVersion()
+		return apierrors.IsForbidden(err)
+	}).Should(Equal(suspended), what)
+	return what, nil
 }
 
 // mutatePod creates a pod that mounts a ConfigMap and a Secret, which may not be there, and is its namespace's; or it

@@ -55,8 +55,7 @@ var _ = Describe("the oracle", func() {
 			now := w.state(ctx, who, n)
 			for range 4 {
 				answers, what := w.race(ctx, who, n)
-				next := w.state(ctx, who, n)
-				found := w.settle(ctx, who, n)
+				next, found := w.settle(ctx, who, n)
 				Expect(difference(found, next)).To(BeEmpty(), "seed %d: %s of %s in %s after: %s", seed, who.user, who.of, n, what)
 				if now.rights == next.rights || len(answers) == 0 {
 					for _, answer := range answers {
@@ -177,8 +176,31 @@ func (w *world) race(ctx context.Context, who subject, n tenant.Name) ([]sets.Se
 	return answers, what
 }
 
-// settle searches when everything that was written is in the index.
-func (w *world) settle(ctx context.Context, who subject, n tenant.Name) sets.Set[object] {
+// settle returns what is allowed and what is found, in this order. Where they differ it looks whether what is allowed is
+// another thing by now, and then compares anew: controllers write rights and objects, those of specs before this one, too,
+// and the authorizer is behind the rights for a moment.
+func (w *world) settle(ctx context.Context, who subject, n tenant.Name) (state, sets.Set[object]) {
+	GinkgoHelper()
+	for now := w.state(ctx, who, n); ; {
+		found := w.settled(ctx, who, n)
+		if difference(found, now) == "" {
+			return now, found
+		}
+		then := w.state(ctx, who, n)
+		if now.equal(then) {
+			return then, found
+		}
+		now = then
+	}
+}
+
+// equal reports whether the same is there and the same is allowed.
+func (s state) equal(other state) bool {
+	return s.allowed.Equal(other.allowed) && sets.KeySet(s.objects).Equal(sets.KeySet(other.objects))
+}
+
+// settled searches when everything that was written is in the index.
+func (w *world) settled(ctx context.Context, who subject, n tenant.Name) sets.Set[object] {
 	GinkgoHelper()
 	response, err := tenantry.Etcd().Get(ctx, "/registry/")
 	Expect(err).NotTo(HaveOccurred())
