@@ -13,13 +13,8 @@ import (
 )
 
 func main() {
-	pattern := flag.String("run", "", "regular expression of the names of mutants to try; all by default")
+	wanted := choice{expression("run", "names of mutants"), expression("in", "files, such as ^internal/server/")}
 	flag.Parse()
-	wanted, err := regexp.Compile(*pattern)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "reading -run:", err)
-		os.Exit(2)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, wanted); err != nil {
@@ -28,8 +23,21 @@ func main() {
 	}
 }
 
-// run tries all mutants whose names match.
-func run(ctx context.Context, wanted *regexp.Regexp) error {
+// choice says which mutants to try.
+type choice struct{ names, files *regexp.Regexp }
+
+// expression defines a flag that is a regular expression, of everything by default.
+func expression(name, of string) *regexp.Regexp {
+	all := regexp.MustCompile("")
+	flag.TextVar(all, name, all, "Try only those that match this `expression`, of "+of+".")
+	return all
+}
+
+// has reports whether to try a mutant of a file, whose path is relative to the module.
+func (c choice) has(name, file string) bool { return c.names.MatchString(name) && c.files.MatchString(file) }
+
+// run tries those mutants that are wanted.
+func run(ctx context.Context, wanted choice) error {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
@@ -43,7 +51,7 @@ func run(ctx context.Context, wanted *regexp.Regexp) error {
 		outcomes = append(outcomes, tried...)
 	}
 	for _, m := range table {
-		if !wanted.MatchString(m.name) {
+		if !wanted.has(m.name, m.file) {
 			continue
 		}
 		o := m.try(ctx, root)

@@ -40,7 +40,7 @@ func TestPackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcomes, err := packages[0].try(t.Context(), root, regexp.MustCompile(""))
+	outcomes, err := packages[0].try(t.Context(), root, choice{regexp.MustCompile(""), regexp.MustCompile("")})
 	if err != nil {
 		t.Fatal(err)
 	}

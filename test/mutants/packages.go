@@ -40,7 +40,7 @@ func (e equivalent) is(s site) bool {
 const timeout = "30s"
 
 // try tries the mutants of the package.
-func (p fastPackage) try(ctx context.Context, root string, wanted *regexp.Regexp) ([]outcome, error) {
+func (p fastPackage) try(ctx context.Context, root string, wanted choice) ([]outcome, error) {
 	dir, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
 		return nil, fmt.Errorf("making a directory: %w", err)
@@ -50,7 +50,7 @@ func (p fastPackage) try(ctx context.Context, root string, wanted *regexp.Regexp
 	if err != nil {
 		return nil, err
 	}
-	sites = slices.DeleteFunc(sites, func(s site) bool { return !wanted.MatchString(s.id) })
+	sites = slices.DeleteFunc(sites, func(s site) bool { return !wanted.has(s.id, s.file) })
 	if len(sites) == 0 {
 		return nil, nil
 	}

@@ -108,6 +108,8 @@ var podsTable = []mutant{
 		"internal/workloads/translate/variables.go", `		eachEphemeral(&host.Spec, nil, within(ephemeralVariables))`, ``},
 	{"so many ephemeral containers", by("internal/workloads/translate", "TestCheckEphemeral"),
 		"internal/workloads/translate/check.go", `n > maxEphemeral {`, `n < 0 {`},
+	{"a space does not learn what drivers of the host say of volumes", by("internal/workloads/translate", "TestStatusFields"),
+		"internal/workloads/translate/status.go", `status.VolumeHealth = nil`, `_ = status.VolumeHealth`},
 	{"what others use of a node is not told", by("internal/workloads/translate", "TestResizeStatus"),
 		"internal/workloads/translate/status.go", `roomOfNode.ReplaceAllString(replacer.Replace(text), "$1")`, `replacer.Replace(text)`},
 }

@@ -225,6 +225,7 @@ var values = map[reflect.Type]bool{
 	reflect.TypeFor[intstr.IntOrString]():   true,
 	reflect.TypeFor[metav1.LabelSelector](): true,
 	reflect.TypeFor[metav1.ObjectMeta]():    true,
+	reflect.TypeFor[metav1.Time]():          true,
 }
 
 // all returns the same treatment of some fields.

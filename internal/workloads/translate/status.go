@@ -37,7 +37,8 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, hostIsCurre
 	}
 	status.QOSClass, status.NominatedNodeName = pod.Status.QOSClass, pod.Status.NominatedNodeName
 	status.ObservedGeneration = observed(status.ObservedGeneration, pod.Status.ObservedGeneration)
-	status.ResourceClaimStatuses, status.ExtendedResourceClaimStatus = nil, nil
+	status.ResourceClaimStatuses, status.ExtendedResourceClaimStatus, status.NodeAllocatableResourceClaimStatuses = nil, nil, nil
+	status.VolumeHealth = nil // it is what drivers of the host's volumes write
 	status.Message, status.Reason = plain(withoutAdded(status.Message, added)), plain(status.Reason)
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return isGate(pod, c.Type) })
 	for i := range status.Conditions {

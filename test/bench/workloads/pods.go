@@ -167,7 +167,10 @@ func empty(ctx context.Context, places []podNamespace, everywhere podNamespace) 
 	}
 	if _, err := harness.Each(0, len(places), 4, func(i int) error {
 		p := places[i]
-		if err := p.client.CoreV1().Pods(p.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		// A server ends a request after a minute, in which it deletes some thousands.
+		if err := harness.Until(ctx, runTimeout, "all pods are deleted", func(ctx context.Context) error {
+			return p.client.CoreV1().Pods(p.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		}); err != nil {
 			return err
 		}
 		return gone(p, "")
