@@ -57,6 +57,9 @@ func isKubeconfig(path string) error {
 	if err != nil {
 		return err
 	}
+	if err := clientcmd.ResolveLocalPaths(config); err != nil { // relative to the file, as upstream reads it
+		return err
+	}
 	if _, err = clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig(); clientcmd.IsEmptyConfig(err) {
 		return errors.New("it has no cluster, user and context: it is to be a kubeconfig that says where the webhook is")
 	}
