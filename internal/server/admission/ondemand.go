@@ -80,7 +80,7 @@ func (p *onDemandPlugin) newInstance(ctx context.Context, n tenant.Name, forget 
 	if err != nil {
 		return nil, err
 	}
-	refusals := &refusals{}
+	refusals, of := &refusals{}, tenantKey{n, p.shared.TenantUID(n)}
 	var schemas *knownSchemas
 	if p.name == mutatingpolicy.PluginName {
 		if schemas, err = withKnownSchemas(clients.discovery, newConverters(ctx, n, p.shared.CacheMemory, refusals, forget)); err != nil {
@@ -89,7 +89,7 @@ func (p *onDemandPlugin) newInstance(ctx context.Context, n tenant.Name, forget 
 		clients.discovery = schemas
 	}
 	built, err := p.build(nil, p.initializer(instanceConfig{
-		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: newParameters(clients.dynamic, n, p.shared.CacheMemory, refusals, forget), informers: p.shared.views.Of(n),
+		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: newParameters(clients.dynamic, of, p.shared.CacheMemory, refusals, forget), informers: p.shared.views.Of(n),
 		authorizer: spaceAuthorizer{p.authorizer, n}, stop: ctx.Done(), restMapper: clients.restMapper,
 		services: view.ServicesIn{Flat: p.shared.services, Tenant: n}, webhookAuth: p.shared.Egress.ForTenant(n, p.webhookAuth),
 	}))

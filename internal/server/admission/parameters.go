@@ -46,8 +46,9 @@ var (
 // refusal is why some are not read. It is there for as long as they are not read again.
 type refusal struct{ why error }
 
+// refusedKey has a life of a tenant: what was refused one is none of the next one's of that name.
 type refusedKey struct {
-	of       tenant.Name
+	of       tenantKey
 	resource schema.GroupResource
 }
 
@@ -55,7 +56,7 @@ type refusedKey struct {
 // informer of each plugin, decoded from JSON: they count for the space, and what it may not have is not read.
 type parameters struct {
 	dynamic.Interface
-	of       tenant.Name
+	of       tenantKey
 	memory   *cachememory.Budget
 	refusals *refusals
 	// forget ends the plugin: upstream's informers keep what they have read when they cannot read it anew, and policies
@@ -76,7 +77,7 @@ type informerKey struct {
 	ctx      context.Context
 }
 
-func newParameters(client dynamic.Interface, of tenant.Name, budget *cachememory.Budget, refusals *refusals, forget func()) *parameters {
+func newParameters(client dynamic.Interface, of tenantKey, budget *cachememory.Budget, refusals *refusals, forget func()) *parameters {
 	return &parameters{
 		Interface: client, of: of, memory: budget, refusals: refusals, forget: forget, read: map[informerKey]*readParameters{},
 	}
@@ -97,7 +98,7 @@ func (p *parameters) informer(ctx context.Context, resource schema.GroupVersionR
 		return r
 	}
 	r := &readParameters{
-		Copy: p.memory.NewCopy(p.of), parameters: p, informerKey: key,
+		Copy: p.memory.NewCopy(p.of.tenant), parameters: p, informerKey: key,
 		what: resource.GroupResource().String() + ", which are parameters of policies",
 	}
 	p.read[key] = r
@@ -209,7 +210,7 @@ type countedParameters struct {
 // one, and would have all at once from a watch cache.
 func (r countedParameters) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	read := r.parameters.informer(ctx, r.resource)
-	release, err := parameterTurns.Take(ctx, r.parameters.of)
+	release, err := parameterTurns.Take(ctx, r.parameters.of.tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +282,7 @@ func (r *readParameters) readMore(object *unstructured.Unstructured) error {
 	if err := r.count(object, bytes); err != nil {
 		return err
 	}
-	if pace(r.ctx, &parameterBytes, r.parameters.of, bytes); time.Since(time.Unix(0, r.began.Load())) > readAgain {
+	if pace(r.ctx, &parameterBytes, r.parameters.of.tenant, bytes); time.Since(time.Unix(0, r.began.Load())) > readAgain {
 		r.outdated(errStillRead) // and policies wait for them, if they have had some
 	}
 	return nil

@@ -93,7 +93,7 @@ func parametersCount(t *testing.T) {
 	s.serve(small)
 	var ended atomic.Bool
 	why := &refusals{}
-	p := newParameters(s, "acme", budget, why, func() { ended.Store(true) })
+	p := newParameters(s, tenantKey{tenant: "acme"}, budget, why, func() { ended.Store(true) })
 	ctx, stop := context.WithCancel(t.Context())
 	informer := dynamicinformer.NewFilteredDynamicInformer(p, limitsResource, "", 0, cache.Indexers{}, nil).Informer()
 	// Upstream's own one waits until a second after the last error of the process, by a clock that is not this one.
@@ -184,11 +184,12 @@ func TestParametersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowServer{object: limit("large", 3<<20)}
 		budget := cachememory.New(2<<20, 0)
-		read := func(of tenant.Name, budget *cachememory.Budget) error {
+		readLife := func(of tenantKey, budget *cachememory.Budget) error {
 			p := newParameters(s, of, budget, &refusals{}, func() {})
 			_, err := p.Resource(limitsResource).List(t.Context(), metav1.ListOptions{})
 			return err
 		}
+		read := func(of tenant.Name, budget *cachememory.Budget) error { return readLife(tenantKey{tenant: of}, budget) }
 		var refused atomic.Int64
 		for range 5 {
 			go func() {
@@ -203,6 +204,9 @@ func TestParametersTakeTurns(t *testing.T) {
 		}
 		if err := read("turns", budget); !apierrors.IsForbidden(err) || s.asked.Load() != 2 {
 			t.Errorf("a minute later it is not tried again: %v", err)
+		}
+		if err := readLife(tenantKey{"turns", "next"}, budget); !apierrors.IsForbidden(err) || s.asked.Load() != 3 {
+			t.Errorf("the next tenant of that name has what the one before was refused: %v", err)
 		}
 		for i := range 3 {
 			go func() { _ = read(tenant.Name(fmt.Sprint("turns-", i)), nil) }()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,9 +29,12 @@ func (r *refusals) explain(err error) error {
 	if !is || !strings.Contains(status.ErrStatus.Message, missing[0]) && !strings.Contains(status.ErrStatus.Message, missing[1]) {
 		return err
 	}
+	var reasons []string
 	for what, reason := range r.reasons.All() {
-		status.ErrStatus.Message += fmt.Sprintf("; %s, are not read: %s", what, reason)
+		reasons = append(reasons, fmt.Sprintf("; %s, are not read: %s", what, reason))
 	}
+	slices.Sort(reasons) // so that it is the same error as before
+	status.ErrStatus.Message += strings.Join(reasons, "")
 	return err
 }
 

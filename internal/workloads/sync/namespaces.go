@@ -368,7 +368,7 @@ func (s *syncer) mayRemoveNamespace(found *corev1.Namespace, of names.Namespace)
 	}
 	if stored := count(s.hostCaches.claims.GetIndexer(), found.Name); stored > 0 {
 		return fmt.Errorf("the host's namespace %q is of one that is not in its space, and that nobody was seen to delete: "+
-			"the %d claims in it have stored something, so it stays, until whoever administers the host deletes it", found.Name, stored)
+			"claims in it (%d) have stored something, so it stays, until whoever administers the host deletes it", found.Name, stored)
 	}
 	return s.orphans.allow(of.Tenant, s.hostCaches.objects())
 }

@@ -204,14 +204,15 @@ func (s *syncer) syncReceipt(ctx context.Context, i item) error {
 
 // sayEnding records that the namespaces of a deleted tenant go, of which some are there, or why one of them stays.
 func (s *syncer) sayEnding(ctx context.Context, n tenant.Name, uid types.UID, there []*corev1.Namespace) error {
+	slices.SortFunc(there, func(a, b *corev1.Namespace) int { return strings.Compare(a.Name, b.Name) }) // it is the same one each time
 	for _, namespace := range there {
 		if why := s.ending.kept.Get(namespace.Name); why != "" {
 			event := tenantEvent(n, uid, reasonKept, shortened(why))
 			event.Type = corev1.EventTypeWarning
-			return s.writeEvent(ctx, event)
+			return s.renewEvent(ctx, event)
 		}
 	}
-	return s.writeEvent(ctx, tenantEvent(n, uid, reasonDeleting, fmt.Sprintf("namespaces of the tenant on the host cluster are being deleted: %d", s.ending.Get(uid).there)))
+	return s.renewEvent(ctx, tenantEvent(n, uid, reasonDeleting, fmt.Sprintf("namespaces of the tenant on the host cluster are being deleted: %d", s.ending.Get(uid).there)))
 }
 
 // writeReceipt records that none of so many namespaces of a deleted tenant is on the host. That is asked itself: a
@@ -231,9 +232,8 @@ func (s *syncer) writeReceipt(ctx context.Context, n tenant.Name, uid types.UID,
 		return err
 	}
 	for _, reason := range []string{reasonDeleting, reasonKept} {
-		said := tenantEvent(n, uid, reason, "")
-		if err := s.spaces.EventsV1().Events(said.Namespace).Delete(ctx, said.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("deleting what was noted of tenant %q: %w", n, err)
+		if err := s.deleteEvent(ctx, tenantEvent(n, uid, reason, "")); err != nil {
+			return err
 		}
 	}
 	klog.FromContext(ctx).Info("Of the namespaces of a deleted tenant on the host cluster, none is left", "tenant", n, "uid", uid, "namespaces", there)
@@ -256,6 +256,31 @@ func tenantEvent(n tenant.Name, uid types.UID, reason, note string) *eventsv1.Ev
 }
 
 var reasonNames = map[string]string{reasonDeleting: "workloads-deleting", reasonDeleted: "workloads-deleted", reasonKept: "workloads-kept"}
+
+// renewEvent records an event in the place of an earlier one of its name, which says something else, or expires. What
+// events of events.k8s.io say cannot be changed.
+func (s *syncer) renewEvent(ctx context.Context, event *eventsv1.Event) error {
+	if said, ok := s.recent.events.Get(event.Name); ok && said == event.Note {
+		return nil
+	}
+	if err := s.deleteEvent(ctx, event); err != nil {
+		return err
+	}
+	if err := s.writeEvent(ctx, event); err != nil {
+		return err
+	}
+	s.recent.events.Add(event.Name, event.Note, sayAgain/2)
+	return nil
+}
+
+// deleteEvent deletes an event about a tenant, if there is one.
+func (s *syncer) deleteEvent(ctx context.Context, event *eventsv1.Event) error {
+	if err := s.spaces.EventsV1().Events(event.Namespace).Delete(ctx, event.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting what was noted of tenant %q: %w", event.Regarding.Name, err)
+	}
+	s.recent.events.Remove(event.Name)
+	return nil
+}
 
 // writeEvent records an event, unless it has been recorded.
 func (s *syncer) writeEvent(ctx context.Context, event *eventsv1.Event) error {

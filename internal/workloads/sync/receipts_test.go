@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -98,6 +100,7 @@ func (w *world) ends() {
 // expire has all events go, as after an hour.
 func (w *world) expire() {
 	w.t.Helper()
+	w.clock.Step(time.Hour)
 	list, err := w.space.EventsV1().Events("default").List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		w.t.Fatal(err)
@@ -326,7 +329,7 @@ func TestKept(t *testing.T) {
 			w.forgetNamespace()
 			w.lives("", false)
 			i := item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()}
-			for range 2 { // as after an hour
+			for range 2 {
 				w.expire()
 				if err := w.syncHostNamespace(t.Context(), i); err == nil {
 					t.Error("it goes")
@@ -342,6 +345,40 @@ func TestKept(t *testing.T) {
 			w.ends()
 		})
 	}
+}
+
+// TestKeptIsRenewed checks that the event says what is so when it is tried again, and is new then, as it would expire.
+func TestKeptIsRenewed(t *testing.T) {
+	w := newWorld(t, hostSpace())
+	w.forgetNamespace()
+	w.lives("", false)
+	w.noteKept(home, home.Host(), errors.New("of two claims"))
+	if err := w.noteEnding(t.Context(), home); err != nil {
+		t.Fatal(err)
+	}
+	one := func(want string) *eventsv1.Event {
+		t.Helper()
+		w.enqueueReceipt("acme", "t")
+		if _, err := w.receipts(); err != nil {
+			t.Fatal(err)
+		}
+		list, err := w.space.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 1 || list.Items[0].Note != want {
+			t.Fatalf("the events are %v, want one of %q: %v", list.Items, want, err)
+		}
+		return &list.Items[0]
+	}
+	first := one("of two claims")
+	if again := one("of two claims"); !again.EventTime.Equal(&first.EventTime) {
+		t.Error("the event is written again at once")
+	}
+	w.clock.Step(sayAgain)
+	later := one("of two claims")
+	if later.EventTime.Equal(&first.EventTime) {
+		t.Error("the event is not renewed")
+	}
+	w.noteKept(home, home.Host(), errors.New("of one claim"))
+	one("of one claim")
 }
 
 // TestNoteOfNone checks that there is a receipt of what goes while it is noted.
