@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -109,4 +111,21 @@ func hasPrefix(cmd *cobra.Command, name string) bool {
 	found := false
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { found = found || strings.HasPrefix("--"+f.Name, name) })
 	return found
+}
+
+// TestInstallNamesCommands checks that the page by which somebody installs it has all commands that run something.
+func TestInstallNamesCommands(t *testing.T) {
+	const page = "docs/guides/install.md"
+	content, err := os.ReadFile(filepath.Join(source, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range newCommand().Commands() {
+		if !cmd.IsAvailableCommand() || cmd.Name() == "completion" {
+			continue
+		}
+		if !strings.Contains(string(content), "| `"+cmd.CommandPath()) {
+			t.Errorf("%s lacks %q", page, cmd.CommandPath())
+		}
+	}
 }

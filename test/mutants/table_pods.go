@@ -108,6 +108,16 @@ var podsTable = []mutant{
 		"internal/workloads/translate/variables.go", `		eachEphemeral(&host.Spec, nil, within(ephemeralVariables))`, ``},
 	{"so many ephemeral containers", by("internal/workloads/translate", "TestCheckEphemeral"),
 		"internal/workloads/translate/check.go", `n > maxEphemeral {`, `n < 0 {`},
+	{"a space takes a status whatever its users have written into it", by("internal/workloads/translate", "TestStatusGetsIn"),
+		"internal/workloads/translate/status.go", `own[:min(len(own), maxOwnConditions)]`, `own`},
+	{"a space takes a status whatever devices a host has added", by("internal/workloads/translate", "TestStatusGetsIn"),
+		"internal/workloads/translate/status.go", `return !limited && !requested`, `return false`},
+	{"a host's pod gets what is changed while a space does not take its status", by("internal/workloads/sync", "TestResizeWithoutStatus"),
+		"internal/workloads/sync/pods.go", `	// Whatever the space says of a status: policies and quotas are by what comes now.
+`, `	if err != nil {
+		return err
+	}
+`},
 	{"a space does not learn what drivers of the host say of volumes", by("internal/workloads/translate", "TestStatusFields"),
 		"internal/workloads/translate/status.go", `status.VolumeHealth = nil`, `_ = status.VolumeHealth`},
 	{"what others use of a node is not told", by("internal/workloads/translate", "TestResizeStatus"),

@@ -18,11 +18,10 @@ import (
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
 )
 
-// cacheSize is how many values a cache has, of all spaces, and cacheBytes what they may take, as estimated. The last
-// one is cached however large it is; the others are made again. So is one that nobody has asked for so long as unasked:
-// those of a space with many definitions take a hundred megabytes. All three are chosen.
+// cacheBytes is what the values of a cache may take, of all spaces, as estimated. The last one is cached however large
+// it is; the others are made again. So is one that nobody has asked for so long as unasked: those of a space with many
+// definitions take a hundred megabytes. Both are chosen.
 const (
-	cacheSize  = 64
 	cacheBytes = 64 << 20
 	unasked    = 2 * time.Minute
 )
@@ -57,9 +56,10 @@ type cacheEntry[T any] struct {
 	forget *time.Timer
 }
 
-func newBoundedCache[T any]() *boundedCache[T] {
+// newBoundedCache returns a cache of at most so many values, 0 for any number.
+func newBoundedCache[T any](most int) *boundedCache[T] {
 	c := &boundedCache[T]{}
-	c.entries = lru.NewWithEvictionFunc(cacheSize, func(_ lru.Key, evicted any) {
+	c.entries = lru.NewWithEvictionFunc(most, func(_ lru.Key, evicted any) {
 		entry := evicted.(*cacheEntry[T])
 		entry.forget.Stop()
 		c.bytes.Add(-entry.bytes)
@@ -90,8 +90,8 @@ func (c *boundedCache[T]) get(key string) (value T) {
 	return entry.value
 }
 
-// builtCache caches the documents that are built of definitions. The large ones of some spaces do not take the places
-// of the others, nor have them wait, nor do they so with those that spaces without definitions of their own share.
+// builtCache caches the documents that are built of definitions. Large and small ones, and those that spaces without
+// definitions of their own share, have separate caches and turns, so that none evicts or delays another.
 type builtCache struct{ small, large, shared *builtBySize }
 
 // builtBySize caches small documents, large ones, or shared ones.
@@ -110,9 +110,9 @@ func newBuiltCaches() (v2, v3 *builtCache) {
 	small, large, shared, rate := make(chan struct{}, smallAtOnce), make(chan struct{}, 1), make(chan struct{}, 1), largeBytes()
 	of := func() *builtCache {
 		return &builtCache{
-			small:  &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1}, small, nil},
-			large:  &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1, Waiting: waitingForLarge}, large, rate},
-			shared: &builtBySize{newBoundedCache[*built](), keyed.Turns[string]{Each: 1}, shared, nil},
+			small:  &builtBySize{newBoundedCache[*built](0), keyed.Turns[string]{Each: 1}, small, nil},
+			large:  &builtBySize{newBoundedCache[*built](0), keyed.Turns[string]{Each: 1, Waiting: waitingForLarge}, large, rate},
+			shared: &builtBySize{newBoundedCache[*built](0), keyed.Turns[string]{Each: 1}, shared, nil},
 		}
 	}
 	return of(), of()

@@ -18,7 +18,7 @@ import (
 
 // TestCacheIsBounded adds documents of a third of what may be cached, of several spaces, again and again.
 func TestCacheIsBounded(t *testing.T) {
-	c := newBoundedCache[string]()
+	c := newBoundedCache[string](0)
 	for range 3 {
 		for i := range 5 {
 			c.put(fmt.Sprint(i), "", cacheBytes/3)
@@ -34,17 +34,17 @@ func TestCacheIsBounded(t *testing.T) {
 	if _, ok := c.entries.Get("large"); !ok || c.entries.Len() != 1 {
 		t.Errorf("with a large one, %d are cached", c.entries.Len())
 	}
-	for i := range 2 * cacheSize {
+	for i := range 1000 { // as a space has with many definitions
 		c.put(fmt.Sprint(i), "", 1)
 	}
-	if n, bytes := c.entries.Len(), c.bytes.Load(); n != cacheSize || bytes != cacheSize {
+	if n, bytes := c.entries.Len(), c.bytes.Load(); n != 1000 || bytes != 1000 {
 		t.Errorf("%d small documents of %d bytes are cached", n, bytes)
 	}
 }
 
 // TestPutAtOnce caches values of one key at once: what has taken the place of another is all that counts.
 func TestPutAtOnce(t *testing.T) {
-	c := newBoundedCache[int]()
+	c := newBoundedCache[int](0)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

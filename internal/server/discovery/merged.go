@@ -18,6 +18,10 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
+// maxMerged is how many are cached, of all spaces: each has what all spaces are served, too, which its bytes do not
+// count. It is chosen.
+const maxMerged = 64
+
 // merged is the discovery of a space whose custom resources several servers serve, or
 // one that has more than the space sees.
 type merged struct {

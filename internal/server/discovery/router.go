@@ -50,7 +50,7 @@ type Router struct {
 
 // NewRouter returns a router.
 func NewRouter(c Config) *Router {
-	r := &Router{Config: c, openAPI: newOpenAPI(c.OpenAPIv2), merged: newBoundedCache[*merged]()}
+	r := &Router{Config: c, openAPI: newOpenAPI(c.OpenAPIv2), merged: newBoundedCache[*merged](maxMerged)}
 	r.builtin = sync.OnceValue(r.newBuiltin)
 	return r
 }

@@ -1,11 +1,12 @@
 // Package sync has the syncer, which runs the pods of all tenants' spaces on one host cluster.
 //
 // It reads all spaces in the flattened view and the host by informers of what has the
-// installation's label, and has no other state: a restart reads both sides and writes what
-// differs. Work is by object, level-triggered, in a queue in which tenants take turns. Into
+// installation's label: a restart reads both sides and writes what differs. What both cannot
+// say, which deleted tenants had namespaces on the host that still go, is in one ConfigMap of
+// the system space. Work is by object, level-triggered, in a queue in which tenants take turns. Into
 // spaces go the status, the binding and the deletion of pods, the status and volume of claims,
-// the status of Ingresses and HTTPRoutes, and events; into the system space the nodes, and events
-// that deleted tenants have nothing on the host any more. Onto the
+// the status of Ingresses and HTTPRoutes, and events; into the system space the nodes, that ConfigMap, and
+// the receipts, events that deleted tenants have nothing on the host any more. Onto the
 // host go namespaces at their first use, pods, claims, Services and their EndpointSlices,
 // Ingresses, HTTPRoutes, network policies, PodDisruptionBudgets, and copies of the ConfigMaps
 // and Secrets that live pods and Ingresses name.

@@ -213,10 +213,8 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 		// Somebody drains its node, or the host evicts it.
 		return errors.Join(err, s.deletePod(ctx, pod, graceOf(host)))
 	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.putGates(ctx, pod, host), s.update(ctx, pod, host, wanted), s.change(ctx, pod, host, wanted), s.ensureTokens(ctx, pod, host))
+	// Whatever the space says of a status: policies and quotas are by what comes now.
+	return errors.Join(err, s.putGates(ctx, pod, host), s.update(ctx, pod, host, wanted), s.change(ctx, pod, host, wanted), s.ensureTokens(ctx, pod, host))
 }
 
 // change takes to the host what is changed of a pod by subresources.

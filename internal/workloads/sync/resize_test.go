@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -63,6 +64,23 @@ func TestResize(t *testing.T) {
 	w.expect(nil, nil)
 	if w.backoffs.held.Len() != 0 {
 		t.Errorf("left is %v", w.backoffs.held.All())
+	}
+}
+
+// TestResizeWithoutStatus checks that the host's pod gets what is changed of the space's, also if the space does not take
+// the status: a quota counts less then, and policies are others.
+func TestResizeWithoutStatus(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(both(bound, sized("1"))), hostPod(spacePod(both(bound, sized("2"))), both(onNode, func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodRunning
+	})))
+	w.space.PrependReactor("update", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return action.GetSubresource() == "status", nil, apierrors.NewForbidden(corev1.Resource("pods"), "web-0", errors.New("too many conditions"))
+	})
+	if err := w.look(); err == nil || !strings.Contains(err.Error(), "too many conditions") {
+		t.Errorf("got %v, want that the status is refused", err)
+	}
+	if got := fmt.Sprint(w.patches("resize")); !strings.Contains(got, "cpu:1") {
+		t.Errorf("it is written %s", got)
 	}
 }
 

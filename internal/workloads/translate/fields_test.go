@@ -31,8 +31,8 @@ var statusFields = map[reflect.Type]map[string]treatment{
 	reflect.TypeFor[corev1.PodCondition](): merged(
 		all(same, "Type", "Status", "LastProbeTime", "Reason"), all(changed, "ObservedGeneration", "LastTransitionTime", "Message")),
 	reflect.TypeFor[corev1.ContainerStatus](): merged(
-		all(changed, "Name", "State", "LastTerminationState"), all(same, "Ready", "RestartCount", "Image", "ImageID", "ContainerID", "Started",
-			"AllocatedResources", "Resources", "VolumeMounts", "User", "AllocatedResourcesStatus", "StopSignal")),
+		all(changed, "Name", "State", "LastTerminationState", "AllocatedResourcesStatus"), all(same, "Ready", "RestartCount", "Image", "ImageID", "ContainerID", "Started",
+			"AllocatedResources", "Resources", "VolumeMounts", "User", "StopSignal")),
 	reflect.TypeFor[corev1.ContainerState]():           all(changed, "Waiting", "Running", "Terminated"),
 	reflect.TypeFor[corev1.ContainerStateWaiting]():    {"Reason": same, "Message": changed},
 	reflect.TypeFor[corev1.ContainerStateRunning]():    {"StartedAt": same},

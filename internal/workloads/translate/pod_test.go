@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/fieldpath"
 
@@ -295,5 +296,27 @@ func TestStatus(t *testing.T) {
 	}
 	if !strings.Contains(host.Status.Message, home.Host()) {
 		t.Error("the host's pod has changed")
+	}
+}
+
+// TestStatusGetsIn checks that a space takes a status whatever it has written itself, and whatever devices a webhook of
+// the host has added.
+func TestStatusGetsIn(t *testing.T) {
+	pod, host := plain(), &corev1.Pod{}
+	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}
+	for i := range 10_000 {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodConditionType(fmt.Sprint("example.com/", i))})
+	}
+	own := corev1.ResourceStatus{Name: "example.com/gpu", Resources: []corev1.ResourceHealth{{ResourceID: "1"}}}
+	host.Status = corev1.PodStatus{
+		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: "example.com/added"}, own, {Name: "claim:added"}}}},
+	}
+	status := Status(host, pod, home.Namespace, true)
+	if n := len(status.Conditions); n != 1+maxOwnConditions || status.Conditions[0].Type != corev1.PodReady {
+		t.Errorf("it has %d conditions, the first of type %s", n, status.Conditions[0].Type)
+	}
+	if diff := cmp.Diff([]corev1.ResourceStatus{own}, status.ContainerStatuses[0].AllocatedResourcesStatus); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

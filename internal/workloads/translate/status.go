@@ -88,11 +88,22 @@ func generationOf(pod *corev1.Pod, t corev1.PodConditionType) int64 {
 func ofOwn(own []corev1.Container, host []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var of []corev1.ContainerStatus
 	for _, status := range host {
-		if slices.ContainsFunc(own, func(c corev1.Container) bool { return c.Name == status.Name }) {
+		if i := slices.IndexFunc(own, func(c corev1.Container) bool { return c.Name == status.Name }); i >= 0 {
+			status.AllocatedResourcesStatus = devicesOf(&own[i], status.AllocatedResourcesStatus)
 			of = append(of, status)
 		}
 	}
 	return of
+}
+
+// devicesOf returns the health of the devices that a container has in its space, which lets no others in. A webhook of
+// the host may have added some.
+func devicesOf(own *corev1.Container, host []corev1.ResourceStatus) []corev1.ResourceStatus {
+	return slices.DeleteFunc(host, func(r corev1.ResourceStatus) bool {
+		_, limited := own.Resources.Limits[r.Name]
+		_, requested := own.Resources.Requests[r.Name]
+		return !limited && !requested
+	})
 }
 
 // debuggers returns the statuses of the ephemeral containers that a pod has in its space, by their names there.
@@ -118,13 +129,18 @@ var ofKubelet = []corev1.PodConditionType{
 // IsHostCondition reports whether a host's scheduler or kubelet writes a condition of a pod.
 func IsHostCondition(t corev1.PodConditionType) bool { return slices.Contains(ofKubelet, t) }
 
+// maxOwnConditions is how many conditions that somebody in a space has set a status keeps: with as many as a list may
+// have in a space, those of the host would not get in. It is chosen.
+const maxOwnConditions = 500
+
 // ownConditions returns the conditions of a pod that somebody in its space has set, such as an eviction, and of which
 // the host's pod knows nothing.
 func ownConditions(pod *corev1.Pod, host []corev1.PodCondition) []corev1.PodCondition {
-	return slices.DeleteFunc(slices.Clone(pod.Status.Conditions), func(own corev1.PodCondition) bool {
+	own := slices.DeleteFunc(slices.Clone(pod.Status.Conditions), func(own corev1.PodCondition) bool {
 		return IsHostCondition(own.Type) ||
 			slices.ContainsFunc(host, func(has corev1.PodCondition) bool { return has.Type == own.Type })
 	})
+	return own[:min(len(own), maxOwnConditions)]
 }
 
 func plainState(s *corev1.ContainerState, plain func(string) string) {
