@@ -11,6 +11,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/utils/lru"
 
@@ -124,6 +126,21 @@ type built struct {
 	tag string
 	// encoded and encodedProtobuf are whether it has been encoded: upstream does so when it is first asked for.
 	encoded, encodedProtobuf atomic.Bool
+	// hasNoProtobuf is whether it cannot be written as protobuf, such as one with control characters: upstream would try
+	// that again with each request.
+	hasNoProtobuf atomic.Bool
+}
+
+// ServeHTTP implements http.Handler.
+func (d *built) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if wantsProtobuf(req) && d.hasNoProtobuf.Load() {
+		responsewriters.WriteRawJSON(http.StatusNotAcceptable, metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+			Message: "the OpenAPI document cannot be written as protobuf, as with control characters in descriptions; accept application/json",
+		}, w)
+		return
+	}
+	d.Handler.ServeHTTP(w, req)
 }
 
 // state is the document that there is to be: by its tag, with the bytes that it takes, and what makes it.
@@ -190,19 +207,30 @@ func (c *builtBySize) create(space, key string, wanted state) (*built, error) {
 
 const protobuf = "protobuf"
 
+func wantsProtobuf(req *http.Request) bool { return strings.Contains(req.Header.Get("Accept"), protobuf) }
+
 func (d *built) isEncodedFor(req *http.Request) bool {
-	return d.encoded.Load() && (d.encodedProtobuf.Load() || !strings.Contains(req.Header.Get("Accept"), protobuf))
+	if wantsProtobuf(req) {
+		return d.encodedProtobuf.Load() || d.hasNoProtobuf.Load()
+	}
+	return d.encoded.Load()
 }
 
-// encode has upstream encode the document for a request.
+// encode has upstream encode the document for a request, unless it has been.
 func (d *built) encode(req *http.Request) {
-	w := responsewriter.NewInMemoryResponseWriter()
-	d.ServeHTTP(w, &http.Request{Method: http.MethodHead, URL: &url.URL{Path: req.URL.Path}, Header: http.Header{"Accept": req.Header["Accept"]}})
-	if w.RespCode() != http.StatusOK {
-		return // such as 406
+	if d.isEncodedFor(req) {
+		return
 	}
-	d.encoded.Store(true) // from which upstream makes protobuf
-	if strings.Contains(w.Header().Get("Content-Type"), protobuf) {
+	w := responsewriter.NewInMemoryResponseWriter()
+	d.Handler.ServeHTTP(w, &http.Request{Method: http.MethodHead, URL: &url.URL{Path: req.URL.Path}, Header: http.Header{"Accept": req.Header["Accept"]}})
+	switch is := w.Header().Get("Content-Type"); {
+	case wantsProtobuf(req) && is == "" && w.RespCode() != http.StatusNotAcceptable: // 503 of v2, and nothing of v3
+		d.hasNoProtobuf.Store(true)
+	case w.RespCode() != http.StatusOK: // such as 406
+	case strings.Contains(is, protobuf):
+		d.encoded.Store(true) // from which upstream makes protobuf
 		d.encodedProtobuf.Store(true)
+	default:
+		d.encoded.Store(true)
 	}
 }

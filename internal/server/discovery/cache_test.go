@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -117,6 +118,56 @@ func TestMade(t *testing.T) {
 		expect("", "two", 3)
 		time.Sleep(2 * unasked) // no timer is left
 	})
+}
+
+// withoutProtobuf serves documents of which upstream can make no protobuf, as those of each version of OpenAPI.
+type withoutProtobuf struct {
+	answer int
+	asked  *atomic.Int64
+}
+
+func (d withoutProtobuf) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	d.asked.Add(1)
+	if accept := req.Header.Get("Accept"); !strings.Contains(accept, protobuf) {
+		w.Header().Set("Content-Type", accept)
+	} else if d.answer != http.StatusOK {
+		w.WriteHeader(d.answer)
+	}
+}
+
+// TestNoProtobuf checks that it is tried once to make protobuf of a document of which none can be made, and that JSON is
+// served nevertheless.
+func TestNoProtobuf(t *testing.T) {
+	for _, answer := range []int{http.StatusServiceUnavailable, http.StatusOK} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _ := newBuiltCaches()
+			var asked atomic.Int64
+			status := func(accept string) int {
+				t.Helper()
+				document, err := c.getOrCreate(asks(accept), "space", "key", func() state {
+					return state{"tag", 1, func() (http.Handler, error) { return withoutProtobuf{answer, &asked}, nil }}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := httptest.NewRecorder()
+				document.ServeHTTP(w, asks(accept))
+				return w.Code
+			}
+			for range 3 {
+				if got := status("application/protobuf"); got != http.StatusNotAcceptable {
+					t.Errorf("who asks for protobuf gets %d", got)
+				}
+			}
+			if asked.Load() != 1 {
+				t.Errorf("it is tried %d times", asked.Load())
+			}
+			if got := status("application/json"); got != http.StatusOK || asked.Load() != 3 { // encoded, and served
+				t.Errorf("who asks for JSON gets %d, after %d", got, asked.Load())
+			}
+			time.Sleep(2 * unasked)
+		})
+	}
 }
 
 // TestTurns has spaces ask for documents at once: one large one is made at a time, also of two caches, a space waits

@@ -9,14 +9,20 @@ import (
 	"github.com/tenantry/tenantry/internal/process/keyed"
 )
 
-// firstBackoff is for how long a write is not repeated at first. It doubles up to maxBackoff.
-const firstBackoff = time.Second
+// firstBackoff is for how long a write is not repeated at first, and firstWithdrawal for how long a pod is not made again
+// that was taken from the host. Both double up to maxBackoff. Chosen: several hundred pods of a tenant that are tried
+// again and again are a few in a second.
+const (
+	firstBackoff    = time.Second
+	firstWithdrawal = 30 * time.Second
+)
 
 // write is something that the syncer writes about an item: the same item may have one of each wait.
 type write uint8
 
 const (
 	writeCreation write = iota
+	writeWithdrawal
 	writeUpdate
 	writeStatus
 	writeGates
@@ -51,6 +57,9 @@ type backoff struct {
 func (b *backoffs) put(w itemWrite, what string, refused map[string]string) time.Duration {
 	return b.held.Change(w, func(before backoff) backoff {
 		delay := firstBackoff
+		if w.write == writeWithdrawal {
+			delay = firstWithdrawal
+		}
 		if before.what == what {
 			delay = max(delay, min(2*before.delay, maxBackoff))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,7 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	}
 	s.surplus.note(i, pod, all)
 	s.release(s.scheduling.note(i, all))
+	mayStay := s.scheduling.mayStay(i, slices.ContainsFunc(all, isStuck))
 	host, removed, err := counterpart(s, "pod", pod, all, func(orphan *corev1.Pod) error { return s.removeOrphan(ctx, i, orphan) })
 	if err != nil {
 		return err
@@ -47,7 +49,9 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	case pod.DeletionTimestamp != nil:
 		err = s.end(ctx, pod, host)
 	case host != nil:
-		err = s.follow(ctx, pod, host)
+		if err = s.follow(ctx, pod, host); !mayStay {
+			err = errors.Join(err, s.withdraw(ctx, pod, host))
+		}
 	case len(pod.Spec.SchedulingGates) == 0:
 		placed, err = s.begin(ctx, pod)
 	}
@@ -86,7 +90,7 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) (placed bool, _ err
 	if why := tooLarge(wanted, 0); why != "" {
 		return false, s.refuse(ctx, pod, why)
 	}
-	if s.postponeRetry(pod, writeCreation, creationOf(pod, wanted)) {
+	if s.postponeRetry(pod, writeCreation, creationOf(pod, wanted)) || s.postponeRetry(pod, writeWithdrawal, string(pod.UID)) {
 		return false, nil
 	}
 	if err := s.surplus.allow(home.Tenant); err != nil {
@@ -97,6 +101,22 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) (placed bool, _ err
 	}
 	err = s.createOnHost(ctx, pod, home, t, writesOfPod*s.storedSize(pod, wanted))
 	return err == nil, err
+}
+
+// withdraw takes a pod from the host for which that has no node, as it has none for others of the tenant. It is made
+// again later. The host's pod goes as it is in the cache, and not if it has got a node meanwhile.
+func (s *syncer) withdraw(ctx context.Context, pod, host *corev1.Pod) error {
+	if !isStuck(host) {
+		return nil
+	}
+	s.backOff(pod, writeWithdrawal, string(pod.UID), nil)
+	err := s.host.CoreV1().Pods(host.Namespace).Delete(ctx, host.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &host.UID, ResourceVersion: &host.ResourceVersion},
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("taking from the host a pod for which it has no node: %w", err)
+	}
+	return nil
 }
 
 // enter reports whether the scheduler's bound lets a pod be made. If not, it is looked at when it does.

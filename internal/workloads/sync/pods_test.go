@@ -231,7 +231,7 @@ func (w *world) look() error {
 	return w.syncPod(w.t.Context(), item{podItem, "acme", "acme|shop", "web-0"})
 }
 
-// did returns what was asked for but reads: verb, resource and name, and how long a deletion waits.
+// did returns what was asked for but reads: verb, resource and name, as it was when it is deleted, and how long that waits.
 func did(client interface{ Actions() []clienttesting.Action }) []string {
 	var all []string
 	for _, action := range client.Actions() {
@@ -248,6 +248,9 @@ func did(client interface{ Actions() []clienttesting.Action }) []string {
 		if d, ok := action.(clienttesting.DeleteActionImpl); ok {
 			if of := d.DeleteOptions.Preconditions; of != nil {
 				what += " " + string(*of.UID)
+				if of.ResourceVersion != nil {
+					what += " at " + *of.ResourceVersion
+				}
 			}
 			if grace := d.DeleteOptions.GracePeriodSeconds; grace != nil {
 				what += " " + time.Duration(*grace*int64(time.Second)).String()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/clock"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -35,6 +37,10 @@ const (
 	schedulerPatience = 3 * time.Second
 	// schedulerLimit is after which time a pod does not count in any case: the scheduler may be stuck on it.
 	schedulerLimit = time.Minute
+	// maxStuck is how many pods of a tenant are on the host for which the scheduler has found no node: it tries all of
+	// them again, before newer ones, when something changes that may help one. Chosen: twenty of the costliest pods that
+	// a tenant may have take a quarter of a second.
+	maxStuck = 20
 )
 
 // scheduling has pods wait in their spaces while so many of their tenant wait for the host's scheduler. It knows
@@ -44,6 +50,8 @@ type scheduling struct {
 
 	mu       sync.Mutex
 	byTenant map[tenant.Name]*tenantQueue
+	// stuck are those pods of tenants for which the scheduler has found no node that may stay on the host.
+	stuck map[tenant.Name]sets.Set[item]
 	// lastLook is when the scheduler was last seen to have looked at a pod.
 	lastLook time.Time
 	// most is how many pods of all tenants may wait, of which each tenant has an equal part, and one at least.
@@ -69,7 +77,7 @@ type waitTimes struct{ since, seen time.Time }
 type released struct{ ready, retryLater []item }
 
 func newScheduling(c clock.PassiveClock) *scheduling {
-	return &scheduling{clock: c, byTenant: map[tenant.Name]*tenantQueue{}, most: leastUnscheduled}
+	return &scheduling{clock: c, byTenant: map[tenant.Name]*tenantQueue{}, stuck: map[tenant.Name]sets.Set[item]{}, most: leastUnscheduled}
 }
 
 // enter reports whether a pod may be made on the host. If not, it is released when it may.
@@ -205,8 +213,38 @@ func (s *scheduling) counts(since time.Time) bool {
 	return age < schedulerPatience || age < schedulerLimit && s.clock.Since(s.lastLook) < schedulerPatience
 }
 
-// isLookedAt reports whether the host's scheduler has looked at a pod. Those for which it has found no node are in
-// nobody's way, and neither are those that have one named, and wait for what they need there, such as volumes.
+// mayStay notes whether the scheduler has found no node for a pod, and reports whether the pod may be on the host
+// nevertheless.
+func (s *scheduling) mayStay(i item, isStuck bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.stuck[i.tenant]
+	switch {
+	case !isStuck:
+		if of.Delete(i); len(of) == 0 {
+			delete(s.stuck, i.tenant)
+		}
+		return true
+	case of.Has(i) || len(of) < maxStuck:
+		if of == nil {
+			of = sets.Set[item]{}
+			s.stuck[i.tenant] = of
+		}
+		of.Insert(i)
+		return true
+	default:
+		return false
+	}
+}
+
+// isStuck reports whether the host's scheduler has found no node for a pod.
+func isStuck(host *corev1.Pod) bool {
+	_, scheduled := podv1.GetPodCondition(&host.Status, corev1.PodScheduled)
+	return host.DeletionTimestamp == nil && host.Spec.NodeName == "" && host.Status.NominatedNodeName == "" && scheduled != nil && scheduled.Status == corev1.ConditionFalse
+}
+
+// isLookedAt reports whether the host's scheduler has looked at a pod. Those for which it has found no node are few, and
+// those that have one named, and wait for what they need there, such as volumes, are in nobody's way.
 func isLookedAt(host *corev1.Pod) bool {
 	return host.Spec.NodeName != "" || host.Status.NominatedNodeName != "" ||
 		slices.ContainsFunc(host.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })

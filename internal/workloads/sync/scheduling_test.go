@@ -371,3 +371,57 @@ func TestFewPodsMakeRoom(t *testing.T) {
 		t.Error("the tenant is known without pods")
 	}
 }
+
+// TestStuck checks that few pods of a tenant stay on the host for which that has no node, that others are taken from it
+// and made again later, and that those of other tenants, and those that get a node, are in nobody's way.
+func TestStuck(t *testing.T) {
+	stuck := func(p *corev1.Pod) {
+		p.ResourceVersion = "7"
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	}
+	now := hostPod(spacePod(nil), stuck)
+	w := newWorld(t, hostSpace(), spacePod(nil), now)
+	other := func(i int, of tenant.Name) item { return item{podItem, of, "shop", fmt.Sprint("stuck-", i)} }
+	for i := range maxStuck {
+		if !w.scheduling.mayStay(other(i, "acme"), true) || !w.scheduling.mayStay(other(i, "globex"), true) {
+			t.Fatalf("%d may not stay", i)
+		}
+	}
+	if !w.scheduling.mayStay(other(0, "acme"), true) {
+		t.Error("one that was there may not stay")
+	}
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	w.expect([]string{"update pods/status"}, []string{"delete pods host-p at 7"})
+	if err := w.hostCaches.pods.GetIndexer().Delete(now); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Step(firstWithdrawal - time.Second)
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, nil)
+	w.clock.Step(time.Second)
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"create pods"})
+
+	// One that has a node stays, and leaves room for another one.
+	w.see(hostPod(spacePod(nil), both(stuck, onNode)))
+	w.scheduling.mayStay(other(0, "acme"), false)
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	if !w.scheduling.mayStay(other(maxStuck, "acme"), true) || w.scheduling.mayStay(other(maxStuck+1, "acme"), true) {
+		t.Error("there is room for more than one, or for none")
+	}
+	for i := range maxStuck + 1 {
+		w.scheduling.mayStay(other(i, "acme"), false)
+		w.scheduling.mayStay(other(i, "globex"), false)
+	}
+	if len(w.scheduling.stuck) != 0 {
+		t.Errorf("left is %v", w.scheduling.stuck)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+	"k8s.io/utils/lru"
 
 	"github.com/tenantry/tenantry/internal/server/spaceapi"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -65,7 +67,7 @@ func (g RESTOptionsGetter) GetRESTOptions(resource schema.GroupResource, example
 		newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
 		stored, destroy, err := decorate(config, prefix, keyFunc, newFunc, newListFunc, attributes, triggers, indexers)
-		return &inSpaces{Interface: stored, served: g.Served}, destroy, err
+		return newInSpaces(stored, g.Served), destroy, err
 	}
 	return options, nil
 }
@@ -75,6 +77,16 @@ func (g RESTOptionsGetter) GetRESTOptions(resource schema.GroupResource, example
 type inSpaces struct {
 	storage.Interface
 	served Served
+	// recent are those of some spaces of late, for their watches alone, which all look at each change of a definition.
+	recent *lru.Cache
+	making sync.Mutex
+}
+
+// maxRecent is of how many spaces the APIServices are kept, which have 615 at most. It is chosen.
+const maxRecent = 16
+
+func newInSpaces(stored storage.Interface, served Served) *inSpaces {
+	return &inSpaces{Interface: stored, served: served, recent: lru.New(maxRecent)}
 }
 
 // tenantSpace returns the tenant's space of a call, if it is about one.
@@ -138,7 +150,7 @@ func (s *inSpaces) Watch(ctx context.Context, key string, opts storage.ListOptio
 		return s.Interface.Watch(ctx, key, opts)
 	}
 	changed, release := s.served.Changes(n)
-	found, err := s.of(n)
+	found, err := s.after(n, nil)
 	if err != nil {
 		release()
 		return nil, err
@@ -150,7 +162,7 @@ func (s *inSpaces) Watch(ctx context.Context, key string, opts storage.ListOptio
 	}
 	// The watch takes no seat any more: its first events are there.
 	flowcontrol.WatchInitialized(ctx)
-	w := newWatcher(func() (*services, error) { return s.of(n) }, opts)
+	w := newWatcher(func(known *services) (*services, error) { return s.after(n, known) }, opts)
 	go func() {
 		defer release()
 		w.run(ctx, found, begin, changed)
@@ -169,13 +181,52 @@ type services struct {
 // unstored is the name space of the UIDs of APIServices in spaces (RFC 9562).
 var unstored = uuid.MustParse("0f5d8c0e-6a7f-4f0b-9b0a-3c1d6f4f7a55")
 
-// of returns the APIServices of the space of n.
+// of returns the APIServices of the space of n, for one request alone.
 func (s *inSpaces) of(n tenant.Name) (*services, error) {
 	builtin, custom, err := s.served.Versions(n)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	found := &services{}
+	return newServices(n, builtin, custom), nil
+}
+
+// after returns the APIServices of the space of n, which are the known ones if nothing has changed. Who gets them must
+// not change them: they are made once for all watches of the space.
+func (s *inSpaces) after(n tenant.Name, known *services) (*services, error) {
+	builtin, custom, err := s.served.Versions(n)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	version := versionOf(builtin, custom)
+	if known != nil && known.version == version {
+		return known, nil
+	}
+	s.making.Lock()
+	defer s.making.Unlock()
+	if recent, ok := s.recent.Get(n); ok && recent.(*services).version == version {
+		return recent.(*services), nil
+	}
+	made := newServices(n, builtin, custom)
+	s.recent.Add(n, made)
+	return made, nil
+}
+
+// versionOf returns the version of the APIServices of group versions.
+func versionOf(builtin, custom []schema.GroupVersion) string {
+	names := make([]string, 0, len(builtin)+len(custom))
+	for _, gv := range slices.Concat(builtin, custom) {
+		names = append(names, nameOf(gv))
+	}
+	slices.Sort(names)
+	hash := fnv.New64a()
+	for _, name := range names {
+		_, _ = hash.Write([]byte(name + "\n"))
+	}
+	return strconv.FormatUint(hash.Sum64()>>1|1, 10)
+}
+
+func newServices(n tenant.Name, builtin, custom []schema.GroupVersion) *services {
+	found := &services{version: versionOf(builtin, custom)}
 	for _, gv := range builtin {
 		found.add(n, gv, "onstart", 17000)
 	}
@@ -183,15 +234,10 @@ func (s *inSpaces) of(n tenant.Name) (*services, error) {
 		found.add(n, gv, "true", 1000)
 	}
 	slices.SortFunc(found.services, func(a, b apiregistration.APIService) int { return cmp.Compare(a.Name, b.Name) })
-	hash := fnv.New64a()
-	for i := range found.services {
-		_, _ = hash.Write([]byte(found.services[i].Name + "\n"))
-	}
-	found.version = strconv.FormatUint(hash.Sum64()>>1|1, 10)
 	for i := range found.services {
 		found.services[i].ResourceVersion = found.version
 	}
-	return found, nil
+	return found
 }
 
 // add adds the APIService of a group version like the aggregator's for its own group

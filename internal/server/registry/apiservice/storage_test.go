@@ -15,12 +15,12 @@ import (
 // watch would otherwise have a seat of its tenant for as long as it is open.
 func TestWatchTakesNoSeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		services := &inSpaces{served: Served{
+		services := newInSpaces(nil, Served{
 			Versions: func(tenant.Name) (builtin, custom []schema.GroupVersion, err error) {
 				return []schema.GroupVersion{{Version: "v1"}}, nil, nil
 			},
 			Changes: func(tenant.Name) (<-chan struct{}, func()) { return nil, func() {} },
-		}}
+		})
 		begun := flowcontrol.NewInitializationSignal()
 		ctx := flowcontrol.WithInitializationSignal(tenant.WithSpace(t.Context(), "acme"), begun)
 		w, err := services.Watch(ctx, "/apiservices", storage.ListOptions{Predicate: storage.Everything, Recursive: true})
@@ -41,4 +41,33 @@ func TestWatchTakesNoSeat(t *testing.T) {
 		}
 		w.Stop()
 	})
+}
+
+// TestWatchesShareWhatThereIs has many watches look at what a definition has changed, which is nothing but an annotation
+// at first: APIServices are made once for all of a space.
+func TestWatchesShareWhatThereIs(t *testing.T) {
+	custom := map[tenant.Name][]schema.GroupVersion{"acme": {{Group: "a.example.com", Version: "v1"}}}
+	s := newInSpaces(nil, Served{Versions: func(n tenant.Name) (_, _ []schema.GroupVersion, err error) {
+		return []schema.GroupVersion{{Version: "v1"}}, custom[n], nil
+	}})
+	after := func(n tenant.Name, known *services) *services {
+		t.Helper()
+		found, err := s.after(n, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	first := after("acme", nil)
+	if again := after("acme", first); again != first {
+		t.Error("they are made again though nothing has changed")
+	}
+	custom["acme"] = append(custom["acme"], schema.GroupVersion{Group: "b.example.com", Version: "v1"})
+	changed := after("acme", first)
+	if changed == first || len(changed.services) != 3 || after("acme", first) != changed {
+		t.Errorf("after a change there are %d, made once for all watches: %v", len(changed.services), after("acme", first) == changed)
+	}
+	if other := after("globex", nil); other == changed || len(other.services) != 1 {
+		t.Errorf("another space has %d", len(other.services))
+	}
 }

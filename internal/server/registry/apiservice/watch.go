@@ -3,10 +3,10 @@ package apiservice
 import (
 	"context"
 	"errors"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
@@ -15,17 +15,18 @@ import (
 // watcher sends events of APIServices that are added and deleted.
 type watcher struct {
 	*watch.ProxyWatcher
-	events    chan<- watch.Event
-	current   func() (*services, error)
+	events chan<- watch.Event
+	// after returns what there is, the known ones if nothing has changed.
+	after     func(known *services) (*services, error)
 	predicate storage.SelectionPredicate
 	// marked is whether the client wants the bookmark after the initial events.
 	marked bool
 }
 
-func newWatcher(current func() (*services, error), opts storage.ListOptions) *watcher {
+func newWatcher(after func(*services) (*services, error), opts storage.ListOptions) *watcher {
 	events := make(chan watch.Event)
 	return &watcher{
-		ProxyWatcher: watch.NewProxyWatcher(events), events: events, current: current, predicate: opts.Predicate,
+		ProxyWatcher: watch.NewProxyWatcher(events), events: events, after: after, predicate: opts.Predicate,
 		marked: opts.SendInitialEvents != nil && *opts.SendInitialEvents,
 	}
 }
@@ -56,7 +57,7 @@ func (w *watcher) run(ctx context.Context, known *services, begin bool, changed 
 			return
 		case <-changed:
 		}
-		next, err := w.current()
+		next, err := w.after(known)
 		if err != nil {
 			w.sendError(ctx, err)
 			return
@@ -67,6 +68,9 @@ func (w *watcher) run(ctx context.Context, known *services, begin bool, changed 
 
 // sendChanges sends the differences of two states.
 func (w *watcher) sendChanges(ctx context.Context, before, after *services) error {
+	if before == after {
+		return nil
+	}
 	old, err := before.matching(w.predicate)
 	if err != nil {
 		return err
@@ -75,23 +79,28 @@ func (w *watcher) sendChanges(ctx context.Context, before, after *services) erro
 	if err != nil {
 		return err
 	}
+	had, has := namesOf(old), namesOf(current)
 	for i := range old {
-		if !contains(current, old[i].Name) {
+		if !has.Has(old[i].Name) {
 			gone := old[i].DeepCopy()
 			gone.ResourceVersion = after.version
 			w.send(ctx, watch.Event{Type: watch.Deleted, Object: gone})
 		}
 	}
 	for i := range current {
-		if !contains(old, current[i].Name) {
+		if !had.Has(current[i].Name) {
 			w.send(ctx, watch.Event{Type: watch.Added, Object: current[i].DeepCopy()})
 		}
 	}
 	return nil
 }
 
-func contains(in []apiregistration.APIService, name string) bool {
-	return slices.ContainsFunc(in, func(service apiregistration.APIService) bool { return service.Name == name })
+func namesOf(services []apiregistration.APIService) sets.Set[string] {
+	names := make(sets.Set[string], len(services))
+	for i := range services {
+		names.Insert(services[i].Name)
+	}
+	return names
 }
 
 func (w *watcher) sendError(ctx context.Context, err error) {
