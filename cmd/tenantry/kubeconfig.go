@@ -76,7 +76,7 @@ can have: "tenantry credential NAME" logs in, called with the arguments behind -
 				return err
 			}
 			if end, bounded := o.bounded(config, time.Now()); bounded {
-				fmt.Fprintf(cmd.ErrOrStderr(), "Warning: the server bounds certificates: this one is valid until %s, which is less than %s\n", end.Format(time.RFC3339), o.user.Validity)
+				fmt.Fprintf(cmd.ErrOrStderr(), "Warning: the certificate is valid until %s, which is less than %s: the server bounds certificates, and none is valid for longer than its authority\n", end.Format(time.RFC3339), o.user.Validity)
 			}
 			_, err = cmd.OutOrStdout().Write(config)
 			return err

@@ -135,8 +135,8 @@ func (d withoutProtobuf) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// TestNoProtobuf checks that it is tried once to make protobuf of a document of which none can be made, and that JSON is
-// served nevertheless.
+// TestNoProtobuf checks that it is tried once to make protobuf of a document of which none can be made, and that JSON
+// is served nevertheless.
 func TestNoProtobuf(t *testing.T) {
 	for _, answer := range []int{http.StatusServiceUnavailable, http.StatusOK} {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"github.com/tenantry/tenantry/internal/process/keyed"
 )
 
-// firstBackoff is for how long a write is not repeated at first, and firstWithdrawal for how long a pod is not made again
-// that was taken from the host. Both double up to maxBackoff. Chosen: several hundred pods of a tenant that are tried
-// again and again are a few in a second.
+// firstBackoff is for how long a write is not repeated at first, and firstWithdrawal for how long a pod is not made
+// again that was taken from the host. Both double up to maxBackoff. Chosen: several hundred pods of a tenant that are
+// tried again and again are a few in a second.
 const (
 	firstBackoff    = time.Second
 	firstWithdrawal = 30 * time.Second

@@ -231,7 +231,8 @@ func (w *world) look() error {
 	return w.syncPod(w.t.Context(), item{podItem, "acme", "acme|shop", "web-0"})
 }
 
-// did returns what was asked for but reads: verb, resource and name, as it was when it is deleted, and how long that waits.
+// did returns what was asked for but reads: verb, resource and name, as it was when it is deleted, and how long that
+// waits.
 func did(client interface{ Actions() []clienttesting.Action }) []string {
 	var all []string
 	for _, action := range client.Actions() {

@@ -67,8 +67,8 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestResizeWithoutStatus checks that the host's pod gets what is changed of the space's, also if the space does not take
-// the status: a quota counts less then, and policies are others.
+// TestResizeWithoutStatus checks that the host's pod gets what is changed of the space's, also if the space does not
+// take the status: a quota counts less then, and policies are others.
 func TestResizeWithoutStatus(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(both(bound, sized("1"))), hostPod(spacePod(both(bound, sized("2"))), both(onNode, func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodRunning

@@ -243,8 +243,8 @@ func isStuck(host *corev1.Pod) bool {
 	return host.DeletionTimestamp == nil && host.Spec.NodeName == "" && host.Status.NominatedNodeName == "" && scheduled != nil && scheduled.Status == corev1.ConditionFalse
 }
 
-// isLookedAt reports whether the host's scheduler has looked at a pod. Those for which it has found no node are few, and
-// those that have one named, and wait for what they need there, such as volumes, are in nobody's way.
+// isLookedAt reports whether the host's scheduler has looked at a pod. Those for which it has found no node are few,
+// and those that have one named, and wait for what they need there, such as volumes, are in nobody's way.
 func isLookedAt(host *corev1.Pod) bool {
 	return host.Spec.NodeName != "" || host.Status.NominatedNodeName != "" ||
 		slices.ContainsFunc(host.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })

@@ -176,9 +176,9 @@ func (w *world) race(ctx context.Context, who subject, n tenant.Name) ([]sets.Se
 	return answers, what
 }
 
-// settle returns what is allowed and what is found, in this order. Where they differ it looks whether what is allowed is
-// another thing by now, and then compares anew: controllers write rights and objects, those of specs before this one, too,
-// and the authorizer is behind the rights for a moment.
+// settle returns what is allowed and what is found, in this order. Where they differ it looks whether what is allowed
+// is another thing by now, and then compares anew: controllers write rights and objects, those of specs before this
+// one, too, and the authorizer is behind the rights for a moment.
 func (w *world) settle(ctx context.Context, who subject, n tenant.Name) (state, sets.Set[object]) {
 	GinkgoHelper()
 	for now := w.state(ctx, who, n); ; {

@@ -39,7 +39,7 @@ func (r Rules) warning(resource schema.GroupResource, before, after runtime.Obje
 	return evaded
 }
 
-// evaded returns how tenants can evade a published policy by its parameters, empty if they cannot.
+// evaded returns how tenants can evade a published policy or binding by its parameters, empty if they cannot.
 func (r Rules) evaded(obj runtime.Object) string {
 	var kind *admissionregistration.ParamKind
 	var fails *admissionregistration.FailurePolicyType
@@ -48,18 +48,31 @@ func (r Rules) evaded(obj runtime.Object) string {
 		kind, fails = policy.Spec.ParamKind, policy.Spec.FailurePolicy
 	case *admissionregistration.MutatingAdmissionPolicy:
 		kind, fails = policy.Spec.ParamKind, policy.Spec.FailurePolicy
+	case *admissionregistration.ValidatingAdmissionPolicyBinding:
+		return evadedBinding(policy.Spec.ParamRef)
+	case *admissionregistration.MutatingAdmissionPolicyBinding:
+		return evadedBinding(policy.Spec.ParamRef)
 	}
 	if kind == nil {
 		return ""
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind))
 	switch {
-	case !slices.Contains(r.Publishable, resource.GroupResource()):
+	case resource.GroupResource() != namespaces && !slices.Contains(r.Publishable, resource.GroupResource()):
 		return fmt.Sprintf("%s are not published, so the parameters are those that each tenant writes; take a kind that is published, such as ConfigMaps, and annotate the parameters with force", resource.GroupResource())
 	case ptr.Deref(fails, "") == admissionregistration.Ignore:
 		return "with failurePolicy: Ignore it is not evaluated in spaces that have no room for its parameters, and tenants can use up theirs; a policy that must hold has failurePolicy: Fail"
 	}
 	return ""
+}
+
+// evadedBinding returns how tenants can evade a published binding by the parameters that it names. It does not know
+// their kind, which its policy has.
+func evadedBinding(ref *admissionregistration.ParamRef) string {
+	if ref == nil || ref.Namespace != "" {
+		return ""
+	}
+	return "paramRef names no namespace: parameters of a kind with namespaces are those that each tenant writes in the namespace of what is changed; name the published namespace that has them"
 }
 
 func (r Rules) unpublishable(resource schema.GroupResource, obj runtime.Object) string {

@@ -62,20 +62,31 @@ func TestEvaded(t *testing.T) {
 	}
 	kind := &admissionregistration.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
 	own := &admissionregistration.ParamKind{APIVersion: "example.com/v1", Kind: "Limit"}
+	bound := func(ref *admissionregistration.ParamRef) []runtime.Object {
+		meta := metav1.ObjectMeta{Name: "x", Annotations: map[string]string{tenant.PublishedAnnotation: "true"}}
+		return []runtime.Object{
+			&admissionregistration.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionregistration.ValidatingAdmissionPolicyBindingSpec{ParamRef: ref}},
+			&admissionregistration.MutatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionregistration.MutatingAdmissionPolicyBindingSpec{ParamRef: ref}},
+		}
+	}
 	ignored := of(true, admissionregistration.Ignore, kind)
 	for name, tc := range map[string]struct {
 		before, after []runtime.Object
 		want          string
 	}{
-		"new":            {after: ignored, want: "has failurePolicy: Fail"},
-		"published":      {before: of(false, admissionregistration.Ignore, kind), after: ignored, want: "has failurePolicy: Fail"},
-		"changed":        {before: of(true, admissionregistration.Fail, kind), after: ignored, want: "has failurePolicy: Fail"},
-		"of an own kind": {after: of(true, admissionregistration.Fail, own), want: "limits.example.com are not published, so the parameters are those that each tenant writes"},
-		"unchanged":      {before: ignored, after: ignored},
-		"not published":  {after: of(false, admissionregistration.Ignore, kind)},
-		"fails":          {after: of(true, admissionregistration.Fail, kind)},
-		"no parameters":  {after: of(true, admissionregistration.Ignore, nil)},
-		"another policy": {after: []runtime.Object{&core.ConfigMap{}}},
+		"new":                              {after: ignored, want: "has failurePolicy: Fail"},
+		"published":                        {before: of(false, admissionregistration.Ignore, kind), after: ignored, want: "has failurePolicy: Fail"},
+		"changed":                          {before: of(true, admissionregistration.Fail, kind), after: ignored, want: "has failurePolicy: Fail"},
+		"of an own kind":                   {after: of(true, admissionregistration.Fail, own), want: "limits.example.com are not published, so the parameters are those that each tenant writes"},
+		"unchanged":                        {before: ignored, after: ignored},
+		"not published":                    {after: of(false, admissionregistration.Ignore, kind)},
+		"fails":                            {after: of(true, admissionregistration.Fail, kind)},
+		"of namespaces":                    {after: of(true, admissionregistration.Fail, &admissionregistration.ParamKind{APIVersion: "v1", Kind: "Namespace"})},
+		"no parameters":                    {after: of(true, admissionregistration.Ignore, nil)},
+		"bound to what each tenant writes": {after: bound(&admissionregistration.ParamRef{Name: "limits"}), want: "name the published namespace that has them"},
+		"bound to what is published":       {after: bound(&admissionregistration.ParamRef{Name: "limits", Namespace: "house"})},
+		"bound without parameters":         {after: bound(nil)},
+		"another policy":                   {after: []runtime.Object{&core.ConfigMap{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i, after := range tc.after {

@@ -43,8 +43,8 @@ func TestWatchTakesNoSeat(t *testing.T) {
 	})
 }
 
-// TestWatchesShareWhatThereIs has many watches look at what a definition has changed, which is nothing but an annotation
-// at first: APIServices are made once for all of a space.
+// TestWatchesShareWhatThereIs has many watches look at what a definition has changed, which is nothing but an
+// annotation at first: APIServices are made once for all of a space.
 func TestWatchesShareWhatThereIs(t *testing.T) {
 	custom := map[tenant.Name][]schema.GroupVersion{"acme": {{Group: "a.example.com", Version: "v1"}}}
 	s := newInSpaces(nil, Served{Versions: func(n tenant.Name) (_, _ []schema.GroupVersion, err error) {
