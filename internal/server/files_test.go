@@ -13,7 +13,7 @@ func TestFilesOfFlags(t *testing.T) {
 	empty, wrong, right, beside := filepath.Join(dir, "empty"), filepath.Join(dir, "wrong"), filepath.Join(dir, "right"), filepath.Join(dir, "ca.crt")
 	for path, text := range map[string]string{
 		empty: "apiVersion: v1\nkind: Config\n", wrong: "clusters: x",
-		right: "clusters: [{name: a, cluster: {server: 'https://hook', certificate-authority: ca.crt}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n",
+		right:  "clusters: [{name: a, cluster: {server: 'https://hook', certificate-authority: ca.crt}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n",
 		beside: "",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -207,7 +207,9 @@ func (c *builtBySize) create(space, key string, wanted state) (*built, error) {
 
 const protobuf = "protobuf"
 
-func wantsProtobuf(req *http.Request) bool { return strings.Contains(req.Header.Get("Accept"), protobuf) }
+func wantsProtobuf(req *http.Request) bool {
+	return strings.Contains(req.Header.Get("Accept"), protobuf)
+}
 
 func (d *built) isEncodedFor(req *http.Request) bool {
 	if wantsProtobuf(req) {
