@@ -34,7 +34,9 @@ func expression(name, of string) *regexp.Regexp {
 }
 
 // has reports whether to try a mutant of a file, whose path is relative to the module.
-func (c choice) has(name, file string) bool { return c.names.MatchString(name) && c.files.MatchString(file) }
+func (c choice) has(name, file string) bool {
+	return c.names.MatchString(name) && c.files.MatchString(file)
+}
 
 // run tries those mutants that are wanted.
 func run(ctx context.Context, wanted choice) error {

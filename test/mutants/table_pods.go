@@ -117,7 +117,7 @@ var podsTable = []mutant{
 	{"a space takes a status whatever its users have written into it", by("internal/workloads/translate", "TestStatusGetsIn"),
 		"internal/workloads/translate/status.go", `own[:min(len(own), maxOwnConditions)]`, `own`},
 	{"a space takes a status whatever devices a host has added", by("internal/workloads/translate", "TestStatusGetsIn"),
-		"internal/workloads/translate/status.go", `return !limited && !requested`, `return false`},
+		"internal/workloads/translate/status.go", `return !limited && !requested`, `return !limited && !requested && false`},
 	{"a host's pod gets what is changed while a space does not take its status", by("internal/workloads/sync", "TestResizeWithoutStatus"),
 		"internal/workloads/sync/pods.go", `	// Whatever the space says of a status: policies and quotas are by what comes now.
 `, `	if err != nil {
