@@ -109,7 +109,10 @@ var podsTable = []mutant{
 	{"so many ephemeral containers", by("internal/workloads/translate", "TestCheckEphemeral"),
 		"internal/workloads/translate/check.go", `n > maxEphemeral {`, `n < 0 {`},
 	{"few pods of a tenant stay on a host that has no node for them", by("internal/workloads/sync", "TestStuck"),
-		"internal/workloads/sync/scheduling.go", `case of.Has(i) || len(of) < maxStuck:`, `case true:`},
+		"internal/workloads/sync/scheduling.go", `!of.onHost.Has(i) && len(of.onHost) >= maxStuck {`, `false {`},
+	{"a pod that was taken from the host comes again when another one has got a node", by("internal/workloads/sync", "TestStuck"),
+		"internal/workloads/sync/pods.go", `		s.backoffs.drop(itemWrite{next, writeWithdrawal})
+`, ``},
 	{"a pod that has got a node is not taken from the host", by("internal/workloads/sync", "TestStuck"),
 		"internal/workloads/sync/pods.go", `UID: &host.UID, ResourceVersion: &host.ResourceVersion}`, `UID: &host.UID}`},
 	{"a pod that was taken from the host is not made again at once", by("internal/workloads/sync", "TestStuck"),

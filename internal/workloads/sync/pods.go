@@ -33,7 +33,7 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	}
 	s.surplus.note(i, pod, all)
 	s.release(s.scheduling.note(i, all))
-	mayStay := s.scheduling.mayStay(i, slices.ContainsFunc(all, isStuck))
+	mayStay := s.noteStuck(i, slices.ContainsFunc(all, isStuck))
 	host, removed, err := counterpart(s, "pod", pod, all, func(orphan *corev1.Pod) error { return s.removeOrphan(ctx, i, orphan) })
 	if err != nil {
 		return err
@@ -42,6 +42,7 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	switch {
 	case pod == nil:
 		s.backoffs.forget(i)
+		s.scheduling.forget(i)
 		s.statuses.Forget(i)
 		s.writeBudgets.drop(i)
 	case host != nil && podv1.IsPodTerminal(pod) && !podv1.IsPodTerminal(host):
@@ -101,6 +102,18 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) (placed bool, _ err
 	}
 	err = s.createOnHost(ctx, pod, home, t, writesOfPod*s.storedSize(pod, wanted))
 	return err == nil, err
+}
+
+// noteStuck notes whether the host has no node for a pod, and reports whether that may be there nevertheless.
+func (s *syncer) noteStuck(i item, isStuck bool) bool {
+	if isStuck {
+		return s.scheduling.mayStay(i)
+	}
+	for _, next := range s.scheduling.notStuck(i) {
+		s.backoffs.drop(itemWrite{next, writeWithdrawal})
+		s.queue.Add(next)
+	}
+	return true
 }
 
 // withdraw takes a pod from the host for which that has no node, as it has none for others of the tenant. It is made

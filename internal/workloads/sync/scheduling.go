@@ -50,13 +50,17 @@ type scheduling struct {
 
 	mu       sync.Mutex
 	byTenant map[tenant.Name]*tenantQueue
-	// stuck are those pods of tenants for which the scheduler has found no node that may stay on the host.
-	stuck map[tenant.Name]sets.Set[item]
+	// stuck has tenants with pods for which the scheduler has found no node.
+	stuck map[tenant.Name]*stuckPods
 	// lastLook is when the scheduler was last seen to have looked at a pod.
 	lastLook time.Time
 	// most is how many pods of all tenants may wait, of which each tenant has an equal part, and one at least.
 	most float64
 }
+
+// stuckPods are the pods of a tenant for which the scheduler has found no node: those that may stay on the host, and
+// those that were taken from it.
+type stuckPods struct{ onHost, withdrawn sets.Set[item] }
 
 // tenantQueue is what waits of a tenant.
 type tenantQueue struct {
@@ -77,7 +81,7 @@ type waitTimes struct{ since, seen time.Time }
 type released struct{ ready, retryLater []item }
 
 func newScheduling(c clock.PassiveClock) *scheduling {
-	return &scheduling{clock: c, byTenant: map[tenant.Name]*tenantQueue{}, stuck: map[tenant.Name]sets.Set[item]{}, most: leastUnscheduled}
+	return &scheduling{clock: c, byTenant: map[tenant.Name]*tenantQueue{}, stuck: map[tenant.Name]*stuckPods{}, most: leastUnscheduled}
 }
 
 // enter reports whether a pod may be made on the host. If not, it is released when it may.
@@ -213,27 +217,51 @@ func (s *scheduling) counts(since time.Time) bool {
 	return age < schedulerPatience || age < schedulerLimit && s.clock.Since(s.lastLook) < schedulerPatience
 }
 
-// mayStay notes whether the scheduler has found no node for a pod, and reports whether the pod may be on the host
+// mayStay notes a pod for which the scheduler has found no node, and reports whether it may be on the host
 // nevertheless.
-func (s *scheduling) mayStay(i item, isStuck bool) bool {
+func (s *scheduling) mayStay(i item) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.stuck[i.tenant]
-	switch {
-	case !isStuck:
-		if of.Delete(i); len(of) == 0 {
-			delete(s.stuck, i.tenant)
-		}
-		return true
-	case of.Has(i) || len(of) < maxStuck:
-		if of == nil {
-			of = sets.Set[item]{}
-			s.stuck[i.tenant] = of
-		}
-		of.Insert(i)
-		return true
-	default:
+	if of == nil {
+		of = &stuckPods{sets.Set[item]{}, sets.Set[item]{}}
+		s.stuck[i.tenant] = of
+	}
+	if !of.onHost.Has(i) && len(of.onHost) >= maxStuck {
+		of.withdrawn.Insert(i)
 		return false
+	}
+	of.onHost.Insert(i)
+	return true
+}
+
+// notStuck notes that a pod has a node, or is not on the host, and returns those that were taken from there and may be
+// tried again in its place.
+func (s *scheduling) notStuck(i item) []item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.stuck[i.tenant]
+	if of == nil || !of.onHost.Has(i) {
+		return nil
+	}
+	of.onHost.Delete(i)
+	if len(of.onHost) == 0 {
+		delete(s.stuck, i.tenant)
+		return of.withdrawn.UnsortedList()
+	}
+	next, any := of.withdrawn.PopAny()
+	if !any {
+		return nil
+	}
+	return []item{next}
+}
+
+// forget notes that a pod is gone in its space: it is not made again.
+func (s *scheduling) forget(i item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of := s.stuck[i.tenant]; of != nil {
+		of.withdrawn.Delete(i)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -383,45 +384,55 @@ func TestStuck(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(nil), now)
 	other := func(i int, of tenant.Name) item { return item{podItem, of, "shop", fmt.Sprint("stuck-", i)} }
 	for i := range maxStuck {
-		if !w.scheduling.mayStay(other(i, "acme"), true) || !w.scheduling.mayStay(other(i, "globex"), true) {
+		if !w.scheduling.mayStay(other(i, "acme")) || !w.scheduling.mayStay(other(i, "globex")) {
 			t.Fatalf("%d may not stay", i)
 		}
 	}
-	if !w.scheduling.mayStay(other(0, "acme"), true) {
+	if !w.scheduling.mayStay(other(0, "acme")) {
 		t.Error("one that was there may not stay")
 	}
-	if err := w.look(); err != nil {
-		t.Fatal(err)
+	look := func(onHost ...string) {
+		t.Helper()
+		if err := w.look(); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(onHost, did(w.onHost)); diff != "" {
+			t.Errorf("on the host (-want +got):\n%s", diff)
+		}
+		w.onHost.ClearActions()
 	}
-	w.expect([]string{"update pods/status"}, []string{"delete pods host-p at 7"})
+	look("delete pods host-p at 7")
 	if err := w.hostCaches.pods.GetIndexer().Delete(now); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.Step(firstWithdrawal - time.Second)
-	if err := w.look(); err != nil {
-		t.Fatal(err)
-	}
-	w.expect(nil, nil)
+	look()
 	w.clock.Step(time.Second)
-	if err := w.look(); err != nil {
-		t.Fatal(err)
-	}
-	w.expect(nil, []string{"create pods"})
+	look("create pods")
 
-	// One that has a node stays, and leaves room for another one.
-	w.see(hostPod(spacePod(nil), both(stuck, onNode)))
-	w.scheduling.mayStay(other(0, "acme"), false)
-	if err := w.look(); err != nil {
+	// It is taken away again, and comes at once when another one has a node, or none is stuck any more.
+	w.see(now)
+	look("delete pods host-p at 7")
+	if err := w.hostCaches.pods.GetIndexer().Delete(now); err != nil {
 		t.Fatal(err)
 	}
-	if !w.scheduling.mayStay(other(maxStuck, "acme"), true) || w.scheduling.mayStay(other(maxStuck+1, "acme"), true) {
+	look()
+	w.noteStuck(other(0, "acme"), false)
+	look("create pods")
+	if !w.scheduling.mayStay(other(maxStuck, "acme")) || w.scheduling.mayStay(other(maxStuck+1, "acme")) {
 		t.Error("there is room for more than one, or for none")
 	}
-	for i := range maxStuck + 1 {
-		w.scheduling.mayStay(other(i, "acme"), false)
-		w.scheduling.mayStay(other(i, "globex"), false)
+	gone := item{podItem, "acme", "acme|shop", "gone"}
+	w.scheduling.mayStay(gone)
+	if err := w.syncPod(t.Context(), gone); err != nil {
+		t.Fatal(err)
 	}
-	if len(w.scheduling.stuck) != 0 {
-		t.Errorf("left is %v", w.scheduling.stuck)
+	var again []item
+	for i := range maxStuck + 1 {
+		again = append(again, w.scheduling.notStuck(other(i, "acme"))...)
+		w.noteStuck(other(i, "globex"), false)
+	}
+	if diff := cmp.Diff([]item{other(maxStuck+1, "acme")}, again, cmp.AllowUnexported(item{})); diff != "" || len(w.scheduling.stuck) != 0 {
+		t.Errorf("left is %v; tried again (-want +got):\n%s", w.scheduling.stuck, diff)
 	}
 }

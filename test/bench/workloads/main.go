@@ -30,7 +30,7 @@ type options struct {
 var parts = []struct {
 	name    string
 	measure func(*bench, context.Context) error
-}{{"lag", (*bench).lag}, {"throughput", (*bench).throughput}, {"restart", (*bench).restart}, {"greedy", (*bench).besideGreedy}, {"idle", (*bench).besideIdle}}
+}{{"lag", (*bench).lag}, {"throughput", (*bench).throughput}, {"restart", (*bench).restart}, {"greedy", (*bench).besideGreedy}, {"stuck", (*bench).besideStuck}, {"idle", (*bench).besideIdle}}
 
 func main() {
 	host.RunIfCalled()

@@ -26,13 +26,17 @@ type podNamespace struct {
 }
 
 func (p podNamespace) create(ctx context.Context, name string) (*corev1.Pod, error) {
-	return p.client.CoreV1().Pods(p.namespace).Create(ctx, &corev1.Pod{
+	return p.client.CoreV1().Pods(p.namespace).Create(ctx, podOf(name), metav1.CreateOptions{})
+}
+
+func podOf(name string) *corev1.Pod {
+	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{appLabel: "bench"}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "app", Image: "registry.example/app:1", Env: []corev1.EnvVar{{Name: "MODE", Value: "bench"}},
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}},
 		}}},
-	}, metav1.CreateOptions{})
+	}
 }
 
 // follow watches the pods of a namespace with a label, until ctx ends.
