@@ -187,7 +187,7 @@ func (s *inSpaces) of(n tenant.Name) (*services, error) {
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	return newServices(n, builtin, custom), nil
+	return newServices(n, builtin, custom, versionOf(builtin, custom)), nil
 }
 
 // after returns the APIServices of the space of n, which are the known ones if nothing has changed. Who gets them must
@@ -206,7 +206,7 @@ func (s *inSpaces) after(n tenant.Name, known *services) (*services, error) {
 	if recent, ok := s.recent.Get(n); ok && recent.(*services).version == version {
 		return recent.(*services), nil
 	}
-	made := newServices(n, builtin, custom)
+	made := newServices(n, builtin, custom, version)
 	s.recent.Add(n, made)
 	return made, nil
 }
@@ -225,8 +225,8 @@ func versionOf(builtin, custom []schema.GroupVersion) string {
 	return strconv.FormatUint(hash.Sum64()>>1|1, 10)
 }
 
-func newServices(n tenant.Name, builtin, custom []schema.GroupVersion) *services {
-	found := &services{version: versionOf(builtin, custom)}
+func newServices(n tenant.Name, builtin, custom []schema.GroupVersion, version string) *services {
+	found := &services{version: version}
 	for _, gv := range builtin {
 		found.add(n, gv, "onstart", 17000)
 	}
