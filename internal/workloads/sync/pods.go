@@ -33,7 +33,7 @@ func (s *syncer) syncPod(ctx context.Context, i item) error {
 	}
 	s.surplus.note(i, pod, all)
 	s.release(s.scheduling.note(i, all))
-	mayStay := s.noteStuck(i, slices.ContainsFunc(all, isStuck))
+	mayStay := s.noteStuck(i, all)
 	host, removed, err := counterpart(s, "pod", pod, all, func(orphan *corev1.Pod) error { return s.removeOrphan(ctx, i, orphan) })
 	if err != nil {
 		return err
@@ -105,11 +105,12 @@ func (s *syncer) begin(ctx context.Context, pod *corev1.Pod) (placed bool, _ err
 }
 
 // noteStuck notes whether the host has no node for a pod, and reports whether that may be there nevertheless.
-func (s *syncer) noteStuck(i item, isStuck bool) bool {
-	if isStuck {
+func (s *syncer) noteStuck(i item, all []*corev1.Pod) bool {
+	if slices.ContainsFunc(all, isStuck) {
 		return s.scheduling.mayStay(i)
 	}
-	for _, next := range s.scheduling.notStuck(i) {
+	stays := slices.ContainsFunc(all, func(host *corev1.Pod) bool { return host.DeletionTimestamp == nil })
+	for _, next := range s.scheduling.notStuck(i, stays) {
 		s.backoffs.drop(itemWrite{next, writeWithdrawal})
 		s.queue.Add(next)
 	}

@@ -231,17 +231,24 @@ func (s *scheduling) mayStay(i item) bool {
 		of.withdrawn.Insert(i)
 		return false
 	}
+	of.withdrawn.Delete(i)
 	of.onHost.Insert(i)
 	return true
 }
 
-// notStuck notes that a pod has a node, or is not on the host, and returns those that were taken from there and may be
-// tried again in its place.
-func (s *scheduling) notStuck(i item) []item {
+// notStuck notes that a pod has a node, or waits for the scheduler, or is not on the host, and returns those that were
+// taken from there and may be tried again in its place.
+func (s *scheduling) notStuck(i item, isOnHost bool) []item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.stuck[i.tenant]
-	if of == nil || !of.onHost.Has(i) {
+	if of == nil {
+		return nil
+	}
+	if isOnHost {
+		of.withdrawn.Delete(i) // it was made again by itself, and needs no place
+	}
+	if !of.onHost.Has(i) {
 		return nil
 	}
 	of.onHost.Delete(i)

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -417,7 +418,7 @@ func TestStuck(t *testing.T) {
 		t.Fatal(err)
 	}
 	look()
-	w.noteStuck(other(0, "acme"), false)
+	w.noteStuck(other(0, "acme"), nil)
 	look("create pods")
 	if !w.scheduling.mayStay(other(maxStuck, "acme")) || w.scheduling.mayStay(other(maxStuck+1, "acme")) {
 		t.Error("there is room for more than one, or for none")
@@ -429,10 +430,43 @@ func TestStuck(t *testing.T) {
 	}
 	var again []item
 	for i := range maxStuck + 1 {
-		again = append(again, w.scheduling.notStuck(other(i, "acme"))...)
-		w.noteStuck(other(i, "globex"), false)
+		again = append(again, w.scheduling.notStuck(other(i, "acme"), false)...)
+		w.noteStuck(other(i, "globex"), nil)
 	}
 	if diff := cmp.Diff([]item{other(maxStuck+1, "acme")}, again, cmp.AllowUnexported(item{})); diff != "" || len(w.scheduling.stuck) != 0 {
 		t.Errorf("left is %v; tried again (-want +got):\n%s", w.scheduling.stuck, diff)
+	}
+}
+
+// TestStuckAgain has pods that were taken from the host come back there by themselves: the place of another one is for
+// those that have not.
+func TestStuckAgain(t *testing.T) {
+	w := newWorld(t)
+	of := func(name string) item { return item{podItem, "acme", "acme|shop", name} }
+	for i := range maxStuck {
+		w.scheduling.mayStay(of(fmt.Sprint("stuck-", i)))
+	}
+	waits := hostPod(spacePod(nil), nil)
+	ending := waits.DeepCopy()
+	ending.DeletionTimestamp = new(metav1.Now())
+	w.scheduling.mayStay(of("back"))
+	w.scheduling.mayStay(of("ending"))
+	w.noteStuck(of("back"), []*corev1.Pod{waits})
+	w.noteStuck(of("ending"), []*corev1.Pod{ending})
+	if again := w.scheduling.notStuck(of("stuck-0"), true); !slices.Equal(again, []item{of("ending")}) {
+		t.Errorf("the place is for %v", again)
+	}
+	if again := w.scheduling.notStuck(of("stuck-1"), true); len(again) > 0 {
+		t.Errorf("the next place is for %v", again)
+	}
+	w.scheduling.mayStay(of("stuck-0"))
+	w.scheduling.mayStay(of("stuck-1"))
+	w.scheduling.mayStay(of("fits")) // and is taken from the host
+	w.scheduling.notStuck(of("stuck-2"), true)
+	if !w.scheduling.mayStay(of("fits")) {
+		t.Fatal("there is no room for one that has come back")
+	}
+	if again := w.scheduling.notStuck(of("stuck-3"), true); len(again) > 0 {
+		t.Errorf("the place of one of those on the host is for %v, one of them", again)
 	}
 }
