@@ -11,8 +11,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/utils/lru"
 
@@ -104,59 +102,56 @@ type builtBySize struct {
 	turns keyed.Turns[string]
 	all   chan struct{}
 	// rate is how many bytes are made for a space, nil without a bound.
-	rate *ratelimit.Limits[string]
+	rate   *ratelimit.Limits[string]
+	format *format
 }
 
 // newBuiltCaches returns caches that share the turns of all.
 func newBuiltCaches() (v2, v3 *builtCache) {
 	small, large, shared, rate := make(chan struct{}, smallAtOnce), make(chan struct{}, 1), make(chan struct{}, 1), largeBytes()
-	of := func() *builtCache {
+	of := func(f *format) *builtCache {
 		return &builtCache{
-			small:  &builtBySize{newBoundedCache[*built](0), keyed.Turns[string]{Each: 1}, small, nil},
-			large:  &builtBySize{newBoundedCache[*built](0), keyed.Turns[string]{Each: 1, Waiting: waitingForLarge}, large, rate},
-			shared: &builtBySize{newBoundedCache[*built](0), keyed.Turns[string]{Each: 1}, shared, nil},
+			small:  &builtBySize{newBoundedCache[*built](0), keyed.Turns[string]{Each: 1}, small, nil, f},
+			large:  &builtBySize{newBoundedCache[*built](0), keyed.Turns[string]{Each: 1, Waiting: waitingForLarge}, large, rate, f},
+			shared: &builtBySize{newBoundedCache[*built](0), keyed.Turns[string]{Each: 1}, shared, nil, f},
 		}
 	}
-	return of(), of()
+	return of(formatV2), of(formatV3)
 }
 
 // built is what serves a document that is built of definitions with a tag.
 type built struct {
 	http.Handler
-	tag string
-	// encoded and encodedProtobuf are whether it has been encoded: upstream does so when it is first asked for.
-	encoded, encodedProtobuf atomic.Bool
-	// hasNoProtobuf is whether it cannot be written as protobuf, such as one with control characters: upstream would try
-	// that again with each request.
-	hasNoProtobuf atomic.Bool
+	tag    string
+	format *format
+	// encoded is whether it has been encoded as JSON: upstream does so when it is first asked for.
+	encoded  atomic.Bool
+	protobuf atomic.Pointer[protobufDocument]
 }
 
 // ServeHTTP implements http.Handler.
 func (d *built) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if wantsProtobuf(req) && d.hasNoProtobuf.Load() {
-		responsewriters.WriteRawJSON(http.StatusNotAcceptable, metav1.Status{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-			Message: "the OpenAPI document cannot be written as protobuf, as with control characters in descriptions; accept application/json",
-		}, w)
+	if document := d.protobuf.Load(); document != nil && d.format.isProtobufFor(req) {
+		document.ServeHTTP(w, req)
 		return
 	}
 	d.Handler.ServeHTTP(w, req)
 }
 
-// state is the document that there is to be: by its tag, with the bytes that it takes, and what makes it.
+// state is the document that there is to be: by its tag, with what tells how many bytes it takes, and what makes it.
 type state struct {
 	tag    string
-	bytes  int64
+	bytes  func() int64
 	create func() (http.Handler, error)
 }
 
 // getOrCreate returns what serves the document of a key, which is one of a space, as it is now, to a request.
 func (c *builtCache) getOrCreate(req *http.Request, space, key string, now func() state) (*built, error) {
 	wanted := now()
-	of := c.by(space, wanted)
-	if document := of.get(key); document != nil && document.tag == wanted.tag && document.isEncodedFor(req) {
+	if document := c.get(key, wanted.tag); document != nil && document.isEncodedFor(req) {
 		return document, nil
 	}
+	of := c.by(space, wanted.bytes())
 	release, err := of.turns.Take(req.Context(), space, of.all)
 	switch {
 	case errors.Is(err, keyed.ErrTooMany):
@@ -165,12 +160,15 @@ func (c *builtCache) getOrCreate(req *http.Request, space, key string, now func(
 		return nil, apierrors.NewTimeoutError("OpenAPI documents of definitions are made one after the other; try again", 5)
 	}
 	defer release()
-	document := of.get(key)
-	if wanted = now(); document == nil || document.tag != wanted.tag { // definitions may have changed meanwhile
-		if c.by(space, wanted) != of {
+	wanted = now() // definitions may have changed meanwhile
+	document := c.get(key, wanted.tag)
+	if document == nil {
+		bytes := wanted.bytes()
+		if c.by(space, bytes) != of {
 			return nil, apierrors.NewTooManyRequests("the OpenAPI document of this space has become much larger or smaller; try again", 1)
 		}
-		if document, err = of.create(space, key, wanted); err != nil {
+		c.remove(key)
+		if document, err = of.create(space, key, wanted, bytes); err != nil {
 			return nil, err
 		}
 	}
@@ -178,21 +176,40 @@ func (c *builtCache) getOrCreate(req *http.Request, space, key string, now func(
 	return document, nil
 }
 
-// by returns where a document of a space is.
-func (c *builtCache) by(space string, document state) *builtBySize {
+func (c *builtCache) all() []*builtBySize { return []*builtBySize{c.small, c.large, c.shared} }
+
+// remove removes what was made of an earlier state, which may have been smaller or larger.
+func (c *builtCache) remove(key string) {
+	for _, of := range c.all() {
+		of.entries.Remove(key)
+	}
+}
+
+// get returns the document of a key with a tag, nil if there is none.
+func (c *builtCache) get(key, tag string) *built {
+	for _, of := range c.all() {
+		if document := of.get(key); document != nil && document.tag == tag {
+			return document
+		}
+	}
+	return nil
+}
+
+// by returns where a document of a space is that takes so many bytes.
+func (c *builtCache) by(space string, bytes int64) *builtBySize {
 	switch {
 	case strings.HasPrefix(space, sharedKey):
 		return c.shared
-	case document.bytes >= largeDocument:
+	case bytes >= largeDocument:
 		return c.large
 	default:
 		return c.small
 	}
 }
 
-func (c *builtBySize) create(space, key string, wanted state) (*built, error) {
+func (c *builtBySize) create(space, key string, wanted state, bytes int64) (*built, error) {
 	if c.rate != nil {
-		if wait := c.rate.Take(time.Now(), space, int(wanted.bytes)); wait > 0 {
+		if wait := c.rate.Take(time.Now(), space, int(bytes)); wait > 0 {
 			return nil, apierrors.NewTooManyRequests("large OpenAPI documents of this space were made often of late, as its definitions change; try again", int(math.Ceil(wait.Seconds())))
 		}
 	}
@@ -200,39 +217,32 @@ func (c *builtBySize) create(space, key string, wanted state) (*built, error) {
 	if err != nil {
 		return nil, err
 	}
-	document := &built{Handler: handler, tag: wanted.tag}
-	c.put(key, document, wanted.bytes)
+	document := &built{Handler: handler, tag: wanted.tag, format: c.format}
+	c.put(key, document, bytes)
 	return document, nil
 }
 
-const protobuf = "protobuf"
-
-func wantsProtobuf(req *http.Request) bool {
-	return strings.Contains(req.Header.Get("Accept"), protobuf)
-}
-
 func (d *built) isEncodedFor(req *http.Request) bool {
-	if wantsProtobuf(req) {
-		return d.encodedProtobuf.Load() || d.hasNoProtobuf.Load()
+	if d.format.isProtobufFor(req) {
+		return d.protobuf.Load() != nil
 	}
 	return d.encoded.Load()
 }
 
-// encode has upstream encode the document for a request, unless it has been.
+// encode encodes the document for a request, unless it has been.
 func (d *built) encode(req *http.Request) {
-	if d.isEncodedFor(req) {
-		return
-	}
-	w := responsewriter.NewInMemoryResponseWriter()
-	d.Handler.ServeHTTP(w, &http.Request{Method: http.MethodHead, URL: &url.URL{Path: req.URL.Path}, Header: http.Header{"Accept": req.Header["Accept"]}})
-	switch is := w.Header().Get("Content-Type"); {
-	case wantsProtobuf(req) && is == "" && w.RespCode() != http.StatusNotAcceptable: // 503 of v2, and nothing of v3
-		d.hasNoProtobuf.Store(true)
-	case w.RespCode() != http.StatusOK: // such as 406
-	case strings.Contains(is, protobuf):
-		d.encoded.Store(true) // from which upstream makes protobuf
-		d.encodedProtobuf.Store(true)
+	switch {
+	case d.isEncodedFor(req):
+	case d.format.isProtobufFor(req):
+		if document := d.format.protobufOf(d.Handler, req.URL.Path); document != nil {
+			d.encoded.Store(true)
+			d.protobuf.Store(document)
+		}
 	default:
-		d.encoded.Store(true)
+		w := responsewriter.NewInMemoryResponseWriter()
+		d.Handler.ServeHTTP(w, &http.Request{Method: http.MethodHead, URL: &url.URL{Path: req.URL.Path}, Header: http.Header{"Accept": req.Header["Accept"]}})
+		if w.RespCode() == http.StatusOK { // not 406
+			d.encoded.Store(true)
+		}
 	}
 }

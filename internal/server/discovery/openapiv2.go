@@ -39,7 +39,7 @@ func (o *openAPI) documentV2(n tenant.Name, servers []Server) http.Handler {
 		space := keyOf(n, servers)
 		return o.v2.getOrCreate(req, space, space, func() state {
 			shown := shownOf(servers)
-			bytes := 2*bytesOf(shown) + servedBytesV2*servedBy(shown) // once built, and once put together and encoded
+			bytes := func() int64 { return 2*bytesOf(shown) + servedBytesV2*servedBy(shown) } // once built, and once put together and encoded
 			return state{tagOf(shown), bytes, func() (http.Handler, error) { return serveLazily(o.builtin, buildV2(shown)), nil }}
 		})
 	})

@@ -46,7 +46,7 @@ func (o *openAPI) documentV3(req *http.Request, n tenant.Name, servers []Server)
 	space := keyOf(n, servers)
 	document, err := o.v3.getOrCreate(req, space, space+" "+name, func() state {
 		definitions := servedIn(gv, shownOf(servers))
-		bytes := bytesOf(definitions) + servedBytesV3*int64(len(definitions))
+		bytes := func() int64 { return bytesOf(definitions) + servedBytesV3*int64(len(definitions)) }
 		return state{tagOf(definitions), bytes, func() (http.Handler, error) { return buildV3(gv, definitions) }}
 	})
 	if err != nil {
