@@ -6,6 +6,8 @@ import (
 	"maps"
 	"reflect"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,6 +42,18 @@ func ShallowCopy(obj runtime.Object) runtime.Object {
 	copied := reflect.New(original.Type())
 	copied.Elem().Set(original)
 	return copied.Interface().(runtime.Object)
+}
+
+// Content returns a copy of obj without the metadata that each write changes, and without what drop takes from the
+// copy.
+func Content(obj runtime.Object, drop func(metav1.Object)) runtime.Object {
+	obj = obj.DeepCopyObject()
+	if accessor, err := meta.Accessor(obj); err == nil {
+		accessor.SetManagedFields(nil)
+		accessor.SetResourceVersion("")
+		drop(accessor)
+	}
+	return obj
 }
 
 // WithKey returns annotations or labels with a value or, if that is empty, without its key. The

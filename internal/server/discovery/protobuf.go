@@ -20,8 +20,8 @@ import (
 	"k8s.io/apiserver/pkg/util/responsewriter"
 )
 
-// format is how documents of a version of OpenAPI are written. Upstream's handlers make protobuf, too, but their library
-// reads one document at a time in a process: small ones would wait for large ones.
+// format is how documents of a version of OpenAPI are written. Upstream's handlers make protobuf, too, but their
+// library reads one document at a time in a process: small ones would wait for large ones.
 type format struct {
 	// mediaTypes are those that upstream's handler serves, JSON first, then the name of protobuf, and an earlier one.
 	mediaTypes []string

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tenantry/tenantry/internal/etcdstore"
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -68,13 +69,7 @@ func releases(before runtime.Object) (func(after runtime.Object) (bool, error), 
 
 // withoutFinalizers returns a copy of an object without what changes with its finalizers.
 func withoutFinalizers(o runtime.Object) runtime.Object {
-	o = o.DeepCopyObject()
-	if accessor, err := meta.Accessor(o); err == nil {
-		accessor.SetFinalizers(nil)
-		accessor.SetManagedFields(nil)
-		accessor.SetResourceVersion("")
-	}
-	return o
+	return objects.Content(o, func(accessor metav1.Object) { accessor.SetFinalizers(nil) })
 }
 
 // isLess reports whether an object has some of the finalizers, not all of them, and no other.

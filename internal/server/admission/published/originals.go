@@ -262,23 +262,19 @@ func validate(was, is original) error {
 // isBookkeeping reports whether a change of an object concerns its own space only: the
 // status, managed fields and, while it is being deleted, the finalizers.
 func isBookkeeping(was original, before, after runtime.Object) bool {
-	before, after = content(before, was.statusIsShown), content(after, was.statusIsShown)
-	if was.terminating && !was.statusIsShown {
-		withoutFinalizers(before)
-		withoutFinalizers(after)
+	drop := func(accessor metav1.Object) {
+		accessor.SetSelfLink("") // clients see it, and patches of theirs have it
+		if was.terminating && !was.statusIsShown {
+			accessor.SetFinalizers(nil)
+		}
 	}
-	return apiequality.Semantic.DeepEqual(before, after)
+	return apiequality.Semantic.DeepEqual(content(before, was.statusIsShown, drop), content(after, was.statusIsShown, drop))
 }
 
-// content returns a copy of an object without the fields that every write changes and, unless
+// content returns a copy of an object without the fields that every write changes, what drop takes from it and, unless
 // withStatus, without its status.
-func content(obj runtime.Object, withStatus bool) runtime.Object {
-	obj = obj.DeepCopyObject()
-	if accessor, err := meta.Accessor(obj); err == nil {
-		accessor.SetManagedFields(nil)
-		accessor.SetResourceVersion("")
-		accessor.SetSelfLink("") // clients see it, and patches of theirs have it
-	}
+func content(obj runtime.Object, withStatus bool, drop func(metav1.Object)) runtime.Object {
+	obj = objects.Content(obj, drop)
 	u, isUnstructured := obj.(*unstructured.Unstructured)
 	if !isUnstructured {
 		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // decoders differ in setting it
@@ -294,10 +290,4 @@ func content(obj runtime.Object, withStatus bool) runtime.Object {
 		status.SetZero()
 	}
 	return obj
-}
-
-func withoutFinalizers(obj runtime.Object) {
-	if accessor, err := meta.Accessor(obj); err == nil {
-		accessor.SetFinalizers(nil)
-	}
 }

@@ -9,11 +9,13 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -77,13 +79,7 @@ var deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
 // withoutAnnotations returns a copy of an object without annotations, and without the
 // metadata that changes with them.
 func withoutAnnotations(obj runtime.Object) runtime.Object {
-	obj = obj.DeepCopyObject()
-	if accessor, err := meta.Accessor(obj); err == nil {
-		accessor.SetAnnotations(nil)
-		accessor.SetManagedFields(nil)
-		accessor.SetResourceVersion("")
-	}
-	return obj
+	return objects.Content(obj, func(accessor metav1.Object) { accessor.SetAnnotations(nil) })
 }
 
 var (
