@@ -31,7 +31,7 @@ var admissionTable = []mutant{
 	{"of the informers of a space one reads parameters at a time", by("internal/server/admission", "TestParametersTakeTurns"),
 		"internal/server/admission/parameters.go", `keyed.Turns[tenant.Name]{Each: 1}`, `keyed.Turns[tenant.Name]{Each: 5}`},
 	{"parameters that one informer was refused are not read by others", by("internal/server/admission", "TestParametersTakeTurns"),
-		"internal/server/admission/parameters.go", `	parameterRefusals.Set(r.refusedKey(), refused)
+		"internal/server/admission/parameters.go", `	r.parameters.refused.Set(r.refusedKey(), refused)
 `, ``},
 	{"all watches of parameters do not begin with what there is", by("internal/server/admission", "TestParameters"),
 		"internal/server/admission/parameters.go", `IsWatchListSemanticsUnSupported() bool { return true }`, `IsWatchListSemanticsUnSupported() bool { return false }`},
@@ -60,18 +60,18 @@ var admissionTable = []mutant{
 		"internal/server/registry/apiservice/storage.go", `	s.recent.Add(n, made)
 `, ``},
 	{"parameters for which there is no room are not read again and again", by("internal/server/admission", "TestParameters"),
-		"internal/server/admission/parameters.go", `refused := parameterRefusals.Get(r.refusedKey()); refused != nil {`, `refused := parameterRefusals.Get(r.refusedKey()); refused != nil && false {`},
+		"internal/server/admission/parameters.go", `refused := r.parameters.refused.Get(r.refusedKey()); refused != nil {`, `refused := r.parameters.refused.Get(r.refusedKey()); refused != nil && false {`},
 	{"a filtered watch ends also while nobody takes an event", by("internal/roundtrip", "TestFilterWatch"),
 		"internal/roundtrip/filter.go", `		close(r.Done)`, ``},
 	{"what policies of spaces read counts", by("test/integration/usage", "TestUsage"),
-		"internal/server/admission/ondemand.go", `dynamic: newParameters(clients.dynamic, of, p.shared.CacheMemory, refusals, forget)`, `dynamic: newParameters(clients.dynamic, of, nil, refusals, forget)`},
+		"internal/server/admission/ondemand.go", `p.shared.CacheMemory, refusals, forget}`, `nil, refusals, forget}`},
 	{"parameters are listed in pages", by("internal/server/admission", "TestParameters"),
 		"internal/server/admission/parameters.go", `	options.Limit, options.ResourceVersion, options.ResourceVersionMatch = parameterPage, "", ""
 `, ``},
 	{"converters of types of mutating policies count", by("internal/server/admission", "TestConverters"),
 		"internal/server/admission/converters.go", `bytes := converterShare * len(data)`, `bytes := 0 * converterShare * len(data)`},
 	{"schemas that many read at once are handed out over some time", by("internal/server/admission", "TestConvertersAtOnce"),
-		"internal/server/admission/converters.go", `	pace(s.converters.ctx, &converterBytes, s.converters.of, bytes)
+		"internal/server/admission/converters.go", `	pace(s.converters.ctx, &s.converters.reads.converters, s.converters.of.tenant, bytes)
 `, ``},
 	{"readers of copies count", by("internal/server/storage/cachememory", "TestReaders"),
 		"internal/server/storage/cachememory/copies.go", `		if err := c.budget.checkWithoutHeadroomLocked(c.of, more); err != nil {

@@ -8,19 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/openapi"
 
-	"github.com/tenantry/tenantry/internal/process/ratelimit"
 	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
-	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // converterShare is how many bytes of memory a converter of types takes for each byte of the schemas that it is made
 // of.
 const converterShare = 4
-
-// converterBytes bounds how many bytes of memory are taken for converters of a space: upstream makes one in each
-// request that needs it and comes before the first is there, from schemas of its own that it reads and decodes. Both
-// numbers are chosen; the converters of what is built in take 14 MB in all.
-var converterBytes = ratelimit.Limits[tenant.Name]{PerSecond: 16 << 20, AtOnce: 32 << 20}
 
 // converterAge is how old a plugin is that ends where there is no room for another converter.
 const converterAge = time.Minute
@@ -29,18 +22,15 @@ const converterAge = time.Minute
 // keep: some 14 MB of those that are built in.
 type converters struct {
 	*cachememory.Copy
-	ctx      context.Context // of the plugin
-	of       tenant.Name
-	refusals *refusals
-	// forget ends the plugin, and so frees the converters of group versions that have gone.
-	forget func()
-	made   time.Time
+	spaceReads
+	ctx  context.Context // of the plugin, whose end frees the converters of group versions that have gone
+	made time.Time
 }
 
-func newConverters(ctx context.Context, of tenant.Name, budget *cachememory.Budget, refusals *refusals, forget func()) *converters {
-	counted := budget.NewCopy(of)
+func newConverters(ctx context.Context, by spaceReads) *converters {
+	counted := by.memory.NewCopy(by.of.tenant)
 	context.AfterFunc(ctx, counted.Forget)
-	return &converters{counted, ctx, of, refusals, forget, time.Now()}
+	return &converters{counted, by, ctx, time.Now()}
 }
 
 // countedClient counts the schemas that are read.
@@ -81,6 +71,6 @@ func (s countedSchemas) Schema(contentType string) ([]byte, error) {
 		return nil, err
 	}
 	s.converters.refusals.remove(what)
-	pace(s.converters.ctx, &converterBytes, s.converters.of, bytes)
+	pace(s.converters.ctx, &s.converters.reads.converters, s.converters.of.tenant, bytes)
 	return data, nil
 }

@@ -34,7 +34,7 @@ func convertersCount(t *testing.T) {
 	budget, why, forgotten := cachememory.New(1<<20, 0), &refusals{}, 0
 	ctx, stop := context.WithCancel(t.Context())
 	client := countedClient{groupVersions{"apis/a/v1": groupVersion{bytes: 1000}, "apis/b/v1": groupVersion{bytes: 1 << 20}},
-		newConverters(ctx, "acme", budget, why, func() { forgotten++ })}
+		newConverters(ctx, spaceReads{newReads(), tenantKey{tenant: "acme"}, budget, why, func() { forgotten++ }})}
 	none := budget.Usage().Bytes["acme"]
 	paths, err := client.Paths()
 	if err != nil {
@@ -70,7 +70,8 @@ func TestConvertersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		const schema = 4 << 20
-		client := countedClient{groupVersions{"apis/a/v1": groupVersion{bytes: schema}}, newConverters(ctx, "many", nil, &refusals{}, nil)}
+		by := spaceReads{newReads(), tenantKey{tenant: "many"}, nil, &refusals{}, nil}
+		client := countedClient{groupVersions{"apis/a/v1": groupVersion{bytes: schema}}, newConverters(ctx, by)}
 		paths, err := client.Paths()
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +90,7 @@ func TestConvertersAtOnce(t *testing.T) {
 				t.Errorf("%d have been handed out, want %d", read.Load(), want)
 			}
 		}
-		expect(int64(converterBytes.AtOnce / schema / converterShare))
+		expect(int64(by.converters.AtOnce / schema / converterShare))
 		time.Sleep(time.Second)
 		expect(3)
 		stop()

@@ -80,16 +80,17 @@ func (p *onDemandPlugin) newInstance(ctx context.Context, n tenant.Name, forget 
 	if err != nil {
 		return nil, err
 	}
-	refusals, of := &refusals{}, tenantKey{n, p.shared.TenantUID(n)}
+	refusals := &refusals{}
+	by := spaceReads{p.shared.reads, tenantKey{n, p.shared.TenantUID(n)}, p.shared.CacheMemory, refusals, forget}
 	var schemas *knownSchemas
 	if p.name == mutatingpolicy.PluginName {
-		if schemas, err = withKnownSchemas(clients.discovery, newConverters(ctx, n, p.shared.CacheMemory, refusals, forget)); err != nil {
+		if schemas, err = withKnownSchemas(clients.discovery, newConverters(ctx, by)); err != nil {
 			return nil, err
 		}
 		clients.discovery = schemas
 	}
 	built, err := p.build(nil, p.initializer(instanceConfig{
-		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: newParameters(clients.dynamic, of, p.shared.CacheMemory, refusals, forget), informers: p.shared.views.Of(n),
+		client: view.Client(p.shared.Client, n, clients.discovery), dynamic: newParameters(clients.dynamic, by), informers: p.shared.views.Of(n),
 		authorizer: spaceAuthorizer{p.authorizer, n}, stop: ctx.Done(), restMapper: clients.restMapper,
 		services: view.ServicesIn{Flat: p.shared.services, Tenant: n}, webhookAuth: p.shared.Egress.ForTenant(n, p.webhookAuth),
 	}))

@@ -24,23 +24,45 @@ import (
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
-// parameterBytes bounds how many bytes of memory of parameters are read for the policies of a space by informers that
-// begin: the server does that by itself, whenever a policy comes that has been away, and again and again where there is
-// no room for them. Both numbers are chosen: 8 MiB take about a twentieth of a core.
-var parameterBytes = ratelimit.Limits[tenant.Name]{PerSecond: 8 << 20, AtOnce: 128 << 20}
+// reads is what all policies of spaces read by themselves, whenever a policy comes that has been away: how fast, one
+// after the other, and what was refused.
+type reads struct {
+	// parameters bounds how many bytes of memory of parameters are read for a space by informers that begin, again and
+	// again where there is no room for them, and converters how many are taken for converters: upstream makes one in each
+	// request until it knows the type.
+	parameters, converters ratelimit.Limits[tenant.Name]
+	// turns are for one informer of a space at a time: what is read counts when it has been decoded, which may take as
+	// much memory again, and a space may have hundreds of informers.
+	turns keyed.Turns[tenant.Name]
+	// refused has the resources for which there was no room: none reads them for a while.
+	refused keyed.Values[refusedKey, *refusal]
+}
+
+// newReads returns bounds that are chosen: 8 MiB of parameters take about a twentieth of a core.
+func newReads() *reads {
+	return &reads{
+		parameters: ratelimit.Limits[tenant.Name]{PerSecond: 8 << 20, AtOnce: 128 << 20},
+		converters: ratelimit.Limits[tenant.Name]{PerSecond: 16 << 20, AtOnce: 32 << 20},
+		turns:      keyed.Turns[tenant.Name]{Each: 1},
+	}
+}
+
+// spaceReads is what a plugin of a space reads, and what becomes of what it may not read.
+type spaceReads struct {
+	*reads
+	of       tenantKey
+	memory   *cachememory.Budget
+	refusals *refusals
+	// forget ends the plugin: upstream keeps what it has read when it cannot read it anew, and policies would go on with
+	// that.
+	forget func()
+}
 
 const (
 	// parameterPage is how many parameters are read at once, and readAgain after how long those are read again for which
 	// there was no room. Both are chosen.
 	parameterPage = 4
 	readAgain     = 30 * time.Second
-)
-
-// What is read counts when it has been decoded, which may take as much memory again, and a space may have hundreds of
-// informers: of each space, one reads at a time, and where there was no room for a resource none reads it for a while.
-var (
-	parameterTurns    = keyed.Turns[tenant.Name]{Each: 1}
-	parameterRefusals keyed.Values[refusedKey, *refusal]
 )
 
 // refusal is why some are not read. It is there for as long as they are not read again.
@@ -56,12 +78,7 @@ type refusedKey struct {
 // informer of each plugin, decoded from JSON: they count for the space, and what it may not have is not read.
 type parameters struct {
 	dynamic.Interface
-	of       tenantKey
-	memory   *cachememory.Budget
-	refusals *refusals
-	// forget ends the plugin: upstream's informers keep what they have read when they cannot read it anew, and policies
-	// would go on with that.
-	forget func()
+	spaceReads
 
 	mu   sync.Mutex
 	read map[informerKey]*readParameters
@@ -77,10 +94,8 @@ type informerKey struct {
 	ctx      context.Context
 }
 
-func newParameters(client dynamic.Interface, of tenantKey, budget *cachememory.Budget, refusals *refusals, forget func()) *parameters {
-	return &parameters{
-		Interface: client, of: of, memory: budget, refusals: refusals, forget: forget, read: map[informerKey]*readParameters{},
-	}
+func newParameters(client dynamic.Interface, by spaceReads) *parameters {
+	return &parameters{Interface: client, spaceReads: by, read: map[informerKey]*readParameters{}}
 }
 
 // Resource implements dynamic.Interface.
@@ -130,7 +145,7 @@ func (r *readParameters) refusedKey() refusedKey {
 
 // begin notes that all are read anew. It returns an error if there was no room for them a moment ago.
 func (r *readParameters) begin() error {
-	if refused := parameterRefusals.Get(r.refusedKey()); refused != nil {
+	if refused := r.parameters.refused.Get(r.refusedKey()); refused != nil {
 		return r.forbidden(refused.why)
 	}
 	if err := r.Begin(); err != nil {
@@ -145,8 +160,10 @@ var errStillRead = errors.New("they are being read, which takes time, because th
 // refuse returns the error of parameters for which there is no room, and has none of them read for a while.
 func (r *readParameters) refuse(err error) *apierrors.StatusError {
 	refused := &refusal{err}
-	parameterRefusals.Set(r.refusedKey(), refused)
-	time.AfterFunc(readAgain, func() { parameterRefusals.DeleteIf(r.refusedKey(), func(now *refusal) bool { return now == refused }) })
+	r.parameters.refused.Set(r.refusedKey(), refused)
+	time.AfterFunc(readAgain, func() {
+		r.parameters.refused.DeleteIf(r.refusedKey(), func(now *refusal) bool { return now == refused })
+	})
 	return r.forbidden(err)
 }
 
@@ -210,7 +227,7 @@ type countedParameters struct {
 // one, and would have all at once from a watch cache.
 func (r countedParameters) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	read := r.parameters.informer(ctx, r.resource)
-	release, err := parameterTurns.Take(ctx, r.parameters.of.tenant)
+	release, err := r.parameters.turns.Take(ctx, r.parameters.of.tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +299,7 @@ func (r *readParameters) readMore(object *unstructured.Unstructured) error {
 	if err := r.count(object, bytes); err != nil {
 		return err
 	}
-	if pace(r.ctx, &parameterBytes, r.parameters.of.tenant, bytes); time.Since(time.Unix(0, r.began.Load())) > readAgain {
+	if pace(r.ctx, &r.parameters.reads.parameters, r.parameters.of.tenant, bytes); time.Since(time.Unix(0, r.began.Load())) > readAgain {
 		r.outdated(errStillRead) // and policies wait for them, if they have had some
 	}
 	return nil

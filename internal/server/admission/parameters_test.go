@@ -93,7 +93,7 @@ func parametersCount(t *testing.T) {
 	s.serve(small)
 	var ended atomic.Bool
 	why := &refusals{}
-	p := newParameters(s, tenantKey{tenant: "acme"}, budget, why, func() { ended.Store(true) })
+	p := newParameters(s, spaceReads{newReads(), tenantKey{tenant: "acme"}, budget, why, func() { ended.Store(true) }})
 	ctx, stop := context.WithCancel(t.Context())
 	informer := dynamicinformer.NewFilteredDynamicInformer(p, limitsResource, "", 0, cache.Indexers{}, nil).Informer()
 	// Upstream's own one waits until a second after the last error of the process, by a clock that is not this one.
@@ -184,8 +184,9 @@ func TestParametersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowServer{object: limit("large", 3<<20)}
 		budget := cachememory.New(2<<20, 0)
+		reads := newReads()
 		readLife := func(of tenantKey, budget *cachememory.Budget) error {
-			p := newParameters(s, of, budget, &refusals{}, func() {})
+			p := newParameters(s, spaceReads{reads, of, budget, &refusals{}, func() {}})
 			_, err := p.Resource(limitsResource).List(t.Context(), metav1.ListOptions{})
 			return err
 		}

@@ -41,6 +41,7 @@ type shared struct {
 	services webhook.ServiceResolver
 	quota    func() (quota.Configuration, error)
 	spaces   *spaceClients
+	reads    *reads
 	// policy says what webhooks and policies of a space may make of requests of the platform. It is nil if the plugin
 	// is switched off.
 	policy *spacepolicy.Plugin
@@ -67,6 +68,7 @@ func newShared(upstream *admission.Plugins, config Config) (*shared, error) {
 			return quotainstall.NewQuotaConfigurationForAdmission(config.Informers, nil)
 		}),
 		spaces: newSpaceClients(config.Loopback),
+		reads:  newReads(),
 	}
 	s.replacements.Register(resourcequota.PluginName, func(config io.Reader) (admission.Interface, error) { return tenantquota.NewPlugin(config, s.Quota) })
 	spacepolicy.Register(s.replacements, spacepolicy.Rules{
