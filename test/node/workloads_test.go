@@ -4,6 +4,7 @@ package node
 
 import (
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -285,18 +286,27 @@ spec:
       containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent}]
 `
 
-// nowhereDeployment has pods for which no node is large enough.
+// nowhereDeployment has pods for which no node is large enough, as many as stay on a host nevertheless.
 const nowhereDeployment = `
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: nowhere}
 spec:
-  replicas: 60
+  replicas: 20
   selector: {matchLabels: {app: nowhere}}
   template:
     metadata: {labels: {app: nowhere}}
     spec:
       containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 1000}}}]
+`
+
+// nowhereService is one of many that select nothing.
+const nowhereService = `
+---
+apiVersion: v1
+kind: Service
+metadata: {name: nowhere-%d}
+spec: {ports: [{port: 80}]}
 `
 
 // twinPod is of one name wherever it is.
@@ -855,13 +865,19 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 
 	It("stay when an old backup is restored, and why is said", func() {
 		onHost := func() []string {
-			return strings.Fields(must("get", "pods", "-A", "-l", "app=nowhere,workloads.tenantry.io/installation", "-o", "jsonpath={.items[*].metadata.uid}"))
+			all := strings.Fields(must("get", "pods,services", "-A", "-l", "workloads.tenantry.io/installation", "-o", `jsonpath={range .items[*]}{.metadata.name}/{.metadata.uid} {end}`))
+			return slices.DeleteFunc(all, func(one string) bool { return !strings.HasPrefix(one, "nowhere-") })
 		}
 		backup := filepath.Join(filepath.Dir(tenantry.dir), "backup")
 		tenantry.stop()
 		command("cp", "-a", tenantry.dir, backup)
 		tenantry.start()
 		tenantry.apply("acme", nowhereDeployment)
+		var services strings.Builder
+		for i := range 40 {
+			fmt.Fprintf(&services, nowhereService, i)
+		}
+		tenantry.apply("acme", services.String())
 		Eventually(onHost).Should(HaveLen(60))
 		before := onHost()
 		tenantry.kill()
