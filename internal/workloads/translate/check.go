@@ -78,6 +78,9 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	if spec.SchedulerName != corev1.DefaultSchedulerName && spec.SchedulerName != "" {
 		errs = append(errs, field.Forbidden(path.Child("schedulerName"), "pods of a space may name "+corev1.DefaultSchedulerName+"; remove it"))
 	}
+	if spec.OS != nil && spec.OS.Name != corev1.Linux { // Windows has neither capabilities to drop nor profiles of system calls
+		errs = append(errs, field.Forbidden(path.Child("os", "name"), "pods of a space run on nodes with Linux, which keeps those of tenants apart; remove it"))
+	}
 	return append(errs, r.Level.check(meta, spec, path)...)
 }
 

@@ -251,6 +251,8 @@ func TestCheck(t *testing.T) {
 		"a profile of AppArmor": {privileged, func(p *corev1.Pod) {
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{AppArmorProfile: &corev1.AppArmorProfile{LocalhostProfile: new("p")}}
 		}, "spec.securityContext.appArmorProfile.localhostProfile"},
+		"Windows":                    {privileged, func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }, "spec.os.name: Forbidden: pods of a space run on nodes with Linux"},
+		"Linux":                      {change: func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Linux} }},
 		"credentials of Windows":     {privileged, security(corev1.SecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{GMSACredentialSpecName: new("g")}}), "gmsaCredentialSpecName"},
 		"a process of Windows' host": {privileged, security(corev1.SecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: new(true)}}), "hostProcess"},
 		"affinity elsewhere": {privileged, func(p *corev1.Pod) {

@@ -118,9 +118,6 @@ func (o Options) changeSpec(spec *corev1.PodSpec, home Home) {
 // confine has a pod that says nothing about system calls use those of the runtime's default: kubelets allow all by
 // default, and tenants share the kernels of nodes.
 func confine(spec *corev1.PodSpec) {
-	if spec.OS != nil && spec.OS.Name == corev1.Windows {
-		return
-	}
 	if spec.SecurityContext == nil {
 		spec.SecurityContext = &corev1.PodSecurityContext{}
 	}
