@@ -346,6 +346,11 @@ var syncerTable = []mutant{
 		"internal/workloads/sync/surplus.go", `b.surplus >= max(fewSurplus, b.counted) {`, `false {`},
 	{"what is over is not counted", by("internal/workloads/sync", "TestSurplus"),
 		"internal/workloads/sync/surplus.go", ` && !podv1.IsPodTerminal(pod):`, `:`},
+	{"whoever has least is the next, also when that changes while it waits", by("internal/workloads/sync", "TestTurnsAmongMany"),
+		"internal/workloads/sync/queue.go", `		heap.Fix(&t.order, of.at)
+`, ``},
+	{"who has a share of the workers waits for others", by("internal/workloads/sync", "TestTurns"),
+		"internal/workloads/sync/queue.go", `case a.hasShare != b.hasShare:`, `case false:`},
 	{"turns are by time", by("internal/workloads/sync", "TestTurnsByTime"),
 		"internal/workloads/sync/queue.go", ` + took`, ``},
 	{"what takes a grant away does not wait for pods", by("internal/workloads/sync", "TestGrantsFirst"),

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"container/heap"
 	"sync"
 	"time"
 
@@ -93,7 +94,7 @@ type queue struct {
 
 // newQueue returns a queue for so many workers.
 func newQueue(workers int) *queue {
-	t := &turns{most: max(1, workers/4), waiting: map[tenant.Name]*[2][]item{}, active: map[tenant.Name]int{}, spent: map[tenant.Name]time.Duration{}}
+	t := &turns{most: max(1, workers/4), waiting: map[tenant.Name]*lane{}, active: map[tenant.Name]int{}, spent: map[tenant.Name]time.Duration{}}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[item](minBackoff, maxBackoff)
 	return &queue{turns: t, TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[item]{
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[item]{
@@ -121,9 +122,9 @@ func (q *queue) finished(i item, took time.Duration) {
 type turns struct {
 	mu   sync.Mutex
 	most int
-	// waiting are the items of each tenant: those that come first, and the others. order are the tenants that have some.
-	waiting map[tenant.Name]*[2][]item
-	order   []tenant.Name
+	// waiting are the tenants that have items, and order has them in the order of their turns.
+	waiting map[tenant.Name]*lane
+	order   lanes
 	// active is how many workers each tenant has.
 	active map[tenant.Name]int
 	length int
@@ -131,6 +132,56 @@ type turns struct {
 	// one had that got a turn: who comes later begins with that.
 	spent map[tenant.Name]time.Duration
 	least time.Duration
+	// arrived is how often a tenant has come to the end of the order.
+	arrived int64
+}
+
+// lane has the items of a tenant that wait: those that come first, and the others.
+type lane struct {
+	tenant       tenant.Name
+	first, later []item
+	// hasShare is whether the tenant has its share of the workers, and spent what they have spent for it.
+	hasShare bool
+	spent    time.Duration
+	arrived  int64
+	at       int // in the order
+}
+
+// lanes is a heap: first those of tenants without their share, then by the time spent, then as they have come.
+type lanes []*lane
+
+func (l lanes) Len() int { return len(l) }
+
+func (l lanes) Less(i, j int) bool {
+	a, b := l[i], l[j]
+	switch {
+	case a.hasShare != b.hasShare:
+		return b.hasShare
+	case a.spent != b.spent && !a.hasShare:
+		return a.spent < b.spent
+	default:
+		return a.arrived < b.arrived
+	}
+}
+
+func (l lanes) Swap(i, j int) {
+	l[i], l[j] = l[j], l[i]
+	l[i].at, l[j].at = i, j
+}
+
+// Push implements heap.Interface.
+func (l *lanes) Push(x any) {
+	of := x.(*lane)
+	of.at = len(*l)
+	*l = append(*l, of)
+}
+
+// Pop implements heap.Interface.
+func (l *lanes) Pop() any {
+	last := (*l)[len(*l)-1]
+	(*l)[len(*l)-1] = nil
+	*l = (*l)[:len(*l)-1]
+	return last
 }
 
 // Touch implements workqueue.Queue.
@@ -142,15 +193,30 @@ func (t *turns) Push(i item) {
 	defer t.mu.Unlock()
 	of := t.waiting[i.tenant]
 	if of == nil {
-		of = &[2][]item{}
-		t.waiting[i.tenant], t.order = of, append(t.order, i.tenant)
+		of = &lane{tenant: i.tenant}
+		t.waiting[i.tenant] = of
+		t.enqueue(of)
 	}
-	to := &of[1]
 	if i.kind.isFirst() {
-		to = &of[0]
+		of.first = append(of.first, i)
+	} else {
+		of.later = append(of.later, i)
 	}
-	*to = append(*to, i)
 	t.length++
+}
+
+// enqueue puts a tenant at the end of those that have been worked for as long.
+func (t *turns) enqueue(of *lane) {
+	t.arrived++
+	of.arrived = t.arrived
+	t.note(of)
+	heap.Push(&t.order, of)
+}
+
+// note notes what the order of a tenant is by.
+func (t *turns) note(of *lane) {
+	of.spent = max(t.spent[of.tenant], t.least)
+	of.hasShare = t.active[of.tenant] >= t.most
 }
 
 // Len implements workqueue.Queue.
@@ -165,37 +231,28 @@ func (t *turns) Len() int {
 func (t *turns) Pop() item {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	next := t.next()
-	n := t.order[next]
-	t.least = max(t.least, t.spent[n])
-	t.order = append(t.order[:next], t.order[next+1:]...)
-	of := t.waiting[n]
-	from := &of[0]
-	if len(*from) == 0 {
-		from = &of[1]
-	}
-	first := (*from)[0]
-	(*from)[0] = item{}
-	*from = (*from)[1:]
-	if len(of[0])+len(of[1]) == 0 {
-		delete(t.waiting, n)
-	} else {
-		t.order = append(t.order, n)
-	}
+	of := heap.Pop(&t.order).(*lane)
+	t.least = max(t.least, t.spent[of.tenant])
 	t.length--
-	t.active[n]++
-	return first
+	t.active[of.tenant]++
+	next := of.take()
+	if len(of.first)+len(of.later) == 0 {
+		delete(t.waiting, of.tenant)
+	} else {
+		t.enqueue(of)
+	}
+	return next
 }
 
-// next returns the index of the tenant whose turn it is.
-func (t *turns) next() int {
-	next, found := 0, false
-	var least time.Duration
-	for i, n := range t.order {
-		if spent := max(t.spent[n], t.least); t.active[n] < t.most && (!found || spent < least) {
-			next, found, least = i, true, spent
-		}
+// take returns the item of a tenant whose turn it is.
+func (l *lane) take() item {
+	from := &l.first
+	if len(*from) == 0 {
+		from = &l.later
 	}
+	next := (*from)[0]
+	(*from)[0] = item{}
+	*from = (*from)[1:]
 	return next
 }
 
@@ -208,5 +265,9 @@ func (t *turns) finished(n tenant.Name, took time.Duration) {
 	}
 	if t.active[n]--; t.active[n] <= 0 {
 		delete(t.active, n)
+	}
+	if of := t.waiting[n]; of != nil {
+		t.note(of)
+		heap.Fix(&t.order, of.at)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +118,47 @@ func TestTurnsByTime(t *testing.T) {
 	}
 	if len(q.spent) != 0 || q.least != 0 {
 		t.Errorf("of idle tenants there are %v", q.spent)
+	}
+}
+
+// TestTurnsAmongMany has many tenants come, wait and be worked for: each turn is that of one without its share of the
+// workers, and of these of one for which the least time was spent.
+func TestTurnsAmongMany(t *testing.T) {
+	const seed = 7
+	random := rand.New(rand.NewPCG(seed, seed))
+	q := newQueue(8).turns
+	working := map[tenant.Name]int{}
+	spent := func(n tenant.Name) time.Duration { return max(q.spent[n], q.least) }
+	for range 10_000 {
+		n := tenant.Name(fmt.Sprint("t", random.IntN(30)))
+		switch random.IntN(3) {
+		case 0:
+			q.Push(item{tenant: n})
+		case 1:
+			if working[n] > 0 {
+				working[n]--
+				q.finished(n, time.Duration(random.IntN(1000)))
+			}
+		case 2:
+			if q.Len() == 0 {
+				continue
+			}
+			wants, least := false, time.Duration(math.MaxInt64)
+			for n := range q.waiting {
+				if working[n] < q.most {
+					wants, least = true, min(least, spent(n))
+				}
+			}
+			before := map[tenant.Name]time.Duration{}
+			for n := range q.waiting {
+				before[n] = spent(n)
+			}
+			got := q.Pop().tenant
+			if wants && (working[got] >= q.most || before[got] != least) {
+				t.Fatalf("the turn is that of %s, for which %d work, after %s; the least is %s", got, working[got], before[got], least)
+			}
+			working[got]++
+		}
 	}
 }
 
