@@ -12,7 +12,7 @@ import (
 
 func newSyncerCommand() *cobra.Command {
 	options := sync.Options{LeaderElection: true}
-	path := ""
+	path, metricsAddress := "", "0"
 	var host hostclient.Credentials
 	var logs logFlags
 	cmd := &cobra.Command{
@@ -42,6 +42,11 @@ cluster, the ServiceAccount syncer of config/workloads.`,
 			}
 			ctx := cmd.Context()
 			logs.errorsUntil(ctx)
+			stop, err := serveMetrics(metricsAddress)
+			if err != nil {
+				return err
+			}
+			defer stop()
 			return sync.Run(ctx, options)
 		},
 	}
@@ -50,6 +55,7 @@ cluster, the ServiceAccount syncer of config/workloads.`,
 	host.AddFlags(fs, "Kubeconfig of the host cluster, for its ServiceAccount syncer.")
 	fs.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0",
 		"Address of /healthz and /readyz, 0 for none. Not ready until the syncer has its rights on the host. The elected one is not ready while the network test keeps pods from running; the others are.")
+	fs.StringVar(&metricsAddress, "metrics-bind-address", metricsAddress, "Address of the metrics, 0 for none.")
 	fs.BoolVar(&options.LeaderElection, "leader-elect", options.LeaderElection, "Elect one of several replicas.")
 	options.AddFlags(fs)
 	logs.add(fs)

@@ -92,13 +92,13 @@ type queue struct {
 	turns *turns
 }
 
-// newQueue returns a queue for so many workers.
-func newQueue(workers int) *queue {
+// newQueue returns a queue for so many workers, with a name for its metrics.
+func newQueue(name string, workers int) *queue {
 	t := &turns{most: max(1, workers/4), waiting: map[tenant.Name]*lane{}, active: map[tenant.Name]int{}, spent: map[tenant.Name]time.Duration{}}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[item](minBackoff, maxBackoff)
 	return &queue{turns: t, TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[item]{
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[item]{
-			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[item]{Queue: t}),
+			Name: name, Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[item]{Name: name, Queue: t}),
 		}),
 	})}
 }

@@ -23,7 +23,7 @@ import (
 
 // TestTurns checks that a tenant with much to do keeps nobody waiting.
 func TestTurns(t *testing.T) {
-	q := newQueue(8).turns // two workers are a share
+	q := newQueue("test", 8).turns // two workers are a share
 	push := func(n tenant.Name, names ...string) {
 		for _, name := range names {
 			q.Push(item{tenant: n, name: name})
@@ -86,7 +86,7 @@ func TestGrantsFirst(t *testing.T) {
 
 // TestTurnsByTime checks that a tenant whose items take long has fewer turns, and none that has been saved up.
 func TestTurnsByTime(t *testing.T) {
-	q := newQueue(8).turns
+	q := newQueue("test", 8).turns
 	pop := func(took time.Duration, times int) (got string) {
 		for range times {
 			i := q.Pop()
@@ -126,7 +126,7 @@ func TestTurnsByTime(t *testing.T) {
 func TestTurnsAmongMany(t *testing.T) {
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
-	q := newQueue(8).turns
+	q := newQueue("test", 8).turns
 	working := map[tenant.Name]int{}
 	spent := func(n tenant.Name) time.Duration { return max(q.spent[n], q.least) }
 	for range 10_000 {
@@ -164,7 +164,7 @@ func TestTurnsAmongMany(t *testing.T) {
 
 // TestQueue checks that an item is worked on once at a time.
 func TestQueue(t *testing.T) {
-	q := newQueue(4)
+	q := newQueue("test", 4)
 	defer q.ShutDown()
 	i := item{tenant: "a", name: "x"}
 	q.Add(i)

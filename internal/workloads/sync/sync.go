@@ -164,10 +164,10 @@ type pacing struct {
 
 func newPacing(c clock.Clock, workers int) pacing {
 	return pacing{
-		queue: newQueue(workers), backoffs: &backoffs{clock: c}, surplus: newSurplus(), room: newRoom(), scheduling: newScheduling(c),
+		queue: newQueue("workloads", workers), backoffs: &backoffs{clock: c}, surplus: newSurplus(), room: newRoom(), scheduling: newScheduling(c),
 		writeBudgets: newWriteBudgets(c), batches: newBatches(c),
 		statuses: &ratelimit.Limits[item]{PerSecond: rate.Every(statusInterval), AtOnce: statusesAtOnce},
-		stale:    newQueue(staleWorkers), staleBytes: &ratelimit.Limits[tenant.Name]{PerSecond: staleBytes, AtOnce: staleAtOnce},
+		stale:    newQueue("workloads-stale-endpointslices", staleWorkers), staleBytes: &ratelimit.Limits[tenant.Name]{PerSecond: staleBytes, AtOnce: staleAtOnce},
 		staleEndpoints: &keyed.Values[item, addresses]{},
 	}
 }
