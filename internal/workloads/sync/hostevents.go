@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
@@ -107,7 +108,11 @@ func (s *syncer) putEvent(ctx context.Context, event *corev1.Event) error {
 		patch := fmt.Sprintf(`{"count":%d,"lastTimestamp":%q}`, event.Count, event.LastTimestamp.UTC().Format(time.RFC3339))
 		_, err = client.Patch(ctx, event.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	}
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsInvalid(err): // such as by a policy of the space
+		klog.FromContext(ctx).V(2).Info("A space does not take what the host says of a pod", "namespace", event.Namespace, "pod", event.InvolvedObject.Name, "reason", event.Reason, "err", err)
+		return nil
+	case err != nil:
 		return fmt.Errorf("telling of the pod: %w", err)
 	}
 	return nil
@@ -134,7 +139,7 @@ func (e eventStore) Delete(any) error { return nil }
 func (e eventStore) Replace(all []any, _ string) error {
 	for _, obj := range all {
 		event := obj.(*corev1.Event)
-		if e.clock.Since(event.LastTimestamp.Time) < eventAge {
+		if e.clock.Since(translate.LastSeen(event).Time) < eventAge {
 			e.eventSeen(event)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -21,6 +22,9 @@ const (
 	// keysAnnotation has the keys of the labels and, behind a semicolon, of the annotations that were last written, so
 	// that those which the host's own components add stay.
 	keysAnnotation = names.KeysAnnotation
+	// imagesAnnotation has the hashes of the images that were last written, in the order of containers: one that has not
+	// changed is not written again, as a webhook of the host may have put another in its place.
+	imagesAnnotation = names.Prefix + "images"
 	// ofChange is what events name when the host refuses a change.
 	ofChange = "labels, images and tolerations"
 )
@@ -42,6 +46,7 @@ func (s *syncer) translated(pod *corev1.Pod, home translate.Home, open network.O
 	hash := names.Hash(changeableOf(host))
 	host.Annotations[keysAnnotation] = strings.Join(slices.Sorted(maps.Keys(host.Labels)), ",") + ";" + strings.Join(slices.Sorted(maps.Keys(host.Annotations)), ",")
 	host.Annotations[hashAnnotation], host.Annotations[resourcesAnnotation] = hash, names.Hash(resourcesOf(&host.Spec))
+	host.Annotations[imagesAnnotation] = imagesOf(&host.Spec)
 	return host
 }
 
@@ -55,12 +60,36 @@ func isAsWanted(host, wanted *corev1.Pod) bool {
 func changeableOf(host *corev1.Pod) changeable {
 	c := changeable{Labels: host.Labels, Annotations: host.Annotations, Images: map[string]string{},
 		Deadline: host.Spec.ActiveDeadlineSeconds, Tolerations: host.Spec.Tolerations}
-	for _, containers := range [][]corev1.Container{host.Spec.InitContainers, host.Spec.Containers} {
-		for i := range containers {
-			c.Images[containers[i].Name] = containers[i].Image
-		}
+	for _, container := range allContainers(&host.Spec) {
+		c.Images[container.Name] = container.Image
 	}
 	return c
+}
+
+func allContainers(spec *corev1.PodSpec) []corev1.Container { return slices.Concat(spec.InitContainers, spec.Containers) }
+
+// imagesOf returns the hashes of the images of all containers.
+func imagesOf(spec *corev1.PodSpec) string {
+	var hashes []string
+	for _, container := range allContainers(spec) {
+		hashes = append(hashes, names.Hash(container.Image)[:imageHash])
+	}
+	return strings.Join(hashes, ",")
+}
+
+// imageHash is how many digits the hash of an image has: enough to tell those of one container apart.
+const imageHash = 12
+
+// changedImages returns the containers whose image has not been written to the host's pod, as far as is known of it.
+func changedImages(wanted, host *corev1.Pod) sets.Set[string] {
+	had, wants := strings.Split(host.Annotations[imagesAnnotation], ","), strings.Split(imagesOf(&wanted.Spec), ",")
+	changed := sets.Set[string]{}
+	for i, container := range allContainers(&wanted.Spec) {
+		if len(had) != len(wants) || had[i] != wants[i] { // it has none if the version before made it
+			changed.Insert(container.Name)
+		}
+	}
+	return changed
 }
 
 // update takes what has been changed of a pod in the space to the host.
@@ -110,7 +139,13 @@ func patchOf(wanted, host *corev1.Pod) map[string]any {
 		annotations[key] = value
 	}
 	delete(annotations, resourcesAnnotation) // of which resize says what the host has
-	spec := patchOfContainers(&wanted.Spec, "image", func(c *corev1.Container) any { return c.Image })
+	changed := changedImages(wanted, host)
+	spec := patchOfContainers(&wanted.Spec, "image", func(c *corev1.Container) any {
+		if !changed.Has(c.Name) {
+			return nil
+		}
+		return c.Image
+	})
 	if wanted.Spec.ActiveDeadlineSeconds != nil {
 		spec["activeDeadlineSeconds"] = *wanted.Spec.ActiveDeadlineSeconds
 	}
@@ -128,17 +163,19 @@ func patchOf(wanted, host *corev1.Pod) map[string]any {
 	}
 }
 
-// patchOfContainers returns what of a pod's spec gives each container a value of one field.
+// patchOfContainers returns what of a pod's spec gives each container a value of one field, but those that have nil.
 func patchOfContainers(wanted *corev1.PodSpec, field string, value func(*corev1.Container) any) map[string]any {
-	of := func(containers []corev1.Container) (all []map[string]any) {
+	spec := map[string]any{}
+	for key, containers := range map[string][]corev1.Container{"initContainers": wanted.InitContainers, "containers": wanted.Containers} {
+		var all []map[string]any
 		for i := range containers {
-			all = append(all, map[string]any{"name": containers[i].Name, field: value(&containers[i])})
+			if v := value(&containers[i]); v != nil {
+				all = append(all, map[string]any{"name": containers[i].Name, field: v})
+			}
 		}
-		return all
-	}
-	spec := map[string]any{"containers": of(wanted.Containers)}
-	if len(wanted.InitContainers) > 0 {
-		spec["initContainers"] = of(wanted.InitContainers)
+		if len(all) > 0 {
+			spec[key] = all
+		}
 	}
 	return spec
 }

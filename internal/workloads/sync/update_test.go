@@ -76,3 +76,51 @@ func TestUpdate(t *testing.T) {
 		})
 	}
 }
+
+// TestUpdateKeepsImages changes a pod for which a webhook of the host has put other images in the place of its own: they
+// stay, but that of a container whose image changes.
+func TestUpdateKeepsImages(t *testing.T) {
+	before := spacePod(both(bound, func(p *corev1.Pod) {
+		p.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "i"}}
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "other", Image: "i"})
+	}))
+	for name, tc := range map[string]struct {
+		change  func(*corev1.Pod)
+		earlier bool // the version before has made the host's pod
+		want    []string
+	}{
+		"a label":                   {change: func(p *corev1.Pod) { p.Labels = map[string]string{"l": "1"} }, want: []string{"mirror/first", "mirror/c", "mirror/other"}},
+		"an image":                  {change: func(p *corev1.Pod) { p.Spec.Containers[1].Image = "j" }, want: []string{"mirror/first", "mirror/c", "j"}},
+		"one that is first":         {change: func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = "j" }, want: []string{"j", "mirror/c", "mirror/other"}},
+		"of which nothing is known": {change: func(p *corev1.Pod) { p.Spec.Containers[1].Image = "j" }, earlier: true, want: []string{"i", before.Spec.Containers[0].Image, "j"}},
+	} {
+		there := hostPod(before, func(host *corev1.Pod) {
+			host.Spec = *before.Spec.DeepCopy()
+			for _, containers := range [][]corev1.Container{host.Spec.InitContainers, host.Spec.Containers} {
+				for i := range containers {
+					containers[i].Image = "mirror/" + containers[i].Name
+				}
+			}
+			if tc.earlier {
+				delete(host.Annotations, imagesAnnotation)
+			}
+		})
+		now := before.DeepCopy()
+		tc.change(now)
+		w := newWorld(t, hostSpace(), now, there)
+		if err := w.look(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.onHost.CoreV1().Pods(home.Host()).Get(t.Context(), "web-0", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var images []string
+		for _, container := range allContainers(&got.Spec) {
+			images = append(images, container.Image)
+		}
+		if diff := cmp.Diff(tc.want, images); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

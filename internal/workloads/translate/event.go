@@ -1,10 +1,12 @@
 package translate
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/kubelet/events"
@@ -50,12 +52,31 @@ func isOfAnother(event *corev1.Event, pod *corev1.Pod) bool {
 	return !own
 }
 
+// LastSeen returns when what an event tells of was last seen, whichever API it was written by.
+func LastSeen(event *corev1.Event) metav1.Time {
+	switch {
+	case event.Series != nil:
+		return metav1.Time(event.Series.LastObservedTime)
+	case !event.EventTime.IsZero():
+		return metav1.Time(event.EventTime)
+	default:
+		return event.LastTimestamp
+	}
+}
+
 // Event returns what a tenant is told of an event about a pod of the host: its reason, and its message where that is
-// about the pod.
+// about the pod. It is one of the core API, also if it was written by events.k8s.io, as by the scheduler: of those,
+// the server asks for an action and an instance, which are the host's.
 func Event(event *corev1.Event, host, pod *corev1.Pod, home names.Namespace) corev1.Event {
 	shown := corev1.Event{
-		Reason: event.Reason, Type: event.Type, Count: event.Count, FirstTimestamp: event.FirstTimestamp, LastTimestamp: event.LastTimestamp, EventTime: event.EventTime,
-		Source: corev1.EventSource{Component: event.Source.Component}, ReportingController: event.ReportingController,
+		Reason: event.Reason, Type: event.Type, Count: event.Count, FirstTimestamp: event.FirstTimestamp, LastTimestamp: LastSeen(event),
+		Source: corev1.EventSource{Component: cmp.Or(event.Source.Component, event.ReportingController)}, ReportingController: event.ReportingController,
+	}
+	if !event.EventTime.IsZero() {
+		shown.FirstTimestamp, shown.Count = metav1.Time(event.EventTime), 1
+	}
+	if event.Series != nil {
+		shown.Count = event.Series.Count
 	}
 	message, plain := event.Message, texts(pod, home)
 	if !containerOfEvent.MatchString(event.InvolvedObject.FieldPath) {

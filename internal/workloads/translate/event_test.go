@@ -2,9 +2,14 @@ package translate
 
 import (
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	core "k8s.io/kubernetes/pkg/apis/core"
+	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/kubernetes/pkg/kubelet/events"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -42,5 +47,37 @@ func TestEvents(t *testing.T) {
 				t.Errorf("told %+v", got)
 			}
 		})
+	}
+}
+
+// TestEventsOfTheScheduler checks that an event that was written by events.k8s.io is one that a space takes.
+func TestEventsOfTheScheduler(t *testing.T) {
+	began, later := metav1.NewMicroTime(time.Unix(100, 0)), metav1.NewMicroTime(time.Unix(200, 0))
+	event := &corev1.Event{
+		EventTime: began, Reason: "FailedScheduling", Action: "Scheduling", Type: corev1.EventTypeWarning, Message: "0/3 nodes are available: 3 Insufficient cpu.",
+		ReportingController: "default-scheduler", ReportingInstance: "default-scheduler-control-1",
+	}
+	want := corev1.Event{
+		Reason: "FailedScheduling", Type: corev1.EventTypeWarning, Message: "no node of the host cluster can run the pod now: Insufficient cpu",
+		FirstTimestamp: metav1.Time(began), LastTimestamp: metav1.Time(began), Count: 1,
+		Source: corev1.EventSource{Component: "default-scheduler"}, ReportingController: "default-scheduler",
+	}
+	got := func() corev1.Event { return Event(event, &corev1.Pod{}, &corev1.Pod{}, names.Namespace{}) }
+	if diff := cmp.Diff(want, got()); diff != "" {
+		t.Errorf("the first (-want +got):\n%s", diff)
+	}
+	event.Series = &corev1.EventSeries{Count: 7, LastObservedTime: later}
+	want.Count, want.LastTimestamp = 7, metav1.Time(later)
+	shown := got()
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("the seventh (-want +got):\n%s", diff)
+	}
+	shown.Namespace, shown.Name, shown.InvolvedObject.Namespace = "shop", "e", "shop"
+	internal := &core.Event{}
+	if err := corev1conversion.Convert_v1_Event_To_core_Event(&shown, internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	if errs := validation.ValidateEventCreate(internal, corev1.SchemeGroupVersion); len(errs) > 0 {
+		t.Errorf("a space does not take it: %v", errs)
 	}
 }
