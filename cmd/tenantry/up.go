@@ -77,6 +77,8 @@ func (u *up) run(cmd *cobra.Command, _ []string) error {
 	if u.searches {
 		u.Server.Search = &u.search
 	}
+	// Nothing is logged before the process serves, unless -v asks for it: who waits is told what for.
+	u.Waiting = func(message string) { fmt.Fprintf(cmd.ErrOrStderr(), "tenantry: %s\n", message) }
 	return standalone.Run(ctx, u.Options, func(r standalone.Running) error {
 		u.logs.errorsUntil(ctx)
 		if r.AdminKubeconfig == "" {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
@@ -66,6 +68,8 @@ type Options struct {
 	QuotaBackendBytes int64
 	// UnsafeNoFsync trades durability for speed. For tests alone.
 	UnsafeNoFsync bool
+	// Waiting, if not nil, is told what a start waits for that takes long. By default that is logged.
+	Waiting func(message string)
 }
 
 // Server is a running etcd.
@@ -112,7 +116,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	case err = <-s.failed:
 		return nil, damaged(err)
 	}
-	if err := s.awaitReady(ctx); err != nil {
+	if err := s.awaitReady(ctx, o.Waiting); err != nil {
 		return nil, err
 	}
 	s.serving.Store(true)
@@ -123,13 +127,20 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// silence is how long etcd may take before it is said that it is not ready.
-const silence = 10 * time.Second
+// silence is how long etcd may take before it is said that it is not ready, and then again. Tests shorten it.
+var silence = 10 * time.Second
 
-// awaitReady waits until etcd serves. A member without its last writes, as a disk may have lost them, waits for others
-// for ever.
-func (s *Server) awaitReady(ctx context.Context) error {
-	said := time.NewTicker(silence)
+// patience is how often in a row that is said of a log without its end, before the start fails. Where a few entries are
+// missing, etcd itself fills the gap: it writes one in some seconds.
+const patience = 6
+
+// awaitReady waits until etcd serves. A member without its last writes, as a disk may have lost them, serves only when
+// its log is as long again as it was.
+func (s *Server) awaitReady(ctx context.Context, waiting func(string)) error {
+	if waiting == nil {
+		waiting = func(message string) { klog.InfoS(message) }
+	}
+	began, said, short := time.Now(), time.NewTicker(silence), 0
 	defer said.Stop()
 	for {
 		select {
@@ -141,9 +152,33 @@ func (s *Server) awaitReady(ctx context.Context) error {
 			s.etcd.Close()
 			return fmt.Errorf("waiting for etcd in %s: %w", s.dir, context.Cause(ctx))
 		case <-said.C:
-			klog.InfoS("etcd is not ready yet. If this goes on, the end of its log is missing, as after a disk has lost what was written last: restore a snapshot", "dir", s.dir)
+			message := fmt.Sprintf("etcd in %s does not serve after %s: it goes on with its log in %s", s.dir, time.Since(began).Round(time.Second), s.log())
+			err := s.checkLog()
+			if short++; err == nil {
+				short = 0
+			} else {
+				message += ". " + err.Error()
+			}
+			if short == patience {
+				s.etcd.Close()
+				return damaged(failure(s.dir, err))
+			}
+			waiting(message)
 		}
 	}
+}
+
+func (s *Server) log() string { return filepath.Join(s.dir, "member", "wal") }
+
+// checkLog returns an error if the log ends before what is in the database. Before a member leads, it may not have told
+// itself yet how much of its log holds.
+func (s *Server) checkLog() error {
+	applied, _ := schema.ReadConsistentIndex(s.etcd.Server.Backend().ReadTx())
+	logged := s.etcd.Server.CommittedIndex()
+	if s.etcd.Server.Lead() == 0 || logged >= applied {
+		return nil
+	}
+	return fmt.Errorf("the log in %s ends with entry %d, and the database has entry %d: the end is missing, as after a disk has lost what was written last", s.log(), logged, applied)
 }
 
 // run starts etcd. It sends the result to started, unless etcd fails fatally.

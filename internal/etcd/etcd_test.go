@@ -233,6 +233,43 @@ func TestStartUnusableDirectory(t *testing.T) {
 	}
 }
 
+// TestLogWithoutItsEnd checks that a start without the end of the log says so, and ends.
+func TestLogWithoutItsEnd(t *testing.T) {
+	defer func(was time.Duration) { silence = was }(silence)
+	silence = 100 * time.Millisecond
+	dir := filepath.Join(t.TempDir(), "etcd")
+	log := filepath.Join(dir, "member", "wal")
+	start(t, Options{Dir: dir}).Stop()
+	before := filepath.Join(t.TempDir(), "wal")
+	if err := os.CopyFS(before, os.DirFS(log)); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, Options{Dir: dir})
+	for range 100 {
+		put(t, s.Client(), "/a", "1")
+	}
+	s.Stop()
+	if err := errors.Join(os.RemoveAll(log), os.CopyFS(log, os.DirFS(before))); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := Start(ctx, Options{Dir: dir, Waiting: func(message string) { said = append(said, message) }})
+	if err == nil {
+		s.Stop()
+		t.Fatal("started")
+	}
+	for _, want := range []string{log, "the end is missing", "restore a copy"} {
+		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got error %v, want one line with %q", err, want)
+		}
+	}
+	if len(said) == 0 || !strings.Contains(said[0], "does not serve after") || !strings.Contains(said[0], log) {
+		t.Errorf("said %q, want where the log is", said)
+	}
+}
+
 func TestSpaceQuota(t *testing.T) {
 	o := Options{Dir: t.TempDir(), QuotaBackendBytes: 32 << 20}
 	s := start(t, o)

@@ -74,6 +74,8 @@ type Options struct {
 	// RenewPeriod is how often the process looks whether its certificates are about to
 	// expire, by default twice a day.
 	RenewPeriod time.Duration
+	// Waiting, if not nil, is told what a start waits for that takes long. By default that is logged.
+	Waiting func(message string)
 	// WrapStorage, if not nil, changes what makes the storage of a resource. For tests
 	// alone.
 	WrapStorage func(storage.RawFunc) storage.RawFunc
@@ -131,7 +133,7 @@ func Run(ctx context.Context, o Options, ready func(Running) error) error {
 		return err
 	}
 	store, err := etcd.Start(ctx, etcd.Options{
-		Dir: dir.Etcd(), ListenClientURL: o.EtcdListenClientURL, QuotaBackendBytes: o.EtcdQuotaBackendBytes, UnsafeNoFsync: o.UnsafeNoFsync,
+		Dir: dir.Etcd(), ListenClientURL: o.EtcdListenClientURL, QuotaBackendBytes: o.EtcdQuotaBackendBytes, UnsafeNoFsync: o.UnsafeNoFsync, Waiting: o.Waiting,
 	})
 	if err != nil {
 		dir.Release()
