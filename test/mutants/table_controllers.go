@@ -190,7 +190,7 @@ var controllersTable = []mutant{
 	{"authorizers of a ControlPlane are those that decide", by("internal/controller/controlplane/configuration", "TestCheck"),
 		"internal/controller/controlplane/configuration/access.go", `sets.New(modeNode, modeRBAC, string(apiserver.TypeWebhook)), sets`, `sets.New(modeNode, modeRBAC, "AlwaysAllow", string(apiserver.TypeWebhook)), sets`},
 	{"rules of audit are not misspelt", by("internal/controller/controlplane/configuration", "TestCheck"),
-		"internal/controller/controlplane/configuration/configuration.go", `runtime.Decode(strict, content); err != nil {`, `runtime.Decode(strict, content); false && err != nil {`},
+		"internal/serverconfig/serverconfig.go", `runtime.Decode(strict, content); err != nil {`, `runtime.Decode(strict, content); false && err != nil {`},
 	{"a server that runs is replaced when it does not read again what has changed", by("internal/controller/controlplane/configuration", "TestDigest"),
 		"internal/controller/controlplane/configuration/configuration.go", `fixed = c.Anonymous`, `fixed = c.Anonymous != nil && false`},
 	{"a login of etcd is checked before servers have it", bySpec("test/integration/operator", "goes on with the login that it has"),

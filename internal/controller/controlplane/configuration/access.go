@@ -10,13 +10,15 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver/validation"
 	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
+
+	"github.com/tenantry/tenantry/internal/serverconfig"
 )
 
 // serviceAccountIssuer is that of tokens that servers issue, which no other issuer may be.
 const serviceAccountIssuer = "https://kubernetes.default.svc"
 
 func checkAuthentication(content []byte, _ sectionFiles) error {
-	c, err := decode[*apiserver.AuthenticationConfiguration](content)
+	c, err := serverconfig.Decode[*apiserver.AuthenticationConfiguration](content)
 	if err != nil {
 		return err
 	}
@@ -52,7 +54,7 @@ const (
 )
 
 func checkAuthorization(content []byte, beside sectionFiles) error {
-	c, err := decode[*apiserver.AuthorizationConfiguration](content)
+	c, err := serverconfig.Decode[*apiserver.AuthorizationConfiguration](content)
 	if err != nil {
 		return err
 	}

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	webhookconfig "k8s.io/apiserver/pkg/admission/plugin/webhook/config"
 	"k8s.io/apiserver/pkg/apis/apiserver"
@@ -14,12 +11,12 @@ import (
 	podsecurityvalidation "k8s.io/pod-security-admission/admission/api/validation"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+	"github.com/tenantry/tenantry/internal/serverconfig"
 	"github.com/tenantry/tenantry/internal/yamltext"
 )
 
-// configurable are the plugins that run in every server and take a configuration, with what
-// can be known of it. What another one has nobody would read.
-var configurable = map[string]func(content []byte, beside sectionFiles) error{
+// checksOf have what can be known of the configurations of plugins.
+var checksOf = map[string]func(content []byte, beside sectionFiles) error{
 	"SpacePolicy": func(content []byte, _ sectionFiles) error {
 		_, err := configv1alpha1.ParseSpacePolicyConfiguration(content)
 		return err
@@ -31,7 +28,6 @@ var configurable = map[string]func(content []byte, beside sectionFiles) error{
 		}
 		return podsecurityvalidation.ValidatePodSecurityConfiguration(c).ToAggregate()
 	},
-	"ResourceQuota":              nil,
 	"MutatingAdmissionWebhook":   checkWebhooks,
 	"ValidatingAdmissionWebhook": checkWebhooks,
 }
@@ -59,33 +55,18 @@ func checkWebhooks(content []byte, beside sectionFiles) error {
 }
 
 func checkAdmission(content []byte, beside sectionFiles) error {
-	c, err := decode[*apiserver.AdmissionConfiguration](content)
+	c, err := serverconfig.Decode[*apiserver.AdmissionConfiguration](content)
 	if err != nil {
 		return err
 	}
-	var seen []string
-	for i := range c.Plugins {
-		plugin := &c.Plugins[i]
-		if slices.Contains(seen, plugin.Name) {
-			return fmt.Errorf("plugins[%d].name: %s is there twice", i, plugin.Name)
-		}
-		seen = append(seen, plugin.Name)
-		if err := checkPlugin(plugin, beside); err != nil {
-			return fmt.Errorf("plugins[%d].%w", i, err)
-		}
-	}
-	return nil
+	return serverconfig.CheckPlugins(c, serverconfig.Plugins(), func(plugin *apiserver.AdmissionPluginConfiguration) error {
+		return checkPlugin(plugin, beside)
+	})
 }
 
 func checkPlugin(plugin *apiserver.AdmissionPluginConfiguration, beside sectionFiles) error {
-	check, is := configurable[plugin.Name]
-	if !is {
-		return fmt.Errorf("name: %q is no plugin that takes a configuration: those are %s", plugin.Name, strings.Join(slices.Sorted(maps.Keys(configurable)), ", "))
-	}
 	var content []byte
 	switch {
-	case plugin.Configuration != nil && plugin.Path != "":
-		return errors.New("path: it has no effect beside configuration: leave one of them out")
 	case plugin.Configuration != nil:
 		content = plugin.Configuration.Raw
 	case plugin.Path != "":
@@ -98,7 +79,7 @@ func checkPlugin(plugin *apiserver.AdmissionPluginConfiguration, beside sectionF
 		return nil
 	}
 	err := yamltext.Check(content)
-	if err == nil && check != nil {
+	if check := checksOf[plugin.Name]; err == nil && check != nil {
 		err = check(content, beside)
 	}
 	if err != nil {

@@ -8,17 +8,12 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/apis/apiserver"
-	"k8s.io/apiserver/pkg/apis/apiserver/install"
-	"k8s.io/apiserver/pkg/audit"
-	auditpolicy "k8s.io/apiserver/pkg/audit/policy"
 
 	configv1alpha1 "github.com/tenantry/tenantry/api/config/v1alpha1"
+	"github.com/tenantry/tenantry/internal/serverconfig"
 	"github.com/tenantry/tenantry/internal/yamltext"
 )
 
@@ -105,13 +100,13 @@ func atStart(s Section, files Files) (Files, error) {
 	var fixed any
 	switch s {
 	case Authentication:
-		c, err := decode[*apiserver.AuthenticationConfiguration](files[s.File()])
+		c, err := serverconfig.Decode[*apiserver.AuthenticationConfiguration](files[s.File()])
 		if err != nil {
 			return nil, err
 		}
 		fixed = c.Anonymous
 	case Authorization:
-		c, err := decode[*apiserver.AuthorizationConfiguration](files[s.File()])
+		c, err := serverconfig.Decode[*apiserver.AuthorizationConfiguration](files[s.File()])
 		if err != nil {
 			return nil, err
 		}
@@ -125,39 +120,7 @@ func atStart(s Section, files Files) (Files, error) {
 	return pinned, err
 }
 
-var codecs = func() serializer.CodecFactory {
-	scheme := runtime.NewScheme()
-	install.Install(scheme)
-	return serializer.NewCodecFactory(scheme, serializer.EnableStrict)
-}()
-
-// decode reads one of upstream's configurations. An unknown field is an error.
-func decode[T runtime.Object](content []byte) (T, error) {
-	var none T
-	object, err := runtime.Decode(codecs.UniversalDecoder(), content)
-	if err != nil {
-		return none, err
-	}
-	typed, is := object.(T)
-	if !is {
-		return none, fmt.Errorf("its kind is %s, and must be %s", nameOf(object), nameOf(none))
-	}
-	return typed, nil
-}
-
-// nameOf is the kind of a configuration.
-func nameOf(of any) string { return strings.TrimPrefix(fmt.Sprintf("%T", of), "*apiserver.") }
-
-func checkAudit(content []byte, _ sectionFiles) error {
-	// Upstream takes unknown fields and logs that it has, so that a misspelt rule is one for
-	// everything.
-	strict := serializer.NewCodecFactory(audit.Scheme, serializer.EnableStrict).UniversalDecoder()
-	if _, err := runtime.Decode(strict, content); err != nil {
-		return err
-	}
-	_, err := auditpolicy.LoadPolicyFromBytes(content)
-	return err
-}
+func checkAudit(content []byte, _ sectionFiles) error { return serverconfig.CheckAuditPolicy(content) }
 
 func checkManager(content []byte, _ sectionFiles) error {
 	_, err := configv1alpha1.ParseManagerConfiguration(content)
