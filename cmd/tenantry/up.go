@@ -72,7 +72,7 @@ func (u *up) run(cmd *cobra.Command, _ []string) error {
 	}
 	var err error
 	if u.Manager, err = configv1alpha1.LoadManagerConfiguration(u.managerConfig); err != nil {
-		return err
+		return fmt.Errorf("--manager-config: %w", err)
 	}
 	if u.searches {
 		u.Server.Search = &u.search

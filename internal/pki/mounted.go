@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 )
 
 // Load returns the PKI in a directory that somebody else keeps, such as one of mounted
@@ -60,8 +61,8 @@ func (p *PKI) checkPair(name string) error {
 }
 
 func explainUnmounted(dir string, err error) error {
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return fmt.Errorf("a file of keys is missing in %s, where nothing is made: is --pki-dir right? (%w)", dir, err)
 	}
-	return err
+	return fmt.Errorf("--pki-dir %s: %w", dir, err)
 }

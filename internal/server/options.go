@@ -255,7 +255,7 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	if err := checkModes(o.Kube.Authorization); err != nil {
 		return completed, err
 	}
-	if err := checkFiles(o.Kube); err != nil {
+	if err := o.checkFiles(); err != nil {
 		return completed, err
 	}
 	kube, err := o.Kube.Complete(ctx)

@@ -44,12 +44,12 @@ func Acquire(path string) (*Dir, error) {
 		return nil, fmt.Errorf("resolving directory %q: %w", path, err)
 	}
 	if err := os.MkdirAll(absolute, 0o700); err != nil {
-		return nil, Explain(absolute, fmt.Errorf("creating directory %s: %w", absolute, cause(err)))
+		return nil, Explain(absolute, fmt.Errorf("--dir: creating directory %s: %w", absolute, cause(err)))
 	}
 	name := filepath.Join(absolute, "lock")
 	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, Explain(absolute, fmt.Errorf("directory %s cannot be used: %w", absolute, err))
+		return nil, Explain(absolute, fmt.Errorf("--dir: directory %s cannot be used: %w", absolute, err))
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		holder := readHolder(lock)
@@ -61,7 +61,7 @@ func Acquire(path string) (*Dir, error) {
 	}
 	if err := writeHolder(lock); err != nil {
 		_ = lock.Close()
-		return nil, Explain(absolute, fmt.Errorf("directory %s cannot be written: %w", absolute, cause(err)))
+		return nil, Explain(absolute, fmt.Errorf("--dir: directory %s cannot be written: %w", absolute, cause(err)))
 	}
 	if err := Path(absolute).closeToOthers(); err != nil {
 		_ = lock.Close()

@@ -157,7 +157,7 @@ func (b *builder) passwords(ctx context.Context) (authenticator.Request, error) 
 	if b.Options.BasicAuthFile != "" {
 		file, err := userfile.OpenPasswords(b.Options.BasicAuthFile)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--basic-auth-file: %w", err)
 		}
 		go file.Run(ctx)
 		sources, inFile = append(sources, file), file.Knows
@@ -190,7 +190,7 @@ func (b *builder) tokens(ctx context.Context) (authenticator.Token, apiserver.An
 	if path := upstream.TokenFile.TokenFile; path != "" {
 		file, err := userfile.OpenTokens(path)
 		if err != nil {
-			return nil, forAnonymous, err
+			return nil, forAnonymous, fmt.Errorf("--token-auth-file: %w", err)
 		}
 		go file.Run(ctx)
 		sources = append(sources, authenticator.WrapAudienceAgnosticToken(b.generic.Authentication.APIAudiences, file))

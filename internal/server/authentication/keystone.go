@@ -3,6 +3,7 @@ package authentication
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -75,7 +76,7 @@ func (b *builder) newKeystone(ctx context.Context) (*keystoneUsers, error) {
 	}
 	source, err := k.read(nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--keystone-config: %w", err)
 	}
 	k.current.Store(source)
 	go k.run(ctx)

@@ -41,7 +41,7 @@ func (c Credentials) Config() (*restclient.Config, error) {
 	case c.Kubeconfig != "":
 		config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 		if err != nil {
-			return nil, fmt.Errorf("reading --host-kubeconfig: %w", err)
+			return nil, fmt.Errorf("reading --host-kubeconfig %s: %w", c.Kubeconfig, err)
 		}
 		return config, nil
 	default:
