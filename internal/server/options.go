@@ -258,6 +258,11 @@ func (o *Options) Complete(ctx context.Context) (CompletedOptions, error) {
 	if err := o.checkFiles(); err != nil {
 		return completed, err
 	}
+	if serving := o.Kube.SecureServing; serving.Listener == nil && serving.BindPort > 0 {
+		if err := CheckBindAddress(serving.BindAddress); err != nil {
+			return completed, err
+		}
+	}
 	kube, err := o.Kube.Complete(ctx)
 	if err != nil {
 		return completed, err

@@ -288,6 +288,9 @@ func (o Options) checkAddress() (string, error) {
 	if ip == nil {
 		return "", fmt.Errorf("--bind-address: %q is not an IP address", o.BindAddress)
 	}
+	if err := server.CheckBindAddress(ip); err != nil {
+		return "", err
+	}
 	port := strconv.Itoa(o.Port)
 	listener, err := net.Listen("tcp", net.JoinHostPort(o.BindAddress, port))
 	if err != nil {

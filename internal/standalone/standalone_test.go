@@ -77,6 +77,7 @@ func TestCheckAddress(t *testing.T) {
 		"one":            {bind: "127.0.0.1", want: "127.0.0.1:0"},
 		"all":            {bind: "0.0.0.0", want: "127.0.0.1:0"},
 		"none":           {bind: "localhost", fail: "--bind-address"},
+		"another's":      {bind: "198.51.100.77", fail: "--bind-address: 198.51.100.77 is no address of this machine"},
 		"a port in use":  {bind: "127.0.0.1", port: taken.Addr().(*net.TCPAddr).Port, fail: "--secure-port"},
 		"no port number": {bind: "127.0.0.1", port: 65536, fail: "--secure-port"},
 	} {
