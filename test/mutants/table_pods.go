@@ -121,8 +121,22 @@ var podsTable = []mutant{
 		"internal/workloads/translate/status.go", `own[:min(len(own), maxOwnConditions)]`, `own`},
 	{"a space takes a status whatever devices a host has added", by("internal/workloads/translate", "TestStatusGetsIn"),
 		"internal/workloads/translate/status.go", `return !limited && !requested`, `return !limited && !requested && false`},
+	{"a host's pod gets what is changed while a space does not take its binding", by("internal/workloads/sync", "TestResizeWithoutBinding"),
+		"internal/workloads/sync/pods.go", `if err = s.bind(ctx, pod, host); err == nil {
+			return nil`, `if err = s.bind(ctx, pod, host); true {
+			return err`},
+	{"an image that has not changed is not written again", by("internal/workloads/sync", "TestUpdateKeepsImages"),
+		"internal/workloads/sync/update.go", `		if !changed.Has(c.Name) {`, `		if false {`},
+	{"a space takes the events of the scheduler", by("internal/workloads/translate", "TestEventsOfTheScheduler"),
+		"internal/workloads/translate/event.go", `		Source: corev1.EventSource{`, `		EventTime: event.EventTime, Source: corev1.EventSource{`},
+	{"pods of Windows are refused", by("internal/workloads/translate", "TestCheck"),
+		"internal/workloads/translate/check.go", `spec.OS.Name != corev1.Linux {`, `false {`},
+	{"a space is told what resources of its own a host's pod has", by("internal/workloads/translate", "TestStatusOfPodLevel"),
+		"internal/workloads/translate/status.go", `held != nil && status.Resources == nil &&`, `held != nil && status.Resources != nil &&`},
+	{"it is known of a host's pod which resources of its own it has", by("internal/workloads/sync", "TestSlimPodsHaveNames"),
+		"internal/workloads/sync/host.go", `slimDebuggers(o.Spec.EphemeralContainers), Resources: o.Spec.Resources}`, `slimDebuggers(o.Spec.EphemeralContainers)}`},
 	{"a host's pod gets what is changed while a space does not take its status", by("internal/workloads/sync", "TestResizeWithoutStatus"),
-		"internal/workloads/sync/pods.go", `	// Whatever the space says of a status: policies and quotas are by what comes now.
+		"internal/workloads/sync/pods.go", `	// Whatever the space says of a binding or a status: policies and quotas are by what comes now.
 `, `	if err != nil {
 		return err
 	}

@@ -371,6 +371,17 @@ var storageTable = []mutant{
 	{"one schema of several versions takes memory in each", by("internal/server/storage/cachememory", "TestDefinitionsTakeMemory"),
 		"internal/server/storage/cachememory/programs.go", `			validated = definition.Spec.Validation // that of all versions
 `, ``},
+	{"a binding by the platform is a fact", by("internal/server/quota", "TestUnlimited"),
+		"internal/server/quota/ledger.go", `case "status", "binding":`, `case "status":`},
+	{"tenants bind within their quota", by("internal/server/quota", "TestUnlimited"),
+		"internal/server/quota/ledger.go", `		return tenant.ByPlatform(ctx)`, `		return true`},
+	{"a pod with resources of its own counts for what it has", by("internal/server/quota", "TestPodLevelResources"),
+		"internal/server/quota/asked.go", `pod := podWithOwnResources(obj); pod != nil {`, `pod := podWithOwnResources(obj); false {`},
+	{"a pod with resources of its own counts for what its containers have", by("internal/server/quota", "TestPodLevelResources"),
+		"internal/server/quota/podlevel.go", `pod.Status.AllocatedResources, resourcehelper.PodRequests(&inContainers, options)`, `pod.Status.AllocatedResources`},
+	{"what a quota limits is said by a pod or its containers", by("internal/server/quota", "TestConstrain"),
+		"internal/server/quota/podlevel.go", `	inContainers.Spec.Resources = nil
+	return`, `	return`},
 	{"nothing is stored that memory does not allow", by("internal/server/quota", "TestStoredTakesMemory"),
 		"internal/server/quota/ledger.go", `storedIn(e.added); more > 0`, `storedIn(e.added); false`},
 	{"what a tenant that has gone had stored is free", by("internal/server/quota", "TestCountStored"),

@@ -9,8 +9,17 @@ import (
 )
 
 // Asked returns an object as upstream's evaluators count what it asks for. Of a pod whose resize is infeasible they
-// count what it has, whatever it asks for next: a second resize, which may be feasible, would be held to no quota.
+// count what it has, whatever it asks for next: a second resize, which may be feasible, would be held to no quota. Of a
+// pod with resources of its own they do not count what it has.
 func Asked(obj runtime.Object) runtime.Object {
+	obj = withoutPendingResize(obj)
+	if pod := podWithOwnResources(obj); pod != nil {
+		return withHeldResources(pod)
+	}
+	return obj
+}
+
+func withoutPendingResize(obj runtime.Object) runtime.Object {
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		if kept := slices.DeleteFunc(slices.Clone(o.Status.Conditions), isResizePending); len(kept) < len(o.Status.Conditions) {

@@ -200,7 +200,7 @@ func (l *Ledger) chargeTenant(ctx context.Context, change storage.Change) (*entr
 	a := attributes("", change, newReading(nameIn(change.New), before), newReading(nameIn(change.New), after), keyOf(n).namespace, false)
 	force := unlimited(ctx) || endsObject(ctx, change)
 	if !force && meter.Evaluator.Handles(attributes(subresource(ctx), change, change.Old, change.New, "", false)) {
-		if err := meter.Evaluator.Constraints(names, change.New); err != nil {
+		if err := constrain(meter.Evaluator, names, change.New); err != nil {
 			return nil, admission.NewForbidden(a, fmt.Errorf("failed quota: %s: %w", current.Name, err))
 		}
 	}
@@ -250,7 +250,7 @@ func isTerminating(obj runtime.Object) bool {
 }
 
 // unlimited reports whether a change is counted without being held to the limits:
-// what the platform observes in a status is a fact, and what it publishes is there
+// what the platform observes in a status, and on which node a pod is, are facts, and what it publishes is there
 // to bind the tenant, which must not be able to leave no room for it. An eviction is a deletion.
 func unlimited(ctx context.Context) bool {
 	if tenant.ByPublisher(ctx) {
@@ -259,7 +259,7 @@ func unlimited(ctx context.Context) bool {
 	switch subresource(ctx) {
 	case "eviction": // says in the pod's status and its budget's why the pod ends, and then deletes it
 		return true
-	case "status":
+	case "status", "binding":
 		return tenant.ByPlatform(ctx)
 	default:
 		return false

@@ -227,7 +227,7 @@ func slim(obj any) (any, error) {
 	case *corev1.Pod:
 		o.ManagedFields, o.OwnerReferences = nil, nil
 		translate.NoteNames(o)
-		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, Tolerations: o.Spec.Tolerations, EphemeralContainers: slimDebuggers(o.Spec.EphemeralContainers)}
+		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, Tolerations: o.Spec.Tolerations, EphemeralContainers: slimDebuggers(o.Spec.EphemeralContainers), Resources: o.Spec.Resources}
 	case *corev1.Service:
 		o.ManagedFields, o.OwnerReferences, o.Status.Conditions = nil, nil, nil
 		chosen := corev1.ServiceSpec{

@@ -65,6 +65,10 @@ func TestSlimPodsHaveNames(t *testing.T) {
 	if err != nil || got.Status.Message == "" || strings.Contains(got.Status.Message, "agent") {
 		t.Errorf("it is told %q, %v", got.Status.Message, err)
 	}
+	host.Spec.Resources = &corev1.ResourceRequirements{}
+	if slimmed, err = slim(host); err != nil || slimmed.(*corev1.Pod).Spec.Resources == nil {
+		t.Errorf("what resources of its own it has is not known: %v", err)
+	}
 	if refused := podNotTaken(errors.New("no agent"), pod, slimmed.(*corev1.Pod)); strings.Contains(refused, "agent") {
 		t.Errorf("it is refused: %s", refused)
 	}

@@ -233,21 +233,27 @@ func (s *syncer) isPodOnHost(ctx context.Context, pod *corev1.Pod, home names.Na
 // follow takes the binding, the status and the deletion of the host's pod into the space, and changes of
 // the space's pod to the host.
 func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
-	if pod.Spec.NodeName == "" && host.Spec.NodeName != "" {
-		return s.bind(ctx, pod, host) // whose event brings the pod back, and the status then is often the last one
+	isBound := pod.Spec.NodeName != "" || host.Spec.NodeName == ""
+	var err error
+	if !isBound {
+		if err = s.bind(ctx, pod, host); err == nil {
+			return nil // its event brings the pod back, and the status then is often the last one
+		}
 	}
 	of, _, _ := sourceOf(host)
-	open, err := s.openOf(pod)
-	if err != nil {
-		return err
+	open, openErr := s.openOf(pod)
+	if openErr != nil {
+		return errors.Join(err, openErr)
 	}
 	wanted := s.translated(pod, translate.Home{Namespace: of}, open)
-	err = s.putStatus(ctx, pod, host, wanted)
+	if isBound {
+		err = s.putStatus(ctx, pod, host, wanted)
+	}
 	if host.DeletionTimestamp != nil {
 		// Somebody drains its node, or the host evicts it.
 		return errors.Join(err, s.deletePod(ctx, pod, graceOf(host)))
 	}
-	// Whatever the space says of a status: policies and quotas are by what comes now.
+	// Whatever the space says of a binding or a status: policies and quotas are by what comes now.
 	return errors.Join(err, s.putGates(ctx, pod, host), s.update(ctx, pod, host, wanted), s.change(ctx, pod, host, wanted), s.ensureTokens(ctx, pod, host))
 }
 

@@ -3,6 +3,7 @@ package sync
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,25 @@ func TestResizeWithoutStatus(t *testing.T) {
 	}
 	if got := fmt.Sprint(w.patches("resize")); !strings.Contains(got, "cpu:1") {
 		t.Errorf("it is written %s", got)
+	}
+}
+
+// TestResizeWithoutBinding checks the same of a space that does not take the binding.
+func TestResizeWithoutBinding(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(sized("1")), hostPod(spacePod(sized("2")), both(onNode, func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodRunning
+	})))
+	w.space.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return action.GetSubresource() == "binding", nil, apierrors.NewForbidden(corev1.Resource("pods"), "web-0", errors.New("exceeded quota"))
+	})
+	if err := w.look(); err == nil || !strings.Contains(err.Error(), "exceeded quota") {
+		t.Errorf("got %v, want that the binding is refused", err)
+	}
+	if got := fmt.Sprint(w.patches("resize")); !strings.Contains(got, "cpu:1") {
+		t.Errorf("it is written %s", got)
+	}
+	if got := did(w.space); slices.Contains(got, "update pods/status") {
+		t.Errorf("a pod without a node has a status of one: %v", got)
 	}
 }
 

@@ -66,7 +66,9 @@ func changeableOf(host *corev1.Pod) changeable {
 	return c
 }
 
-func allContainers(spec *corev1.PodSpec) []corev1.Container { return slices.Concat(spec.InitContainers, spec.Containers) }
+func allContainers(spec *corev1.PodSpec) []corev1.Container {
+	return slices.Concat(spec.InitContainers, spec.Containers)
+}
 
 // imagesOf returns the hashes of the images of all containers.
 func imagesOf(spec *corev1.PodSpec) string {

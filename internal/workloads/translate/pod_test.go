@@ -318,3 +318,19 @@ func TestStatusGetsIn(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// TestStatusOfPodLevel checks that a space is told what resources of its own the host's pod has where its node says
+// nothing of them: quotas count what a pod has, whatever it asks for now.
+func TestStatusOfPodLevel(t *testing.T) {
+	cpu := func(n string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
+	}
+	host := &corev1.Pod{Spec: corev1.PodSpec{Resources: &corev1.ResourceRequirements{Requests: cpu("9"), Limits: cpu("10")}}}
+	if status := Status(host, plain(), home.Namespace, true); !status.AllocatedResources.Cpu().Equal(resource.MustParse("9")) || !status.Resources.Limits.Cpu().Equal(resource.MustParse("10")) {
+		t.Errorf("the space is told %v, %v", status.AllocatedResources, status.Resources)
+	}
+	host.Status.AllocatedResources = cpu("3")
+	if status := Status(host, plain(), home.Namespace, true); !status.AllocatedResources.Cpu().Equal(resource.MustParse("3")) || status.Resources != nil {
+		t.Errorf("where the node says it, the space is told %v, %v", status.AllocatedResources, status.Resources)
+	}
+}

@@ -39,6 +39,10 @@ func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, hostIsCurre
 	status.ObservedGeneration = observed(status.ObservedGeneration, pod.Status.ObservedGeneration)
 	status.ResourceClaimStatuses, status.ExtendedResourceClaimStatus, status.NodeAllocatableResourceClaimStatuses = nil, nil, nil
 	status.VolumeHealth = nil // it is what drivers of the host's volumes write
+	if held := host.Spec.Resources; held != nil && status.Resources == nil && status.AllocatedResources == nil {
+		// Its node says nothing of resources of a pod, and resizes none: quotas count what the host's pod has.
+		status.Resources, status.AllocatedResources = &corev1.ResourceRequirements{Requests: held.Requests, Limits: held.Limits}, held.Requests
+	}
 	status.Message, status.Reason = plain(withoutAdded(status.Message, added)), plain(status.Reason)
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return isGate(pod, c.Type) })
 	for i := range status.Conditions {
