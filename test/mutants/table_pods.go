@@ -125,6 +125,10 @@ var podsTable = []mutant{
 		"internal/workloads/sync/pods.go", `if err = s.bind(ctx, pod, host); err == nil {
 			return nil`, `if err = s.bind(ctx, pod, host); true {
 			return err`},
+	{"a pod that is withdrawn from a host stays in its space", by("internal/workloads/sync", "TestStuck"),
+		"internal/workloads/sync/pods.go", `	case host.Spec.NodeName == "":
+		return err`, `	case false:
+		return err`},
 	{"an image that has not changed is not written again", by("internal/workloads/sync", "TestUpdateKeepsImages"),
 		"internal/workloads/sync/update.go", `		if !changed.Has(c.Name) {`, `		if false {`},
 	{"a space takes the events of the scheduler", by("internal/workloads/translate", "TestEventsOfTheScheduler"),

@@ -300,13 +300,13 @@ spec:
       containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 1000}}}]
 `
 
-// nowhereService is one of many that select nothing.
+// nowhereService is one of many that select no pod.
 const nowhereService = `
 ---
 apiVersion: v1
 kind: Service
 metadata: {name: nowhere-%d}
-spec: {ports: [{port: 80}]}
+spec: {selector: {app: nothing}, ports: [{port: 80}]}
 `
 
 // twinPod is of one name wherever it is.

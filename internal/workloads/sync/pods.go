@@ -249,7 +249,11 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 	if isBound {
 		err = s.putStatus(ctx, pod, host, wanted)
 	}
-	if host.DeletionTimestamp != nil {
+	switch {
+	case host.DeletionTimestamp == nil:
+	case host.Spec.NodeName == "":
+		return err // it has never run, and is made again: it was withdrawn, or somebody has deleted it
+	default:
 		// Somebody drains its node, or the host evicts it.
 		return errors.Join(err, s.deletePod(ctx, pod, graceOf(host)))
 	}

@@ -3,6 +3,7 @@ package sync
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -403,6 +404,13 @@ func TestStuck(t *testing.T) {
 		w.onHost.ClearActions()
 	}
 	look("delete pods host-p at 7")
+	ending := now.DeepCopy() // of a deletion a watch hears twice
+	ending.DeletionTimestamp = new(metav1.Now())
+	w.see(ending)
+	look()
+	if deleted := did(w.space); slices.ContainsFunc(deleted, func(did string) bool { return strings.HasPrefix(did, "delete") }) {
+		t.Errorf("a pod that is withdrawn goes in its space: %v", deleted)
+	}
 	if err := w.hostCaches.pods.GetIndexer().Delete(now); err != nil {
 		t.Fatal(err)
 	}
