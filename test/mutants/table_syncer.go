@@ -205,7 +205,7 @@ var syncerTable = []mutant{
 		"internal/workloads/sync/scheduling.go", `len(q.aside) >= maxUnscheduled`, `false`},
 	{"who leaves does not wait for copies", by("internal/workloads/sync", "TestFewPodsMakeRoom"),
 		"internal/workloads/sync/scheduling.go", `	delete(q.aside, i)
-	return s.giveUp`, `	return s.giveUp`},
+	wasFirst`, `	wasFirst`},
 	{"many tenants do not fill the queue of the host's scheduler", by("internal/workloads/sync", "TestSchedulerOfMany"),
 		"internal/workloads/sync/scheduling.go", `		s.most -= s.most * multiplicativeDecrease`, `		s.most += additiveIncrease`},
 	{"each tenant has a place before the host's scheduler", by("internal/workloads/sync", "TestSchedulerOfMany"),

@@ -195,7 +195,7 @@ func (s *syncer) create(ctx context.Context, pod *corev1.Pod, home translate.Hom
 	case apierrors.IsAlreadyExists(err):
 		there, err = existing(ctx, client, "pod", pod, home.Namespace)
 		if errors.As(err, new(errTaken)) {
-			return s.refuse(ctx, pod, err.Error())
+			return errors.Join(s.refuse(ctx, pod, err.Error()), err) // tried again, because nothing says that it is gone
 		}
 		if err != nil {
 			return err

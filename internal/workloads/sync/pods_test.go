@@ -600,17 +600,29 @@ func TestForgedMarks(t *testing.T) {
 	}
 }
 
-// TestForeignInPlace checks that a pod of the host that is nobody's stays, and that the space says so.
+// TestForeignInPlace checks that a pod of the host that is nobody's stays, and that the space says so. Nobody says when
+// it is gone, so the pod is tried again, and has no place at the scheduler meanwhile.
 func TestForeignInPlace(t *testing.T) {
 	foreign := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: home.Host(), UID: "x"}}
 	w := newWorld(t, hostSpace(), spacePod(nil))
 	w.add(w.onHost, foreign)
-	if err := w.look(); err != nil {
-		t.Error(err)
+	isTaken := func() {
+		t.Helper()
+		if err := w.look(); !errors.As(err, new(errTaken)) {
+			t.Errorf("got %v, want that its name is taken", err)
+		}
 	}
+	isTaken()
 	w.expect([]string{"update pods/status", "create events"}, []string{"create pods"})
+	isTaken()
+	if len(w.scheduling.byTenant) > 0 {
+		t.Error("it has a place at the scheduler")
+	}
+	if err := w.onHost.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), home.Host(), "web-0"); err != nil {
+		t.Fatal(err)
+	}
 	if err := w.look(); err != nil {
-		t.Error(err)
+		t.Errorf("when it is gone: %v", err)
 	}
 }
 

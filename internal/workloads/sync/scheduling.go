@@ -174,7 +174,16 @@ func (s *scheduling) leave(i item) released {
 
 func (s *scheduling) remove(i item, q *tenantQueue) released {
 	delete(q.aside, i)
-	return s.giveUp(i, q)
+	wasFirst := len(q.queued) > 0 && q.queued[0] == i
+	if wasFirst {
+		delete(q.isQueued, i)
+		q.queued = q.queued[1:]
+	}
+	r := s.giveUp(i, q)
+	if wasFirst && len(r.retryLater) == 0 && len(q.queued) > 0 {
+		r.retryLater = q.queued[:1:1] // which the one before was to come for
+	}
+	return r
 }
 
 // giveUp gives the place of a pod to others.

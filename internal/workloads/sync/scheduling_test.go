@@ -482,3 +482,21 @@ func TestStuckAgain(t *testing.T) {
 		t.Errorf("the place of one of those on the host is for %v, one of them", again)
 	}
 }
+
+// TestFirstOfQueueGone deletes the pod that is to ask again for all that wait: the next one does.
+func TestFirstOfQueueGone(t *testing.T) {
+	s := newScheduling(testingclock.NewFakeClock(time.Unix(1000, 0)))
+	pod := func(n int) item { return item{podItem, "acme", "acme|shop", fmt.Sprint("web-", n)} }
+	for i := range maxUnscheduled + 3 {
+		s.enter(pod(i))
+	}
+	if r := s.leave(pod(maxUnscheduled)); !slices.Equal(r.retryLater, []item{pod(maxUnscheduled + 1)}) || len(r.ready) > 0 {
+		t.Errorf("looked at are %v, and later %v", r.ready, r.retryLater)
+	}
+	if r := s.leave(pod(maxUnscheduled + 2)); len(r.retryLater)+len(r.ready) > 0 {
+		t.Errorf("without the last one, looked at are %v, and later %v", r.ready, r.retryLater)
+	}
+	if r := s.leave(pod(0)); !slices.Equal(r.ready, []item{pod(maxUnscheduled + 1)}) {
+		t.Errorf("in its place comes %v", r.ready)
+	}
+}

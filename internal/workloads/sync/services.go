@@ -79,7 +79,7 @@ func (s *syncer) placeService(ctx context.Context, i item, service *corev1.Servi
 	case apierrors.IsAlreadyExists(err):
 		_, err = existing(ctx, client, "Service", service, home)
 		if errors.As(err, new(errTaken)) {
-			err = s.refuseService(ctx, service, err.Error())
+			err = errors.Join(s.refuseService(ctx, service, err.Error()), err) // as for a pod
 		}
 		return err
 	case isRefused(err):

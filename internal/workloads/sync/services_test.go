@@ -190,7 +190,7 @@ func TestServices(t *testing.T) {
 			before: func(w *world) {
 				w.add(w.onHost, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: home.Host()}})
 			},
-			inSpace: []string{"patch services/status"}, onHost: []string{"create services"},
+			inSpace: []string{"patch services/status"}, onHost: []string{"create services"}, fail: "whoever administers the host is to remove it",
 		},
 		"what an answer was lost of": {
 			objects: []runtime.Object{hostSpace(), spaceService(nil)},

@@ -77,8 +77,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestUpdateKeepsImages changes a pod for which a webhook of the host has put other images in the place of its own: they
-// stay, but that of a container whose image changes.
+// TestUpdateKeepsImages changes a pod for which a webhook of the host has put other images in the place of its own:
+// they stay, but that of a container whose image changes.
 func TestUpdateKeepsImages(t *testing.T) {
 	before := spacePod(both(bound, func(p *corev1.Pod) {
 		p.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "i"}}
