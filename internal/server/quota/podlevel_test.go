@@ -27,8 +27,8 @@ func bothVersions(t *testing.T, pod *corev1.Pod) []runtime.Object {
 	return []runtime.Object{pod, internal}
 }
 
-// TestPodLevelResources checks that a pod with resources of its own, which was resized to less, counts for what it has on
-// its node.
+// TestPodLevelResources checks that a pod with resources of its own, which was resized to less, counts for what it has
+// on its node.
 func TestPodLevelResources(t *testing.T) {
 	all := func(n string) *corev1.ResourceRequirements {
 		return &corev1.ResourceRequirements{Requests: cpu(n), Limits: cpu(n)}
