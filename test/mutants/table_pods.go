@@ -125,6 +125,11 @@ var podsTable = []mutant{
 		"internal/workloads/sync/pods.go", `if err = s.bind(ctx, pod, host); err == nil {
 			return nil`, `if err = s.bind(ctx, pod, host); true {
 			return err`},
+	{"a pod that is to have another's place is not stuck", by("internal/workloads/sync", "TestIsStuck"),
+		"internal/workloads/sync/scheduling.go", `host.Spec.NodeName == "" && host.Status.NominatedNodeName == "" && scheduled != nil`, `host.Spec.NodeName == "" && scheduled != nil`},
+	{"a pod that ends counts until it is gone", by("internal/server/quota", "TestEndingCounts"),
+		"internal/server/quota/meter.go", `	accessor.SetDeletionTimestamp(nil)
+`, ``},
 	{"a pod that is withdrawn from a host stays in its space", by("internal/workloads/sync", "TestStuck"),
 		"internal/workloads/sync/pods.go", `	case host.Spec.NodeName == "":
 		return err`, `	case false:

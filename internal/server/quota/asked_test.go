@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/apis/core"
 	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
@@ -43,5 +44,22 @@ func TestAsked(t *testing.T) {
 		if conditions := len(pod.Status.Conditions); reason != "" && conditions != 2 || len(internal.Status.Conditions) != conditions {
 			t.Error("the pod has changed")
 		}
+	}
+}
+
+// TestEndingCounts checks that a pod counts until it is gone: upstream stops when its time is up, and nothing would tell
+// the ledger of that.
+func TestEndingCounts(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Unix(1, 0)), DeletionGracePeriodSeconds: new(int64(1))}}
+	flat, err := flatten("acme", pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, err := podevaluator.NewPodEvaluator(nil, clock.RealClock{}).Usage(flat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := used[corev1.ResourcePods]; got.Value() != 1 || pod.DeletionTimestamp == nil {
+		t.Errorf("it counts %v times", &got)
 	}
 }

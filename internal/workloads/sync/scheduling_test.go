@@ -446,6 +446,25 @@ func TestStuck(t *testing.T) {
 	}
 }
 
+// TestIsStuck checks for which pods a host has no node: one that is to have another's place has one.
+func TestIsStuck(t *testing.T) {
+	none := []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+	for name, tc := range map[string]struct {
+		pod  corev1.Pod
+		want bool
+	}{
+		"no node":              {corev1.Pod{Status: corev1.PodStatus{Conditions: none}}, true},
+		"not looked at":        {corev1.Pod{}, false},
+		"a node":               {corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Conditions: none}}, false},
+		"the place of another": {corev1.Pod{Status: corev1.PodStatus{Conditions: none, NominatedNodeName: "n"}}, false},
+		"ending":               {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Now())}, Status: corev1.PodStatus{Conditions: none}}, false},
+	} {
+		if got := isStuck(&tc.pod); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // TestStuckAgain has pods that were taken from the host come back there by themselves: the place of another one is for
 // those that have not.
 func TestStuckAgain(t *testing.T) {
