@@ -47,8 +47,8 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestEndingCounts checks that a pod counts until it is gone: upstream stops when its time is up, and nothing would tell
-// the ledger of that.
+// TestEndingCounts checks that a pod counts until it is gone: upstream stops when its time is up, and nothing would
+// tell the ledger of that.
 func TestEndingCounts(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Unix(1, 0)), DeletionGracePeriodSeconds: new(int64(1))}}
 	flat, err := flatten("acme", pod)
