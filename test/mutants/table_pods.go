@@ -135,7 +135,7 @@ var podsTable = []mutant{
 		return err`, `	case false:
 		return err`},
 	{"an image that has not changed is not written again", by("internal/workloads/sync", "TestUpdateKeepsImages"),
-		"internal/workloads/sync/update.go", `		if !changed.Has(c.Name) {`, `		if false {`},
+		"internal/workloads/sync/update.go", `		if !changed.Has(c.Name) {`, `		if !changed.Has(c.Name) && false {`},
 	{"a space takes the events of the scheduler", by("internal/workloads/translate", "TestEventsOfTheScheduler"),
 		"internal/workloads/translate/event.go", `		Source: corev1.EventSource{`, `		EventTime: event.EventTime, Source: corev1.EventSource{`},
 	{"pods of Windows are refused", by("internal/workloads/translate", "TestCheck"),
