@@ -13,6 +13,30 @@ import (
 	"k8s.io/utils/clock"
 )
 
+// bothVersions returns a pod as evaluators get it.
+func bothVersions(t *testing.T, pod *corev1.Pod) []runtime.Object {
+	t.Helper()
+	internal := &core.Pod{}
+	if err := corev1conversion.Convert_v1_Pod_To_core_Pod(pod.DeepCopy(), internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	return []runtime.Object{pod, internal}
+}
+
+// usedBy returns what a pod counts for in the quota of its tenant.
+func usedBy(t *testing.T, pod runtime.Object) corev1.ResourceList {
+	t.Helper()
+	flat, err := flatten("acme", pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, err := podevaluator.NewPodEvaluator(nil, clock.RealClock{}).Usage(flat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used
+}
+
 // TestAsked checks that a pod uses what it asks for, also while its node says that it cannot have that: otherwise what
 // it asks for next would be charged to nobody.
 func TestAsked(t *testing.T) {
@@ -24,24 +48,14 @@ func TestAsked(t *testing.T) {
 		if reason != "" {
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason})
 		}
-		internal := &core.Pod{}
-		if err := corev1conversion.Convert_v1_Pod_To_core_Pod(pod.DeepCopy(), internal, nil); err != nil {
-			t.Fatal(err)
-		}
-		for _, obj := range []runtime.Object{pod, internal} {
-			flat, err := flatten("acme", obj)
-			if err != nil {
-				t.Fatal(err)
-			}
-			used, err := podevaluator.NewPodEvaluator(nil, clock.RealClock{}).Usage(flat)
-			if err != nil {
-				t.Fatal(err)
-			}
+		both := bothVersions(t, pod)
+		for _, obj := range both {
+			used := usedBy(t, obj)
 			if got := used[corev1.ResourceRequestsCPU]; got.String() != want {
 				t.Errorf("%T with %q uses %v, want %s", obj, reason, &got, want)
 			}
 		}
-		if conditions := len(pod.Status.Conditions); reason != "" && conditions != 2 || len(internal.Status.Conditions) != conditions {
+		if conditions := len(pod.Status.Conditions); reason != "" && conditions != 2 || len(both[1].(*core.Pod).Status.Conditions) != conditions {
 			t.Error("the pod has changed")
 		}
 	}
@@ -51,14 +65,7 @@ func TestAsked(t *testing.T) {
 // tell the ledger of that.
 func TestEndingCounts(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Unix(1, 0)), DeletionGracePeriodSeconds: new(int64(1))}}
-	flat, err := flatten("acme", pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	used, err := podevaluator.NewPodEvaluator(nil, clock.RealClock{}).Usage(flat)
-	if err != nil {
-		t.Fatal(err)
-	}
+	used := usedBy(t, pod)
 	if got := used[corev1.ResourcePods]; got.Value() != 1 || pod.DeletionTimestamp == nil {
 		t.Errorf("it counts %v times", &got)
 	}

@@ -6,25 +6,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/kubernetes/pkg/apis/core"
-	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
 	podevaluator "k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
 	"k8s.io/utils/clock"
 )
 
 func cpu(n string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
-}
-
-// bothVersions returns a pod as evaluators get it.
-func bothVersions(t *testing.T, pod *corev1.Pod) []runtime.Object {
-	t.Helper()
-	internal := &core.Pod{}
-	if err := corev1conversion.Convert_v1_Pod_To_core_Pod(pod.DeepCopy(), internal, nil); err != nil {
-		t.Fatal(err)
-	}
-	return []runtime.Object{pod, internal}
 }
 
 // TestPodLevelResources checks that a pod with resources of its own, which was resized to less, counts for what it has
@@ -51,14 +38,7 @@ func TestPodLevelResources(t *testing.T) {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: cpu("1m"), Limits: cpu("1m")}}}, Resources: tc.own}, Status: tc.status}
 		before := pod.DeepCopy()
 		for _, obj := range bothVersions(t, pod) {
-			flat, err := flatten("acme", obj)
-			if err != nil {
-				t.Fatal(err)
-			}
-			used, err := podevaluator.NewPodEvaluator(nil, clock.RealClock{}).Usage(flat)
-			if err != nil {
-				t.Fatal(err)
-			}
+			used := usedBy(t, obj)
 			if requests, limits := used[corev1.ResourceRequestsCPU], used[corev1.ResourceLimitsCPU]; requests.String() != tc.requests || limits.String() != tc.limits {
 				t.Errorf("%s: %T uses %v and %v, want %s and %s", name, obj, &requests, &limits, tc.requests, tc.limits)
 			}

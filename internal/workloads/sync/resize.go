@@ -25,10 +25,8 @@ type resources struct {
 
 func resourcesOf(spec *corev1.PodSpec) resources {
 	r := resources{spec.Resources, map[string]corev1.ResourceRequirements{}}
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			r.Containers[containers[i].Name] = containers[i].Resources
-		}
+	for _, container := range allContainers(spec) {
+		r.Containers[container.Name] = container.Resources
 	}
 	return r
 }

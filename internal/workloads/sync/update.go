@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	corev1helpers "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -66,8 +67,13 @@ func changeableOf(host *corev1.Pod) changeable {
 	return c
 }
 
-func allContainers(spec *corev1.PodSpec) []corev1.Container {
-	return slices.Concat(spec.InitContainers, spec.Containers)
+// allContainers returns the containers of a pod in their order, but those that are added to it when it runs.
+func allContainers(spec *corev1.PodSpec) (all []*corev1.Container) {
+	podv1.VisitContainers(spec, podv1.InitContainers|podv1.Containers, func(c *corev1.Container, _ podv1.ContainerType) bool {
+		all = append(all, c)
+		return true
+	})
+	return all
 }
 
 // imagesOf returns the hashes of the images of all containers.

@@ -96,10 +96,8 @@ func TestUpdateKeepsImages(t *testing.T) {
 	} {
 		there := hostPod(before, func(host *corev1.Pod) {
 			host.Spec = *before.Spec.DeepCopy()
-			for _, containers := range [][]corev1.Container{host.Spec.InitContainers, host.Spec.Containers} {
-				for i := range containers {
-					containers[i].Image = "mirror/" + containers[i].Name
-				}
+			for _, container := range allContainers(&host.Spec) {
+				container.Image = "mirror/" + container.Name
 			}
 			if tc.earlier {
 				delete(host.Annotations, imagesAnnotation)
