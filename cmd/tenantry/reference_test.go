@@ -33,6 +33,7 @@ import (
 	"github.com/tenantry/tenantry/internal/server/storage/cachememory"
 	"github.com/tenantry/tenantry/internal/server/usage"
 	"github.com/tenantry/tenantry/internal/workloads/dns"
+	"github.com/tenantry/tenantry/internal/workloads/sync"
 )
 
 var update = flag.Bool("update", false, "write docs/reference instead of comparing with it")
@@ -122,6 +123,7 @@ func metricsPage(t *testing.T) string {
 	cachememory.New(1, 1).ServeMetrics(0)
 	(&search.Service{}).ServeMetrics()
 	dns.ServeMetrics()
+	sync.ServeMetrics()
 	rows := map[string]string{}
 	collectors := append(keystone.Collectors(), controlplane.Collectors()...)
 	for _, collector := range append(collectors, legacyregistry.Registerer().(prometheus.Collector), &published.Publisher{}) {

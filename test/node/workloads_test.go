@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -346,6 +347,49 @@ spec:
       - {name: c, image: "localhost/client:1", imagePullPolicy: IfNotPresent, args: ["-stay"]}
 `
 
+// templatesOfPods is one object of each kind that is a pod, or has a template of pods.
+const templatesOfPods = `
+{apiVersion: v1, kind: Pod, metadata: {name: refused}, spec: {FIELDS}}
+---
+{apiVersion: v1, kind: PodTemplate, metadata: {name: refused}, template: {metadata: {labels: {app: refused}}, spec: {FIELDS}}}
+---
+{apiVersion: v1, kind: ReplicationController, metadata: {name: refused}, spec: {selector: {app: refused}, template: {metadata: {labels: {app: refused}}, spec: {FIELDS}}}}
+---
+{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: refused}, spec: {selector: {matchLabels: {app: refused}}, template: {metadata: {labels: {app: refused}}, spec: {FIELDS}}}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: refused}, spec: {selector: {matchLabels: {app: refused}}, template: {metadata: {labels: {app: refused}}, spec: {FIELDS}}}}
+---
+{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: refused}, spec: {serviceName: s, selector: {matchLabels: {app: refused}}, template: {metadata: {labels: {app: refused}}, spec: {FIELDS}}}}
+---
+{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: refused}, spec: {selector: {matchLabels: {app: refused}}, template: {metadata: {labels: {app: refused}}, spec: {FIELDS}}}}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: refused}, spec: {template: {spec: {restartPolicy: Never, FIELDS}}}}
+---
+{apiVersion: batch/v1, kind: CronJob, metadata: {name: refused}, spec: {schedule: "@daily", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, FIELDS}}}}}}
+`
+
+// agingPod has a token of the shortest life that there is, ten minutes, where every pod has its own.
+const agingPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: aging}
+spec:
+  terminationGracePeriodSeconds: 1
+  automountServiceAccountToken: false
+  containers:
+  - name: c
+    image: localhost/client:1
+    imagePullPolicy: IfNotPresent
+    args: ["-stay"]
+    volumeMounts: [{name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]
+  volumes:
+  - name: token
+    projected:
+      sources:
+      - serviceAccountToken: {path: token, expirationSeconds: 600}
+      - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+`
+
 // asksItsSpace checks that a pod of a tenant reaches the API of its space, by nothing but what every pod has, and that
 // nobody else takes its token.
 func (s *standalone) asksItsSpace(tenant, other string) {
@@ -445,10 +489,19 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		}
 	}
 
+	// A pod gets older while the specs run, whose token it was first, and since when it runs.
+	var agingToken, agingSince string
+	agingStarted := func() string {
+		return tenantry.get("acme", "pod/aging", "{.metadata.uid} {.status.containerStatuses[*].containerID}")
+	}
+
 	BeforeAll(func() {
 		must("label", "node", "node", "topology.kubernetes.io/zone=here")
 		DeferCleanup(func() { must("label", "node", "node", "topology.kubernetes.io/zone-") })
 		tenantry = startOnHost("--network-isolation=Unenforced", false)
+		tenantry.apply("acme", agingPod)
+		tenantry.ready("acme", "aging")
+		agingToken, agingSince = must(append(tenantry.as("acme"), "exec", "aging", "--", "/tenantry", "-token")...), agingStarted()
 	})
 
 	AfterEach(func() {
@@ -718,15 +771,23 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			To(Equal(must(append(tenantry.as("acme"), "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)))
 	})
 
-	It("are refused with the field and the rule", func() {
-		for field, patch := range map[string]string{
-			"spec.template.spec.hostNetwork":                     `{"hostNetwork":true}`,
-			"spec.template.spec.volumes[0].hostPath":             `{"volumes":[{"name":"v","hostPath":{"path":"/"}}]}`,
-			"spec.template.spec.containers[0].ports[0].hostPort": `{"containers":[{"name":"c","ports":[{"containerPort":80,"hostPort":80}]}]}`,
-			"Pod Security level baseline":                        `{"containers":[{"name":"c","securityContext":{"privileged":true}}]}`,
+	It("are refused with the field and the rule, and so is every template of pods", func() {
+		for fields, says := range map[string]string{
+			"hostNetwork: true, containers: [{name: c, image: i}]":                          ".hostNetwork",
+			"volumes: [{name: v, hostPath: {path: /}}], containers: [{name: c, image: i}]":  ".volumes[0].hostPath",
+			"containers: [{name: c, image: i, ports: [{containerPort: 80, hostPort: 80}]}]": ".containers[0].ports[0].hostPort",
+			"containers: [{name: c, image: i, securityContext: {privileged: true}}]":        ": it violates the Pod Security level baseline",
 		} {
-			Expect(output("acme", "patch", "deployment", "web", "-p", `{"spec":{"template":{"spec":`+patch+`}}}`)()).
-				To(And(ContainSubstring("forbidden: SpacePolicy"), ContainSubstring(field)))
+			file := filepath.Join(tenantry.dir, "refused.yaml")
+			Expect(os.WriteFile(file, []byte(strings.ReplaceAll(templatesOfPods, "FIELDS", fields)), 0o600)).To(Succeed())
+			out := output("acme", "create", "-f", file)()
+			for resource, path := range map[string]string{
+				"pods": "spec", "podtemplates": "template.spec", "replicationcontrollers": "spec.template.spec", "replicasets.apps": "spec.template.spec",
+				"deployments.apps": "spec.template.spec", "statefulsets.apps": "spec.template.spec", "daemonsets.apps": "spec.template.spec",
+				"jobs.batch": "spec.template.spec", "cronjobs.batch": "spec.jobTemplate.spec.template.spec",
+			} {
+				Expect(out).To(MatchRegexp(`%s "refused" is forbidden: SpacePolicy.*%s`, resource, regexp.QuoteMeta(path+says)))
+			}
 		}
 	})
 
@@ -740,7 +801,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 		Eventually(output("acme", "logs", "deployment/web", "-c", "c")).Should(Equal("hello from acme in default"))
 		must(append(tenantry.as("acme"), "scale", "deployment/web", "--replicas=2")...)
 		must(append(tenantry.as("acme"), "rollout", "status", "deployment/web", "--timeout=3m")...)
-		Expect(tenantry.onHost()).To(And(HaveLen(6), ContainElements(before)))
+		Expect(tenantry.onHost()).To(And(HaveLen(7), ContainElements(before)))
 	})
 
 	It("go on while the API of the host is away, and follow their space when it is back", func() {
@@ -762,22 +823,12 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 	})
 
 	It("have another token in time, without a restart", func() {
-		started := func() string {
-			return must(append(tenantry.as("acme"), "get", "pods", "-l", "app=client", "-o", "jsonpath={.items[*].metadata.uid} {.items[*].status.containerStatuses[*].containerID}")...)
-		}
-		before, token := started(), tenantry.tokenIn("acme")
-		tenantry.stop()
-		// As if so much time had gone.
-		for line := range strings.FieldsSeq(must("get", "secrets", "-A", "-l", "workloads.tenantry.io/installation", "-o",
-			`jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}/{.metadata.annotations.workloads\.tenantry\.io/name}{"\n"}{end}`)) {
-			if secret := strings.Split(line, "/"); strings.HasPrefix(secret[1], "tnt-") && strings.HasPrefix(secret[2], "client-") {
-				must("annotate", "secret", "--overwrite", "-n", secret[0], secret[1], "workloads.tenantry.io/renew=2000-01-01T00:00:00Z")
-			}
-		}
-		tenantry.start()
-		Eventually(func() string { return tenantry.tokenIn("acme") }).WithTimeout(4 * time.Minute).ShouldNot(Equal(token))
-		Expect(started()).To(Equal(before))
-		Expect(must(append(tenantry.as("acme"), "exec", "deployment/client", "--", "/tenantry", "/api/v1/namespaces/default/pods")...)).To(HavePrefix("200 "))
+		as := tenantry.as("acme")
+		Eventually(func() string { return must(append(as, "exec", "aging", "--", "/tenantry", "-token")...) }).WithTimeout(11*time.Minute).WithPolling(5*time.Second).
+			ShouldNot(Equal(agingToken), "the token that the pod has begun with")
+		Expect(must(append(as, "exec", "aging", "--", "/tenantry", "/api/v1/namespaces/default/pods")...)).To(HavePrefix("200 "))
+		Expect(agingStarted()).To(Equal(agingSince))
+		must(append(as, "delete", "pod", "aging")...)
 	})
 
 	It("are evicted from the node as their tenant's budget allows, and replaced", func() {

@@ -251,3 +251,15 @@ func TestForeignCopy(t *testing.T) {
 	}
 	w.expect(nil, []string{"create secrets"})
 }
+
+// TestCopiesGoWithTheirNamespace checks that nothing is known of the copies in a namespace of the host that somebody
+// has deleted there.
+func TestCopiesGoWithTheirNamespace(t *testing.T) {
+	w := newWorld(t, hostSpace())
+	if w.copiesOf(home); len(w.copies.byNamespace) != 1 {
+		t.Fatalf("copies in %d namespaces are known", len(w.copies.byNamespace))
+	}
+	if w.leaves(true); len(w.copies.byNamespace) > 0 {
+		t.Errorf("it knows of %v", w.copies.byNamespace)
+	}
+}

@@ -56,14 +56,14 @@ type guards struct {
 
 func newGuards(c clock.PassiveClock, limit int, wayOut string) guards {
 	const because = "this is probably another etcd or host, or an old backup, so nothing more is deleted"
-	guardOf := func(what, ofOne string) *tenantsGuard {
+	guardOf := func(held, what, ofOne string) *tenantsGuard {
 		whole := &guard{clock: c, limit: limit, share: orphanShare, what: what, because: because, wayOut: wayOut}
-		return &tenantsGuard{guard: whole, ofOne: ofOne, byTenant: map[tenant.Name]*guard{}}
+		return &tenantsGuard{guard: whole, ofOne: ofOne, held: held, byTenant: map[tenant.Name]*guard{}}
 	}
 	return guards{
-		orphans: guardOf("objects on the host are made of what no space has",
+		orphans: guardOf(heldOrphans, "objects on the host are made of what no space has",
 			"it has deleted them while no syncer worked, or this is an old backup, so nothing more of this tenant is deleted"),
-		losses: guardOf("pods of spaces have run on a host, and are not on this one", "the host has lost many pods of this tenant, so no more of them are deleted for now"),
+		losses: guardOf(heldLosses, "pods of spaces have run on a host, and are not on this one", "the host has lost many pods of this tenant, so no more of them are deleted for now"),
 	}
 }
 
@@ -73,7 +73,9 @@ type tenantsGuard struct {
 	*guard
 	// ofOne is why what goes of one tenant is too much.
 	ofOne string
-	ofMu  sync.Mutex
+	// held is what a metric calls what may not go.
+	held string
+	ofMu sync.Mutex
 	// byTenant are those of tenants of which objects have gone within the window, or are not to go.
 	byTenant map[tenant.Name]*guard
 }
@@ -119,6 +121,7 @@ func (o *tenantsGuard) allow(n tenant.Name, all int) error {
 		if err := g.mayGo(all); err != nil {
 			first := !g.told
 			g.told = true
+			heldDeletions.WithLabelValues(o.held).Inc()
 			return haltedError{err, first}
 		}
 	}

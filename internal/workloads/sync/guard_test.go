@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/metrics/testutil"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
@@ -110,8 +111,13 @@ func TestGuardOfTenants(t *testing.T) {
 		}
 		return gone
 	}
+	ServeMetrics()
+	before := heldSoFar(t, heldOrphans)
 	if acme, globex, initech := count("acme"), count("globex"), count("initech"); acme != 25 || globex != 25 || initech != 0 {
 		t.Errorf("%d, %d and %d go", acme, globex, initech)
+	}
+	if held := heldSoFar(t, heldOrphans) - before; held != 250 {
+		t.Errorf("a metric counts %v that may not go, want 250", held)
 	}
 	for i, want := range []bool{false, true, false} { // the log has said so, until one of it has gone
 		if i == 1 {
@@ -131,6 +137,16 @@ func TestGuardOfTenants(t *testing.T) {
 	if hooli := count("hooli"); hooli != 25 || len(g.byTenant) != 1 {
 		t.Errorf("after a while %d go, and something is known of %d tenants", hooli, len(g.byTenant))
 	}
+}
+
+// heldSoFar returns how many deletions of a kind have not been made.
+func heldSoFar(t *testing.T, kind string) float64 {
+	t.Helper()
+	n, err := testutil.GetCounterMetricValue(heldDeletions.WithLabelValues(kind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestHaltedAlone checks that what a tenant deletes while no syncer works keeps nothing of others on the host.

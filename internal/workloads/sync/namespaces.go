@@ -379,6 +379,5 @@ func (s *syncer) deleteNamespace(ctx context.Context, found *corev1.Namespace) e
 		return err
 	}
 	s.ending.kept.Delete(found.Name)
-	s.copies.forget(found.Name)
 	return nil
 }

@@ -62,10 +62,12 @@ type endingTenant struct {
 	noted bool
 }
 
-// hostNamespaceGone has the receipt of a tenant written, if it was the last one.
+// hostNamespaceGone has the receipt of a tenant written, if it was the last one. Whoever has deleted it, what was in it
+// is gone.
 func (s *syncer) hostNamespaceGone(obj any, _ bool) {
 	s.hostNamespaceChanged(obj)
 	s.ending.kept.Delete(obj.(*corev1.Namespace).Name)
+	s.copies.forget(obj.(*corev1.Namespace).Name)
 	if of, ok := namespaceOf(obj.(*corev1.Namespace)); ok {
 		s.enqueueReceipt(of.Tenant, of.TenantUID)
 	}
@@ -209,10 +211,11 @@ func (s *syncer) sayEnding(ctx context.Context, n tenant.Name, uid types.UID, th
 		if why := s.ending.kept.Get(namespace.Name); why != "" {
 			event := tenantEvent(n, uid, reasonKept, shortened(why))
 			event.Type = corev1.EventTypeWarning
-			return s.renewEvent(ctx, event)
+			return errors.Join(s.renewEvent(ctx, event), s.deleteEvent(ctx, tenantEvent(n, uid, reasonDeleting, "")))
 		}
 	}
-	return s.renewEvent(ctx, tenantEvent(n, uid, reasonDeleting, fmt.Sprintf("namespaces of the tenant on the host cluster are being deleted: %d", s.ending.Get(uid).there)))
+	event := tenantEvent(n, uid, reasonDeleting, fmt.Sprintf("namespaces of the tenant on the host cluster are being deleted: %d", s.ending.Get(uid).there))
+	return errors.Join(s.renewEvent(ctx, event), s.deleteEvent(ctx, tenantEvent(n, uid, reasonKept, "")))
 }
 
 // writeReceipt records that none of so many namespaces of a deleted tenant is on the host. That is asked itself: a

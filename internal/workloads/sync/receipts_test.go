@@ -347,6 +347,32 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// TestKeptInTheEnd checks that an event says either that namespaces go, or why one of them stays, and not both.
+func TestKeptInTheEnd(t *testing.T) {
+	w := newWorld(t, hostSpace())
+	w.forgetNamespace()
+	w.lives("", false)
+	if err := w.noteEnding(t.Context(), home); err != nil {
+		t.Fatal(err)
+	}
+	look := func(want string) {
+		t.Helper()
+		w.enqueueReceipt("acme", "t")
+		if _, err := w.receipts(); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff([]string{want}, w.recorded()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	look(noted)
+	w.noteKept(home, home.Host(), errors.New("of two claims"))
+	look("WorkloadsKept: of two claims")
+	w.ending.kept.Delete(home.Host())
+	look(noted)
+	w.ends()
+}
+
 // TestKeptIsRenewed checks that the event says what is so when it is tried again, and is new then, as it would expire.
 func TestKeptIsRenewed(t *testing.T) {
 	w := newWorld(t, hostSpace())

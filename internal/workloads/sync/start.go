@@ -27,6 +27,7 @@ import (
 // Run runs the syncer until ctx ends. It waits until no other one runs, and ends with an error if that cannot be
 // known any longer.
 func Run(ctx context.Context, o Options) error {
+	ServeMetrics()
 	if err := o.Validate(); err != nil {
 		return err
 	}
