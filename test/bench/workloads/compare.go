@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/test/harness"
@@ -23,6 +24,9 @@ const editionLabel = "edition"
 type sides struct {
 	pods, hostPods []corev1.Pod
 	secrets        []corev1.Secret
+	// besides are what spaces have beside pods, and hostBeside what the host has.
+	besides    []besidePods
+	hostBeside beside
 }
 
 // sides reads the pods of spaces, and what is on the host of all spaces.
@@ -38,6 +42,10 @@ func (b *bench) sides(ctx context.Context) (s sides, err error) {
 		return s, err
 	}
 	s.hostPods, s.secrets = hostPods.Items, secrets.Items
+	if s.hostBeside, err = b.everywhere.readBeside(ctx, names.InstallationLabel); err != nil {
+		return s, err
+	}
+	s.besides = make([]besidePods, len(b.spaces))
 	var mu sync.Mutex
 	_, err = harness.Each(0, len(b.spaces), 4, func(i int) error {
 		list, err := b.spaces[i].client.CoreV1().Pods(b.spaces[i].namespace).List(ctx, metav1.ListOptions{})
@@ -47,7 +55,12 @@ func (b *bench) sides(ctx context.Context) (s sides, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		s.pods = append(s.pods, list.Items...)
-		return nil
+		s.besides[i].addresses = sets.New[string]()
+		for _, pod := range list.Items {
+			s.besides[i].addresses.Insert(pod.Status.PodIP)
+		}
+		s.besides[i].beside, err = b.spaces[i].readBeside(ctx, "")
+		return err
 	})
 	return s, err
 }
@@ -93,6 +106,10 @@ func (s sides) differences(wanted map[types.UID]string) (all []string) {
 	for name := range tokens {
 		differ("the host has the Secret %s of a pod that is in no space", name)
 	}
+	for i := range s.besides {
+		all = append(all, s.besides[i].differences(&s.hostBeside)...)
+	}
+	all = append(all, s.hostBeside.surplus(s.besides)...)
 	return slices.Sorted(slices.Values(all))
 }
 

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -24,7 +26,24 @@ func equal() sides {
 	host.UID, host.Labels[editionLabel] = "h", "2"
 	secret := corev1.Secret{ObjectMeta: home.Meta(names.Tokens(pod.UID), &pod)}
 	secret.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: "a", UID: "h"}}
-	return sides{pods: []corev1.Pod{pod}, hostPods: []corev1.Pod{host}, secrets: []corev1.Secret{secret}}
+	in := besides(metav1.ObjectMeta{Namespace: "default", Name: leadingName, UID: "s"}, metav1.ObjectMeta{Namespace: "default", Name: settingsName, UID: "c"})
+	there := besides(home.Meta(leadingName, &in.services[0]), home.Meta(names.Copy(settingsName), &in.configMaps[0]))
+	return sides{
+		pods: []corev1.Pod{pod}, hostPods: []corev1.Pod{host}, secrets: []corev1.Secret{secret},
+		besides: []besidePods{{in, sets.New("10.0.0.7")}}, hostBeside: there,
+	}
+}
+
+// besides returns a Service that leads to the pod of equal, and a ConfigMap.
+func besides(service, configMap metav1.ObjectMeta) beside {
+	return beside{
+		services:   []corev1.Service{{ObjectMeta: service, Spec: corev1.ServiceSpec{ClusterIP: "10.1.0.1", Selector: map[string]string{appLabel: "bench"}}}},
+		configMaps: []corev1.ConfigMap{{ObjectMeta: configMap, Data: map[string]string{editionKey: "1"}}},
+		slices: []discoveryv1.EndpointSlice{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Labels: map[string]string{discoveryv1.LabelServiceName: service.Name}},
+			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.7"}}, {Addresses: []string{"10.0.0.8"}, Conditions: discoveryv1.EndpointConditions{Ready: new(false)}}},
+		}},
+	}
 }
 
 // TestDifferences checks that whatever differs is told.
@@ -47,6 +66,20 @@ func TestDifferences(t *testing.T) {
 		"the address":             func(s *sides, _ map[types.UID]string) { s.pods[0].Status.PodIP = "" },
 		"the host's namespace":    func(s *sides, _ map[types.UID]string) { s.hostPods[0].Namespace = "elsewhere" },
 		"of a pod that is in no ": func(s *sides, wanted map[types.UID]string) { *s = sides{secrets: s.secrets}; delete(wanted, "p") },
+		"(s) is not on the host":  func(s *sides, _ map[types.UID]string) { s.hostBeside.services = nil },
+		"(c) is not on the host":  func(s *sides, _ map[types.UID]string) { s.hostBeside.configMaps = nil },
+		"has the Service":         func(s *sides, _ map[types.UID]string) { s.besides[0].services = nil },
+		"has the ConfigMap":       func(s *sides, _ map[types.UID]string) { s.besides[0].configMaps = nil },
+		"which it has twice": func(s *sides, _ map[types.UID]string) {
+			s.hostBeside.services = append(s.hostBeside.services, s.hostBeside.services...)
+		},
+		"has the address 10.1.0.1":         func(s *sides, _ map[types.UID]string) { s.hostBeside.services[0].Spec.ClusterIP = "10.1.0.2" },
+		"is map[edition:1]":                func(s *sides, _ map[types.UID]string) { s.hostBeside.configMaps[0].Data[editionKey] = "0" },
+		"leads to 0 pods, and there are 1": func(s *sides, _ map[types.UID]string) { s.besides[0].slices = nil },
+		"leads to [10.0.0.7] in its space": func(s *sides, _ map[types.UID]string) { s.hostBeside.slices = nil },
+		"and to [10.0.0.8] on the host": func(s *sides, _ map[types.UID]string) {
+			s.hostBeside.slices[0].Endpoints[1].Conditions.Ready = nil
+		},
 	} {
 		t.Run(want, func(t *testing.T) {
 			s, wanted := equal(), map[types.UID]string{"p": "2"}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,8 @@ import (
 const (
 	// changers change pods, each one pod after another, with pauses of at most longestPause.
 	changers, longestPause = 8, 300 * time.Millisecond
+	// besideShare is after how many of these changes one follows of a ConfigMap or a Service.
+	besideShare = 4
 	// longestLife is the longest time that a syncer works before it is killed, and longestStart that for which one
 	// waits that is killed before it works.
 	longestLife, longestStart = 8 * time.Second, 4 * time.Second
@@ -42,11 +45,18 @@ type changing struct {
 	edition string
 }
 
-// survive kills the syncer at random moments, beside pods of tenants that come, are changed and go, and fails if one of
-// the two sides has anything then that the other has not, or if the host has had two pods for one.
+// survive kills the syncer at random moments, beside pods of tenants that come, are changed and go, with Services and a
+// ConfigMap, and fails if one of the two sides has anything then that the other has not, or if the host has had two
+// pods for one.
 func (b *bench) survive(ctx context.Context) error {
 	seen := &twice{hosts: map[types.UID]types.UID{}}
 	if err := b.everywhere.follow(ctx, names.InstallationLabel, seen.see); err != nil {
+		return err
+	}
+	if err := b.everywhere.follow(ctx, names.InstallationLabel, func(pod *corev1.Pod, gone bool) { b.everywhere.end(ctx, pod, gone) }); err != nil {
+		return err
+	}
+	if _, err := harness.Each(0, len(b.spaces), b.workers, func(i int) error { return b.spaces[i].prepare(ctx) }); err != nil {
 		return err
 	}
 	pods := make([]*changing, b.pods)
@@ -77,6 +87,18 @@ func (b *bench) survive(ctx context.Context) error {
 	return empty(ctx, b.spaces, b.everywhere)
 }
 
+// end ends a pod that is being deleted, as a kubelet does.
+func (p podNamespace) end(ctx context.Context, pod *corev1.Pod, gone bool) {
+	if gone || pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" {
+		return
+	}
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	err := p.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, now)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "workloads: ending a pod of the host:", err)
+	}
+}
+
 // killAmid kills while pods are changed, and returns how many were created, changed and deleted.
 func (b *bench) killAmid(ctx context.Context, pods []*changing) (sum [3]int, _ error) {
 	until := time.Now().Add(b.kill)
@@ -93,6 +115,11 @@ func (b *bench) killAmid(ctx context.Context, pods []*changing) (sum [3]int, _ e
 				}
 				if done > 0 || pod.uid != "" { // or its name is taken for now
 					changes[worker][done]++
+				}
+				if random.IntN(besideShare) == 0 {
+					if err := pod.in.changeBeside(ctx, fmt.Sprint("changing-", worker), random); err != nil {
+						return err
+					}
 				}
 				if err := signal.Pause(ctx, time.Duration(random.Int64N(int64(longestPause)))); err != nil {
 					return err
@@ -112,7 +139,9 @@ func (b *bench) killAmid(ctx context.Context, pods []*changing) (sum [3]int, _ e
 
 // create creates the pod, unless one of its name still ends.
 func (c *changing) create(ctx context.Context) error {
-	made, err := c.in.create(ctx, c.name)
+	pod := podOf(c.name)
+	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: settingsName}}}}
+	made, err := c.in.client.CoreV1().Pods(c.in.namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}

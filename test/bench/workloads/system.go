@@ -164,7 +164,10 @@ func (s *system) startNodes(ctx context.Context, o options, kubeconfig string) e
 	}
 	args := []string{"--config=" + alone, "--kubeconfig=" + kubeconfig, "--manage-all-nodes", "--node-lease-duration-seconds=40", "--cidr=10.64.0.0/12"}
 	for _, stage := range stages {
-		args = append(args, "--config="+stage)
+		// It deletes pods by their names, also those that have come in the place of others.
+		if o.kill == 0 || filepath.Base(stage) != "pod-delete.yaml" {
+			args = append(args, "--config="+stage)
+		}
 	}
 	if err := s.run(ctx, "nodes (kwok)", filepath.Join(o.hostPrograms, "kwok"), args...); err != nil {
 		return err
