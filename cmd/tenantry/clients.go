@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tenantry/tenantry/internal/kubeconfig"
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -14,10 +12,14 @@ import (
 
 // configOf returns the configuration in the file of --kubeconfig, or that of a pod if there is none.
 func configOf(path string) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("--kubeconfig is missing, and this is not a pod with a service account")
+	if path == "" {
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("--kubeconfig is missing, and this is not a pod with a service account: %w", err)
+		}
+		return config, nil
 	}
+	config, err := kubeconfig.Load(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading --kubeconfig: %w", err)
 	}

@@ -169,7 +169,7 @@ func (o kubeconfigFlags) checkExec() error {
 
 // request has a server sign.
 func (o kubeconfigFlags) request(ctx context.Context) ([]byte, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", o.admin)
+	config, err := kubeconfig.Load(o.admin)
 	if err != nil {
 		return nil, fmt.Errorf("reading --kubeconfig: %w", err)
 	}
@@ -204,9 +204,9 @@ func (o kubeconfigFlags) sign(ctx context.Context) ([]byte, error) {
 		}
 	}
 	if !o.offline {
-		config, err := clientcmd.BuildConfigFromFlags("", admin)
+		config, err := kubeconfig.Load(admin)
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", admin, err)
+			return nil, fmt.Errorf("reading what says where the server is: %w", err)
 		}
 		if err := kubeconfig.Find(ctx, config, o.user.Tenant); err != nil {
 			return nil, fmt.Errorf("%w (--offline does not ask)", err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	clientauthentication "k8s.io/client-go/pkg/apis/clientauthentication/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
@@ -92,6 +93,15 @@ func spaceURL(server string, t tenant.Name) (string, error) {
 		return strings.TrimSuffix(u.String(), "/"), nil
 	}
 	return u.JoinPath(t.Root()).String(), nil
+}
+
+// Load returns the configuration of clients in a kubeconfig file. A file without a cluster is an error that names it.
+func Load(path string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("%s names no cluster in its current context", path)
+	}
+	return config, err
 }
 
 // Server returns the URL of the current context's server in a kubeconfig file.

@@ -168,7 +168,7 @@ func refuses(m, r *dns.Msg, opt *dns.OPT) bool {
 }
 
 // trusts reports whether an address is that of who sends, which it need not be by UDP over IPv6
-// (docs/guides/workloads.md#ipv6). By TCP, who sends in another's name gets no answer, and has no connection.
+// (docs/guides/workloads-network.md#ipv6). By TCP, who sends in another's name gets no answer, and has no connection.
 func (s *server) trusts(address netip.Addr, tcp bool) bool {
 	return tcp || !address.Is6() || s.trustsIPv6
 }

@@ -40,6 +40,9 @@ func (c Credentials) Config() (*restclient.Config, error) {
 		return config, nil
 	case c.Kubeconfig != "":
 		config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+		if clientcmd.IsEmptyConfig(err) {
+			err = errors.New("it names no cluster in its current context")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("reading --host-kubeconfig %s: %w", c.Kubeconfig, err)
 		}

@@ -20,6 +20,7 @@ func TestCredentials(t *testing.T) {
 	}{
 		"none":                {},
 		"a file":              {credentials: Credentials{Kubeconfig: file}, host: "https://192.0.2.1"},
+		"an empty file":       {credentials: Credentials{Kubeconfig: os.DevNull}, fail: "reading --host-kubeconfig /dev/null: it names no cluster"},
 		"no file":             {credentials: Credentials{Kubeconfig: file + "x"}, fail: "reading --host-kubeconfig"},
 		"of no pod":           {credentials: Credentials{InCluster: true}, fail: "--host-in-cluster is for a pod"},
 		"a file, and a pod's": {credentials: Credentials{Kubeconfig: file, InCluster: true}, fail: "leave one of them out"},

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/util/parsers"
 
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -142,6 +143,11 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("--network-isolation is %q, and can be Enforced or Unenforced", o.NetworkIsolation)
 	case isolation == Enforced && o.Image == "":
 		return errNoImage
+	}
+	if o.Image != "" {
+		if _, _, _, err := parsers.ParseImageName(o.Image); err != nil {
+			return fmt.Errorf("--workloads-image is %q, and must be the name of an image, such as registry.example.com/tenantry:v1: %w", o.Image, err)
+		}
 	}
 	for flag, ranges := range map[string][]string{"cluster": o.ClusterCIDRs, "allow": o.AllowCIDRs} {
 		parsed, err := network.Parse(ranges)

@@ -24,6 +24,7 @@ func TestValidate(t *testing.T) {
 		"accepted":           {options: Options{NetworkIsolation: "Unenforced"}},
 		"tested":             {options: Options{Image: "i"}},
 		"said to be tested":  {options: Options{NetworkIsolation: "Enforced", Image: "i"}},
+		"no image":           {options: Options{NetworkIsolation: "Unenforced", Image: "x y"}, want: `--workloads-image is "x y"`},
 		"nobody can test it": {want: "--network-isolation=Unenforced"},
 		"what is not there":  {options: Options{NetworkIsolation: "None"}, want: `--network-isolation is "None"`},
 		"no range":           {options: Options{Image: "i", ClusterCIDRs: []string{"10.0.0.0/33"}}, want: "--network-isolation-cluster-cidrs"},

@@ -62,11 +62,15 @@ var cannotRun = map[string]map[string]string{
 		"kubectl -n tenantry-system patch controlplane sample --type merge --patch-file authenticated.yaml": "needs a cluster; test/integration/operator does what it says",
 		"tenantry up --oidc-issuer-url https://id.example.com/realms/platform --oidc-client-id tenantry \\": "needs an identity provider at that URL",
 	},
+	"docs/guides/workloads-services.md": {
+		"kubectl label namespace ingress-nginx tenantry.io/ingress-controller=true": "needs a cluster with a namespace of that name",
+	},
+	"docs/guides/debug-and-scale-pods.md": {
+		"kubectl --kubeconfig acme.kubeconfig top pods --containers": "needs a cluster with metrics-server; test/node does the same",
+	},
 	"docs/guides/workloads.md": {
-		"kubectl label namespace ingress-nginx tenantry.io/ingress-controller=true":                        "needs a cluster with a namespace of that name",
 		"kubectl apply -k config/workloads":                                                                "needs a cluster; test/node does the same",
 		"tenantry up --host-kubeconfig host.kubeconfig --workloads-image ghcr.io/tenantry/tenantry:v0.2.0": "needs a cluster; test/node does the same",
-		"kubectl --kubeconfig acme.kubeconfig top pods --containers":                                       "needs a cluster with metrics-server; test/node does the same",
 	},
 	"docs/guides/workloads-of-a-control-plane.md": {
 		"kubectl apply -k config/workloads": "needs a cluster; test/node does the same",
