@@ -16,7 +16,7 @@ const (
 
 var heldDeletions = metrics.NewCounterVec(&metrics.CounterOpts{
 	Name: "tenantry_syncer_held_deletions_total", StabilityLevel: metrics.ALPHA,
-	Help: "Deletions that the syncer has not made, because too much would have gone: orphans (objects of the host that are made of what no space has), losses (pods of spaces that the host has lost). The log says of which tenant, and the way out.",
+	Help: "How often the syncer has not deleted something, because too much would have gone; it is tried again: orphans (objects of the host that are made of what no space has), losses (pods of spaces that the host has lost). The log says of which tenant, and the way out.",
 }, []string{"kind"})
 
 // ServeMetrics shows the metrics of the syncer among those of the process.

@@ -117,6 +117,19 @@ func (q *queue) finished(i item, took time.Duration) {
 	q.Done(i)
 }
 
+// end ends a queue that has no workers any more, and takes out what is left: its depth is a metric of the process,
+// which may begin another one of the name.
+func (q *queue) end() {
+	q.ShutDown()
+	for {
+		i, shutdown := q.Get()
+		if shutdown {
+			return
+		}
+		q.finished(i, 0)
+	}
+}
+
 // turns has tenants take turns, by the time that workers spend for them: it implements workqueue.Queue. A tenant
 // that has a quarter of the workers waits while another does.
 type turns struct {

@@ -216,3 +216,19 @@ func TestFailuresAreReported(t *testing.T) {
 		}
 	}
 }
+
+// TestQueueEnds checks that nothing is left in a queue that has ended, whose name another one may have.
+func TestQueueEnds(t *testing.T) {
+	q := newQueue("ended", 4)
+	for _, n := range []tenant.Name{"a", "b"} {
+		for i := range 3 {
+			q.Add(item{tenant: n, name: fmt.Sprint(i)})
+		}
+	}
+	i, _ := q.Get()
+	q.Add(i) // it comes again when it is finished
+	q.finished(i, time.Second)
+	if q.end(); q.Len() > 0 || len(q.turns.active) > 0 {
+		t.Errorf("%d items are left, and workers of %v", q.Len(), q.turns.active)
+	}
+}

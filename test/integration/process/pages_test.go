@@ -69,7 +69,7 @@ var cannotRun = map[string]map[string]string{
 		"kubectl --kubeconfig acme.kubeconfig top pods --containers": "needs a cluster with metrics-server; test/node does the same",
 	},
 	"docs/guides/workloads.md": {
-		"kubectl apply -k config/workloads":                                                                "needs a cluster; test/node does the same",
+		"kubectl apply -k config/workloads": "needs a cluster; test/node does the same",
 		"tenantry up --host-kubeconfig host.kubeconfig --workloads-image ghcr.io/tenantry/tenantry:v0.2.0": "needs a cluster; test/node does the same",
 	},
 	"docs/guides/workloads-of-a-control-plane.md": {
