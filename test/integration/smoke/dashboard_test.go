@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -83,7 +84,8 @@ var _ = Describe("The dashboard and the alert rules", func() {
 		reference, err := os.ReadFile("../../../docs/reference/metrics.md")
 		Expect(err).NotTo(HaveOccurred())
 		for name := range names {
-			if strings.HasPrefix(name, "tenantry_keystone_sync_") || strings.HasPrefix(name, "tenantry_search_") { // there is no KeystoneSync, and no --search
+			// There is no KeystoneSync, no --search and no host.
+			if slices.ContainsFunc([]string{"tenantry_keystone_sync_", "tenantry_search_", "tenantry_syncer_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 				Expect(string(reference)).To(ContainSubstring("`" + name + "`"))
 				continue
 			}
