@@ -347,7 +347,8 @@ spec:
       - {name: c, image: "localhost/client:1", imagePullPolicy: IfNotPresent, args: ["-stay"]}
 `
 
-// templatesOfPods is one object of each kind that is a pod, or has a template of pods.
+// templatesOfPods is one object of each kind that is a pod, or has a template of pods, but for DaemonSets, which are
+// refused whatever they have.
 const templatesOfPods = `
 {apiVersion: v1, kind: Pod, metadata: {name: refused}, spec: {FIELDS}}
 ---
@@ -360,8 +361,6 @@ const templatesOfPods = `
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: refused}, spec: {selector: {matchLabels: {app: refused}}, template: {metadata: {labels: {app: refused}}, spec: {FIELDS}}}}
 ---
 {apiVersion: apps/v1, kind: StatefulSet, metadata: {name: refused}, spec: {serviceName: s, selector: {matchLabels: {app: refused}}, template: {metadata: {labels: {app: refused}}, spec: {FIELDS}}}}
----
-{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: refused}, spec: {selector: {matchLabels: {app: refused}}, template: {metadata: {labels: {app: refused}}, spec: {FIELDS}}}}
 ---
 {apiVersion: batch/v1, kind: Job, metadata: {name: refused}, spec: {template: {spec: {restartPolicy: Never, FIELDS}}}}
 ---
@@ -783,7 +782,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			out := output("acme", "create", "-f", file)()
 			for resource, path := range map[string]string{
 				"pods": "spec", "podtemplates": "template.spec", "replicationcontrollers": "spec.template.spec", "replicasets.apps": "spec.template.spec",
-				"deployments.apps": "spec.template.spec", "statefulsets.apps": "spec.template.spec", "daemonsets.apps": "spec.template.spec",
+				"deployments.apps": "spec.template.spec", "statefulsets.apps": "spec.template.spec",
 				"jobs.batch": "spec.template.spec", "cronjobs.batch": "spec.jobTemplate.spec.template.spec",
 			} {
 				Expect(out).To(MatchRegexp(`%s "refused" is forbidden: SpacePolicy.*%s`, resource, regexp.QuoteMeta(path+says)))
