@@ -103,10 +103,13 @@ func (s *syncer) wakeAskers(in *copiesIn) {
 	clear(in.asked)
 }
 
-func (c *copies) forget(host string) {
+// forget forgets the copies in a namespace of the host, but not those in another one of its name.
+func (c *copies) forget(host string, uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.byNamespace, host)
+	if in := c.byNamespace[host]; in != nil && in.of == uid {
+		delete(c.byNamespace, host)
+	}
 }
 
 // syncCopy makes the copy of a ConfigMap or Secret that live pods or Ingresses name what its source is, and takes away

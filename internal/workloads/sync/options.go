@@ -88,8 +88,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Image, "workloads-image", o.Image,
 		"Image of this version of Tenantry on the host cluster, for the pods by which it is tested whether that enforces network policies.")
 	fs.StringSliceVar(&o.ClusterCIDRs, "network-isolation-cluster-cidrs", o.ClusterCIDRs,
-		"Ranges of addresses of the host cluster's pods, Services and nodes, and of whatever else is no outside for pods of spaces. If empty, these are all private ranges. "+
-			"What the host's nodes and ServiceCIDRs tell is added, and the addresses of links.")
+		"Ranges of addresses of the host cluster's pods, Services and nodes, and of whatever else counts as inside the cluster for pods of spaces. If empty, these are all private ranges. "+
+			"What the host's nodes and ServiceCIDRs tell is added, and link-local addresses.")
 	fs.StringSliceVar(&o.AllowCIDRs, "network-isolation-allow-cidrs", o.AllowCIDRs,
 		"Ranges of addresses that all pods of spaces reach, whatever policies say, such as those of Tenantry's servers and of name servers.")
 	fs.StringVar(&o.DNSService, "dns-service", DefaultDNSService,

@@ -233,9 +233,9 @@ func (s *syncer) isPodOnHost(ctx context.Context, pod *corev1.Pod, home names.Na
 // follow takes the binding, the status and the deletion of the host's pod into the space, and changes of
 // the space's pod to the host.
 func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
-	isBound := pod.Spec.NodeName != "" || host.Spec.NodeName == ""
+	toBind := pod.Spec.NodeName == "" && host.Spec.NodeName != ""
 	var err error
-	if !isBound {
+	if toBind {
 		if err = s.bind(ctx, pod, host); err == nil {
 			return nil // its event brings the pod back, and the status then is often the last one
 		}
@@ -246,7 +246,7 @@ func (s *syncer) follow(ctx context.Context, pod, host *corev1.Pod) error {
 		return errors.Join(err, openErr)
 	}
 	wanted := s.translated(pod, translate.Home{Namespace: of}, open)
-	if isBound {
+	if !toBind {
 		err = s.putStatus(ctx, pod, host, wanted)
 	}
 	switch {

@@ -65,10 +65,11 @@ type endingTenant struct {
 // hostNamespaceGone has the receipt of a tenant written, if it was the last one. Whoever has deleted it, what was in it
 // is gone.
 func (s *syncer) hostNamespaceGone(obj any, _ bool) {
-	s.hostNamespaceChanged(obj)
-	s.ending.kept.Delete(obj.(*corev1.Namespace).Name)
-	s.copies.forget(obj.(*corev1.Namespace).Name)
-	if of, ok := namespaceOf(obj.(*corev1.Namespace)); ok {
+	gone := obj.(*corev1.Namespace)
+	s.hostNamespaceChanged(gone)
+	s.ending.kept.Delete(gone.Name)
+	s.copies.forget(gone.Name, gone.UID)
+	if of, ok := namespaceOf(gone); ok {
 		s.enqueueReceipt(of.Tenant, of.TenantUID)
 	}
 }
@@ -211,11 +212,11 @@ func (s *syncer) sayEnding(ctx context.Context, n tenant.Name, uid types.UID, th
 		if why := s.ending.kept.Get(namespace.Name); why != "" {
 			event := tenantEvent(n, uid, reasonKept, shortened(why))
 			event.Type = corev1.EventTypeWarning
-			return errors.Join(s.renewEvent(ctx, event), s.deleteEvent(ctx, tenantEvent(n, uid, reasonDeleting, "")))
+			return s.renewEvent(ctx, event, tenantEvent(n, uid, reasonDeleting, ""))
 		}
 	}
 	event := tenantEvent(n, uid, reasonDeleting, fmt.Sprintf("namespaces of the tenant on the host cluster are being deleted: %d", s.ending.Get(uid).there))
-	return errors.Join(s.renewEvent(ctx, event), s.deleteEvent(ctx, tenantEvent(n, uid, reasonKept, "")))
+	return s.renewEvent(ctx, event, tenantEvent(n, uid, reasonKept, ""))
 }
 
 // writeReceipt records that none of so many namespaces of a deleted tenant is on the host. That is asked itself: a
@@ -260,13 +261,13 @@ func tenantEvent(n tenant.Name, uid types.UID, reason, note string) *eventsv1.Ev
 
 var reasonNames = map[string]string{reasonDeleting: "workloads-deleting", reasonDeleted: "workloads-deleted", reasonKept: "workloads-kept"}
 
-// renewEvent records an event in the place of an earlier one of its name, which says something else, or expires. What
-// events of events.k8s.io say cannot be changed.
-func (s *syncer) renewEvent(ctx context.Context, event *eventsv1.Event) error {
+// renewEvent records an event in the place of an earlier one of its name, which says something else, or expires, and of
+// another one that is not so any more. What events of events.k8s.io say cannot be changed.
+func (s *syncer) renewEvent(ctx context.Context, event, over *eventsv1.Event) error {
 	if said, ok := s.recent.events.Get(event.Name); ok && said == event.Note {
 		return nil
 	}
-	if err := s.deleteEvent(ctx, event); err != nil {
+	if err := errors.Join(s.deleteEvent(ctx, event), s.deleteEvent(ctx, over)); err != nil {
 		return err
 	}
 	if err := s.writeEvent(ctx, event); err != nil {

@@ -48,6 +48,8 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	defer s.queue.end()
+	defer s.stale.end()
 	connected.Store(s)
 	return o.elected(ctx, s, func(ctx context.Context) error { return s.run(ctx, cmp.Or(o.Workers, defaultWorkers)) })
 }

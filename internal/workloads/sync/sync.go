@@ -202,8 +202,6 @@ func newNotes(c clock.Clock) notes {
 
 // run reads both sides, and works until ctx ends.
 func (s *syncer) run(ctx context.Context, workers int) error {
-	defer s.queue.end()
-	defer s.stale.end()
 	s.leads.Store(true)
 	remove, synced, err := s.watch()
 	defer remove()

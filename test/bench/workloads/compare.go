@@ -183,7 +183,7 @@ type twice struct {
 	found []string
 }
 
-// see is told of the host's pods. One that goes is not forgotten: nobody but the syncer deletes them here.
+// see is told of the host's pods. One that goes is not forgotten: it goes because the syncer has deleted it.
 func (t *twice) see(host *corev1.Pod, _ bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
