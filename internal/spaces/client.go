@@ -68,10 +68,12 @@ type flatteningTransport struct {
 	next       http.RoundTripper
 	identities bool
 	limits     limits
-	// workers and recorder are nil without WithWorkers.
-	workers, recorder *shares.Shares[tenant.Name]
-	ownerOf           func(namespace tenant.Flat, pod string) types.UID
-	bursts            *Bursts
+	// workers is nil without WithWorkers.
+	workers *shares.Shares[tenant.Name]
+	ownerOf func(namespace tenant.Flat, pod string) types.UID
+	bursts  *Bursts
+	// hurries is whether requests are not tried again by clients.
+	hurries bool
 	// inTurn and meter are nil without WithTurns and WithMeter.
 	inTurn func(method string, n tenant.Name) bool
 	meter  func(tenant.Name, time.Duration)
@@ -91,6 +93,11 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 	}
 	exchange := func(req *http.Request) (*http.Response, error) {
 		response, err := t.send(req, &r)
+		if err == nil && t.hurries && r.space.IsSpace() {
+			// The client would hold the worker for ten times as long and retry by itself. Upstream answers so where a
+			// storage of the tenant cannot be read.
+			response.Header.Del("Retry-After")
+		}
 		if err != nil || r.resource == nil {
 			return response, err
 		}
@@ -100,8 +107,8 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 	if shared == nil {
 		return exchange(req)
 	}
-	response, err := sendShared(shared, req, r.space, r.owner, func(req *http.Request) (*http.Response, error) {
-		if t.inTurn != nil && shared == t.workers && !t.inTurn(req.Method, r.space) {
+	return sendShared(shared, req, r.space, r.owner, func(req *http.Request) (*http.Response, error) {
+		if t.inTurn != nil && !t.inTurn(req.Method, r.space) {
 			return nil, ErrNotInTurn
 		}
 		leave, err := t.bursts.enter(req.Context(), r.space, req.ContentLength, r.owner == "")
@@ -109,18 +116,12 @@ func (t *flatteningTransport) RoundTrip(req *http.Request) (*http.Response, erro
 			return nil, err
 		}
 		defer leave()
-		if t.meter != nil && shared == t.workers {
+		if t.meter != nil {
 			began := time.Now()
 			defer func() { t.meter(r.space, time.Since(began)) }()
 		}
 		return exchange(req)
 	})
-	if err == nil {
-		// The client would hold the worker for ten times as long and retry by
-		// itself. Upstream answers so where a storage of the tenant cannot be read.
-		response.Header.Del("Retry-After")
-	}
-	return response, err
 }
 
 func (t *flatteningTransport) send(req *http.Request, r *route) (*http.Response, error) {

@@ -36,15 +36,21 @@ func newShares(workers int) *shares.Shares[tenant.Name] {
 type Option func(*flatteningTransport)
 
 // WithWorkers says that the requests are those of a controller's workers, of which each
-// tenant has a share while its webhooks are slow. Events are recorded by a separate
-// worker. ownerOf returns the UID of the controlling owner of a pod of the flattened
+// tenant has a share while its webhooks are slow, but for events, which have no webhooks in
+// spaces. ownerOf returns the UID of the controlling owner of a pod of the flattened
 // view, if it is known. It is nil unless one worker at a time changes the pods of an owner,
 // with parallel requests.
 func WithWorkers(workers int, ownerOf func(namespace tenant.Flat, pod string) types.UID) Option {
-	worker, recorder := newShares(workers), newShares(1)
+	worker := newShares(workers)
 	return func(t *flatteningTransport) {
-		t.workers, t.recorder, t.ownerOf = worker, recorder, ownerOf
+		t.workers, t.ownerOf, t.hurries = worker, ownerOf, true
 	}
+}
+
+// WithoutWaits says that a request that a server refuses for now ends with that. By themselves, clients wait for as long
+// as the server says and try again, ten times, and hold a worker meanwhile.
+func WithoutWaits() Option {
+	return func(t *flatteningTransport) { t.hurries = true }
 }
 
 // WithMaxBytes says how many bytes an answer has at most, but for watches.
@@ -71,14 +77,10 @@ func WithTurns(inTurn func(method string, n tenant.Name) bool) Option {
 
 // sharesFor returns the shares that a request is subject to, nil if there are none.
 func (t *flatteningTransport) sharesFor(r *route) *shares.Shares[tenant.Name] {
-	switch {
-	case !r.space.IsSpace() || isWatch(r.query):
+	if !r.space.IsSpace() || isWatch(r.query) || len(r.resource) > 0 && r.resource[0] == "events" {
 		return nil
-	case len(r.resource) > 0 && r.resource[0] == "events":
-		return t.recorder
-	default:
-		return t.workers
 	}
+	return t.workers
 }
 
 // itemOf returns the UID of the owner of the pods that a request is about, empty if the

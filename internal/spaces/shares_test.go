@@ -222,8 +222,8 @@ func TestItems(t *testing.T) {
 	transport := &flatteningTransport{}
 	WithWorkers(workers, ownerOf)(transport)
 	events, err := routeOf("/apis/events.k8s.io/v1/namespaces/a|ns/events", nil)
-	if err != nil || transport.sharesFor(&events) != transport.recorder {
-		t.Errorf("events: %v, have no share in the recorder", err)
+	if err != nil || transport.sharesFor(&events) != nil {
+		t.Errorf("events: %v, have a share in the workers", err)
 	}
 	system, err := routeOf("/api/v1/namespaces/ns/pods", nil)
 	if err != nil || transport.sharesFor(&system) != nil {
@@ -243,8 +243,28 @@ func TestNoOwnRetry(t *testing.T) {
 }
 
 // TestTriesAgain checks that it is the controller that tries again, and not its client,
-// which would keep the worker meanwhile.
+// which would keep the worker meanwhile, or what records events.
 func TestTriesAgain(t *testing.T) {
+	pods := func(ctx context.Context, client kubernetes.Interface) error {
+		_, err := client.CoreV1().Pods("a|ns").Get(ctx, "p", metav1.GetOptions{})
+		return err
+	}
+	events := func(ctx context.Context, client kubernetes.Interface) error {
+		_, err := client.CoreV1().Events("a|ns").Get(ctx, "e", metav1.GetOptions{})
+		return err
+	}
+	for name, tc := range map[string]struct {
+		option Option
+		ask    func(context.Context, kubernetes.Interface) error
+	}{
+		"a worker": {WithWorkers(workers, nil), pods}, "a recorder": {WithWorkers(workers, nil), events}, "who has workers of its own": {WithoutWaits(), pods},
+	} {
+		t.Run(name, func(t *testing.T) { triesAgain(t, tc.option, tc.ask) })
+	}
+}
+
+func triesAgain(t *testing.T, option Option, ask func(context.Context, kubernetes.Interface) error) {
+	t.Helper()
 	var asked atomic.Int32
 	config := &rest.Config{Transport: roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		asked.Add(1)
@@ -255,11 +275,11 @@ func TestTriesAgain(t *testing.T) {
 		}, nil
 	})}
 	synctest.Test(t, func(t *testing.T) {
-		client, err := kubernetes.NewForConfig(NewClientConfig(config, WithWorkers(workers, nil)))
+		client, err := kubernetes.NewForConfig(NewClientConfig(config, option))
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = client.CoreV1().Pods("a|ns").Get(t.Context(), "p", metav1.GetOptions{})
+		err = ask(t.Context(), client)
 		if !apierrors.IsTooManyRequests(err) || asked.Load() != 1 {
 			t.Errorf("asked %d times, got error %v", asked.Load(), err)
 		}

@@ -8,6 +8,8 @@ var admissionTable = []mutant{
 		"internal/server/admission/ondemand.go", `if sent != nil && p.shared.policy != nil {`, `if false {`},
 	{"what the platform says in a status is so", by("internal/server/admission", "TestForTenant"),
 		"internal/server/admission/platform.go", `a.GetSubresource() == "status" || isCopy(`, `isCopy(`},
+	{"events of controllers are hidden", by("internal/server/admission", "TestForTenant"),
+		"internal/server/admission/platform.go", `case a.GetResource().GroupResource() == core.Resource("events") || `, `case false || `},
 	{"copies are as they are published", by("internal/server/admission", "TestForTenant"),
 		"internal/server/admission/platform.go", ` || isCopy(a.GetOldObject())`, ``},
 	{"mutations are compared with what was sent", by("internal/server/admission/spacepolicy", "TestMutations"),

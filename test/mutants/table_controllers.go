@@ -106,6 +106,8 @@ var controllersTable = []mutant{
 		"internal/kubecontrollers/controllers.go", `build: newDisruption, inTurn: mayStillRead}`, `build: newDisruption}`},
 	{"workers stop", by("internal/kubecontrollers", "TestLongItems"),
 		"internal/kubecontrollers/debts.go", `return workers.Worked() < maxWorked`, `return true || workers.Worked() < maxWorked`},
+	{"clients do not wait to try again", by("internal/spaces", "TestTriesAgain"),
+		"internal/spaces/client.go", `if err == nil && t.hurries && r.space`, `if false && err == nil && t.hurries && r.space`},
 	{"clients refuse requests that are not in turn", by("internal/spaces", "TestTurns"),
 		"internal/spaces/client.go", `if t.inTurn != nil && `, `if false && `},
 	{"time that pods are looked for", by("internal/kubecontrollers", "TestOfThousands"),

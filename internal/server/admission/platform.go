@@ -12,6 +12,7 @@ import (
 	authenticationapi "k8s.io/kubernetes/pkg/apis/authentication"
 	authorizationapi "k8s.io/kubernetes/pkg/apis/authorization"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/events"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -31,6 +32,9 @@ func forTenant(ctx context.Context, a admission.Attributes) (admission.Attribute
 	case a.GetUserInfo().GetName() == tenant.Syncer:
 		// What a host says of a tenant's pods is so, whatever the tenant's policies make of it: if they could
 		// refuse or change it, pods would run that no quota counts, and the syncer would write for ever.
+		return nil, nil
+	case a.GetResource().GroupResource() == core.Resource("events") || a.GetResource().GroupResource() == events.Resource("events"):
+		// A controller records its events of all tenants one after the other: webhooks of one would keep those of others.
 		return nil, nil
 	case isToken(a.GetObject()) || isToken(a.GetOldObject()):
 		return nil, nil

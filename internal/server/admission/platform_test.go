@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	authenticationapi "k8s.io/kubernetes/pkg/apis/authentication"
 	authorizationapi "k8s.io/kubernetes/pkg/apis/authorization"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/events"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -49,6 +51,7 @@ func TestForTenant(t *testing.T) {
 		by          tenant.Name
 		user        string
 		group       string
+		resource    string
 		subresource string
 		object, old runtime.Object
 		want        string
@@ -61,6 +64,10 @@ func TestForTenant(t *testing.T) {
 		"platform's token":            {by: tenant.System, object: token, want: hidden},
 		"token the platform changes":  {by: tenant.System, object: &core.Secret{}, old: token, want: hidden},
 		"platform's status":           {by: tenant.System, subresource: "status", object: &core.Pod{}, want: hidden},
+		"platform's event":            {by: tenant.System, resource: "events", object: &core.Event{}, want: hidden},
+		"platform's newer event":      {by: tenant.System, group: events.GroupName, resource: "events", object: &core.Event{}, want: hidden},
+		"events of another group":     {by: tenant.System, group: "example.com", resource: "events", object: &core.Event{}, want: asPlatform},
+		"own event":                   {by: "a", resource: "events", object: &core.Event{}, want: shown},
 		"own status":                  {by: "a", subresource: "status", object: &core.Pod{}, want: shown},
 		"what is published":           {by: tenant.System, object: copied(tenant.PublishedCopy), old: copied(tenant.PublishedCopy), want: hidden},
 		"a namespace of copies":       {by: tenant.System, object: copied(tenant.PublishedNamespace), old: copied(tenant.PublishedNamespace), want: asPlatform},
@@ -69,7 +76,7 @@ func TestForTenant(t *testing.T) {
 		"platform's review of access": {by: tenant.System, group: authorizationapi.GroupName, want: hidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resource := schema.GroupVersionResource{Group: tc.group, Version: "v1", Resource: "things"}
+			resource := schema.GroupVersionResource{Group: tc.group, Version: "v1", Resource: cmp.Or(tc.resource, "things")}
 			a := admission.NewAttributesRecord(tc.object, tc.old, schema.GroupVersionKind{}, "ns", "name", resource, tc.subresource, admission.Create, nil, false, &user.DefaultInfo{Name: tc.user})
 			seen, err := forTenant(tenant.WithRequest(tenant.WithSpace(t.Context(), "a"), &tenant.Request{Authenticated: tc.by}), a)
 			if err != nil {

@@ -140,7 +140,7 @@ func newSettings(o Options, owner names.Owner, c clock.Clock) (settings, error) 
 
 // connect makes the clients of both sides, and looks whether the host keeps its own within bounds.
 func connect(ctx context.Context, o Options) (c clients, err error) {
-	writing := spaces.NewClientConfig(asSyncer(o.Spaces), spaces.WithTimeout(requestTimeout))
+	writing := spaces.NewClientConfig(asSyncer(o.Spaces), spaces.WithTimeout(requestTimeout), spaces.WithoutWaits())
 	if c.spaces, err = kubernetes.NewForConfig(writing); err != nil {
 		return c, fmt.Errorf("creating the client of all spaces: %w", err)
 	}
