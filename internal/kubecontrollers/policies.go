@@ -35,9 +35,11 @@ func newPolicyStatus(_ context.Context, e *environment) (runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the transport of clients of single spaces: %w", err)
 	}
+	types := &spaceTypes{config: e.unwrapped, known: sync.OnceValue(knownTypes), debts: newDebts(1)}
+	types.client = &http.Client{Transport: &policyTransport{next: client.Transport, types: types}, Timeout: maxPolicyTime}
 	spaced := spacedPolicies{
 		ValidatingAdmissionPolicyInformer: e.informers.Admissionregistration().V1().ValidatingAdmissionPolicies(),
-		types:                             &spaceTypes{config: e.unwrapped, client: client, known: sync.OnceValue(knownTypes), debts: newDebts(1)},
+		types:                             types,
 	}
 	return validatingadmissionpolicystatus.NewController(spaced,
 		e.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &spaced.types.checker)
@@ -88,6 +90,48 @@ type spaceTypes struct {
 	known   func() *resolver.DefinitionsSchemaResolver
 	checker validating.TypeChecker
 	debts   *debts
+	// space is that in which it is looked, since the time began. Until charged, that was charged.
+	space          tenant.Name
+	began, charged time.Time
+}
+
+// policyTransport sends requests for the types of a space until a policy has had its time, and charges what passes from
+// one to the next: whole documents are read and decoded, and how large they are is the tenant's choice. What is not
+// found any more gets no warning.
+type policyTransport struct {
+	next  http.RoundTripper
+	types *spaceTypes
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *policyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !t.types.mayAsk() {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, fmt.Errorf("checking the types of a policy of tenant %q has taken longer than %v", t.types.space, maxPolicyTime)
+	}
+	defer t.types.charge()
+	response, err := t.next.RoundTrip(req)
+	if err == nil {
+		response.Header.Del("Retry-After") // the client would wait for it, and others' policies for the client
+	}
+	return response, err
+}
+
+// mayAsk charges what has passed, and reports whether the policy that is checked still has time.
+func (s *spaceTypes) mayAsk() bool {
+	s.charge()
+	return !s.space.IsSpace() || s.debts.now().Sub(s.began) < maxPolicyTime
+}
+
+// charge charges the tenant for the time since it was charged last.
+func (s *spaceTypes) charge() {
+	now := s.debts.now()
+	if s.space.IsSpace() {
+		s.debts.charge(s.space, now.Sub(s.charged))
+	}
+	s.charged = now
 }
 
 // of has the checker look in a space. Nothing of it is kept for the next policy.
@@ -100,6 +144,8 @@ func (s *spaceTypes) of(n tenant.Name) error {
 	if err != nil {
 		return fmt.Errorf("creating a discovery client of space %q: %w", n, err)
 	}
+	s.space, s.began = n, s.debts.now()
+	s.charged = s.began
 	s.checker.RestMapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client))
 	s.checker.SchemaResolver = s.known().Combine(&resolver.ClientDiscoveryResolver{Discovery: client})
 	return nil

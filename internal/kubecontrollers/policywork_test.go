@@ -13,6 +13,9 @@ import (
 	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tenantry/tenantry/internal/roundtrip"
+	"github.com/tenantry/tenantry/internal/tenant"
 )
 
 // policyOf returns a policy with expressions of ten bytes about resources.
@@ -88,5 +91,44 @@ func TestPoliciesAreShort(t *testing.T) {
 	}
 	if _, err := lister.Get("a|short"); err == nil {
 		t.Error("a policy is checked when it is not its tenant's turn")
+	}
+}
+
+// TestPolicyTime checks that a policy does not keep others waiting by what is read for its types, and pays for that.
+func TestPolicyTime(t *testing.T) {
+	now, asked := time.Unix(0, 0), 0
+	types := &spaceTypes{client: http.DefaultClient, config: &rest.Config{Host: "http://localhost"}, known: knownTypes, debts: newDebts(1)}
+	types.debts.now = func() time.Time { return now }
+	transport := &policyTransport{types: types, next: roundtrip.Func(func(*http.Request) (*http.Response, error) {
+		asked++
+		now = now.Add(maxPolicyTime * 3 / 5)
+		return &http.Response{Header: http.Header{"Retry-After": {"30"}}, Body: http.NoBody}, nil
+	})}
+	for _, of := range []struct {
+		tenant tenant.Name
+		asked  int
+		owes   bool
+	}{{"a", 2, true}, {"b", 2, true}, {tenant.System, 4, false}} {
+		asked = 0
+		if err := types.of(of.tenant); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := transport.RoundTrip(req)
+			if err != nil {
+				break
+			}
+			if after := response.Header.Get("Retry-After"); after != "" {
+				t.Errorf("%s: a client waits for %s s", of.tenant, after)
+			}
+			response.Body.Close()
+		}
+		if owes := types.debts.debt(of.tenant) > maxDebt; asked != of.asked || owes != of.owes {
+			t.Errorf("%s: asked %d times, and owes much: %v", of.tenant, asked, owes)
+		}
 	}
 }

@@ -72,4 +72,6 @@ const (
 	variableWork    = 20
 	// workTime is what a byte takes.
 	workTime = 10 * time.Microsecond
+	// maxPolicyTime is for how long the types of a policy are looked up, and how long one request for them takes.
+	maxPolicyTime = 5 * time.Second
 )

@@ -775,7 +775,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			"hostNetwork: true, containers: [{name: c, image: i}]":                          ".hostNetwork",
 			"volumes: [{name: v, hostPath: {path: /}}], containers: [{name: c, image: i}]":  ".volumes[0].hostPath",
 			"containers: [{name: c, image: i, ports: [{containerPort: 80, hostPort: 80}]}]": ".containers[0].ports[0].hostPort",
-			"containers: [{name: c, image: i, securityContext: {privileged: true}}]":        ": it violates the Pod Security level baseline",
+			"containers: [{name: c, image: i, securityContext: {privileged: true}}]":        ": Forbidden: it violates the Pod Security level baseline",
 		} {
 			file := filepath.Join(tenantry.dir, "refused.yaml")
 			Expect(os.WriteFile(file, []byte(strings.ReplaceAll(templatesOfPods, "FIELDS", fields)), 0o600)).To(Succeed())

@@ -131,6 +131,18 @@ func (o *tenantsGuard) allow(n tenant.Name, all int) error {
 	return nil
 }
 
+// isHalted reports whether nothing of a tenant may go until a restart.
+func (o *tenantsGuard) isHalted(n tenant.Name) bool {
+	for _, g := range []*guard{o.guard, o.ofTenant(n)} {
+		g.mu.Lock()
+		halted := g.halted != nil
+		if g.mu.Unlock(); halted {
+			return true
+		}
+	}
+	return false
+}
+
 func (o *tenantsGuard) ofTenant(n tenant.Name) *guard {
 	o.ofMu.Lock()
 	defer o.ofMu.Unlock()

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
@@ -220,10 +221,29 @@ func (s *syncer) lost(ctx context.Context, pod *corev1.Pod, home names.Namespace
 	if there, err := s.isPodOnHost(ctx, pod, home); err != nil || there {
 		return err
 	}
-	if err := s.losses.allow(home.Tenant, len(s.podIndexer.ListKeys())); err != nil {
-		return err
+	if !s.hasLost(pod, home) {
+		if err := s.losses.allow(home.Tenant, len(s.podIndexer.ListKeys())); err != nil {
+			return err
+		}
 	}
 	return s.deletePod(ctx, pod, 0)
+}
+
+// hasLost reports whether it is known that this host has had a pod: it was seen to go, or the host's namespace was there
+// before the pod had its node. So drained and lost nodes are no matter of the guard, also while no syncer worked; another
+// host has none of these namespaces, and after an old backup of the control plane, where the guard of orphans keeps
+// them, they say nothing.
+func (s *syncer) hasLost(pod *corev1.Pod, home names.Namespace) bool {
+	if _, seen := s.deleted.of(types.UID(pod.Annotations[names.HostUIDAnnotation])); seen {
+		return true
+	}
+	_, scheduled := podv1.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	found, err := s.hostCaches.namespace(home.Host())
+	if err != nil || found == nil || scheduled == nil || s.orphans.isHalted(home.Tenant) {
+		return false
+	}
+	of, _ := namespaceOf(found)
+	return of == home && !found.CreationTimestamp.After(scheduled.LastTransitionTime.Time)
 }
 
 func (s *syncer) isPodOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace) (bool, error) {

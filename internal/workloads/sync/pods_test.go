@@ -311,6 +311,21 @@ func bound(p *corev1.Pod) {
 	p.Spec.NodeName, p.Annotations = "node", map[string]string{names.HostUIDAnnotation: "host-p"}
 }
 
+// scheduledAt has a pod have its node since some second.
+func scheduledAt(second int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0),
+		})
+	}
+}
+
+// madeAt returns a namespace that was made at some second.
+func madeAt(n *corev1.Namespace, second int64) *corev1.Namespace {
+	n.CreationTimestamp = metav1.Unix(second, 0)
+	return n
+}
+
 func over(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
 
 func onNode(p *corev1.Pod) { p.Spec.NodeName = "node" }
@@ -478,6 +493,42 @@ func TestPods(t *testing.T) {
 				}
 			},
 			fail: `are of the tenant "acme": the host has lost many pods`,
+		},
+		"what was seen to go, beyond that": {
+			objects: []runtime.Object{hostSpace(), spacePod(bound)},
+			before: func(w *world) {
+				_ = w.losses.allow("acme", 1)
+				w.hostPodGone(hostPod(spacePod(nil), onNode), true)
+				w.items()
+			},
+			inSpace: []string{"delete pods p 0s"},
+		},
+		"what was not seen to go, beyond that": {
+			objects: []runtime.Object{hostSpace(), spacePod(bound)},
+			before: func(w *world) {
+				_ = w.losses.allow("acme", 1)
+				w.hostPodGone(hostPod(spacePod(nil), onNode), false)
+				w.items()
+			},
+			fail: "the host has lost many pods",
+		},
+		"what this host has had, beyond that": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, scheduledAt(1)))},
+			before:  func(w *world) { _ = w.losses.allow("acme", 1) },
+			inSpace: []string{"delete pods p 0s"},
+		},
+		"what a host has not had, whose namespace is newer": {
+			objects: []runtime.Object{madeAt(hostSpace(), 2), spacePod(both(bound, scheduledAt(1)))},
+			before:  func(w *world) { _ = w.losses.allow("acme", 1) },
+			fail:    "the host has lost many pods",
+		},
+		"what no host has had, by an old backup": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, scheduledAt(1)))},
+			before: func(w *world) {
+				_ = w.losses.allow("acme", 1)
+				_ = w.orphans.begin(map[tenant.Name]int{"acme": 100}, 100)
+			},
+			fail: "the host has lost many pods",
 		},
 		"what others have lost as well": {
 			objects: []runtime.Object{hostSpace(), spacePod(bound)},

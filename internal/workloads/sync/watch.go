@@ -346,7 +346,10 @@ func (s *syncer) hostServiceGone(obj any, _ bool) {
 	s.enqueueHome(obj)
 }
 
-func (s *syncer) hostPodGone(obj any, _ bool) {
+func (s *syncer) hostPodGone(obj any, seen bool) {
+	if seen {
+		s.deleted.note(obj.(*corev1.Pod).UID, false)
+	}
 	s.copies.forgetTokens(obj.(*corev1.Pod))
 	s.hostPodChanged(obj)
 	s.enqueueHome(obj)
