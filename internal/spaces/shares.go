@@ -47,8 +47,8 @@ func WithWorkers(workers int, ownerOf func(namespace tenant.Flat, pod string) ty
 	}
 }
 
-// WithoutWaits says that a request that a server refuses for now ends with that. By themselves, clients wait for as long
-// as the server says and try again, ten times, and hold a worker meanwhile.
+// WithoutWaits says that a request that a server refuses for now ends with that. By themselves, clients wait for as
+// long as the server says and try again, ten times, and hold a worker meanwhile.
 func WithoutWaits() Option {
 	return func(t *flatteningTransport) { t.hurries = true }
 }

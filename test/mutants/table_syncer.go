@@ -8,7 +8,7 @@ var syncerTable = []mutant{
 		"internal/workloads/sync/pods.go", `	if there, err := s.isPodOnHost(ctx, pod, home); err != nil || there {
 		return err
 	}
-	if err := s.losses`, `	if err := s.losses`},
+	if !s.hasLost`, `	if !s.hasLost`},
 	{"a receipt waits until the Tenant has gone", by("internal/workloads/sync", "TestReceipt"),
 		"internal/workloads/sync/receipts.go", `	if t == nil || t.UID != uid {
 		left`, `	if t == nil || t.UID != "" {
@@ -90,10 +90,7 @@ var syncerTable = []mutant{
 	{"what halts a tenant is remembered", by("internal/workloads/sync", "TestGuardOfTenants"),
 		"internal/workloads/sync/guard.go", `return g.halted == nil && (`, `return (`},
 	{"not much is lost", by("internal/workloads/sync", "TestPods"),
-		"internal/workloads/sync/pods.go", `	if err := s.losses.allow(home.Tenant, len(s.podIndexer.ListKeys())); err != nil {
-		return err
-	}
-`, ``},
+		"internal/workloads/sync/pods.go", `	if !s.hasLost(pod, home) {`, `	if false && !s.hasLost(pod, home) {`},
 	{"what halts at the start halts", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/guard.go", `	if g.halted != nil {`, `	if false {`},
 	{"a host does not forget a pod that runs", by("internal/workloads/sync", "TestPods"),

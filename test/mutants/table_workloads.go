@@ -2,6 +2,18 @@ package main
 
 // workloadsTable are lines of who reaches the pods of spaces on a host cluster, and of what spaces may ask of one.
 var workloadsTable = []mutant{
+	{"what was seen to go is lost", by("internal/workloads/sync", "TestPods"),
+		"internal/workloads/sync/pods.go", `); seen {
+		return true`, `); seen {
+		return false`},
+	{"a namespace that is newer says nothing of losses", by("internal/workloads/sync", "TestPods"),
+		"internal/workloads/sync/pods.go", `return of == home && !found.CreationTimestamp.After(scheduled.LastTransitionTime.Time)`, `return of == home`},
+	{"an old backup says nothing of losses", by("internal/workloads/sync", "TestPods"),
+		"internal/workloads/sync/pods.go", ` || s.orphans.isHalted(home.Tenant) {`, ` {`},
+	{"a lower resize waits for the status", by("internal/server/admission/spacepolicy", "TestWorkloads"),
+		"internal/server/admission/spacepolicy/workloads.go", `if err := checkResize(a); err != nil {`, `if err := checkResize(a); false && err != nil {`},
+	{"a lower resize waits for the status of what is refused now", by("internal/server/admission/spacepolicy", "TestWorkloads"),
+		"internal/server/admission/spacepolicy/resize.go", ` && c.ObservedGeneration >= pod.Generation // the`, ` // the`},
 	{"a connection is to the host's pod that is made of this one", by("internal/workloads/connect", "TestLocate"),
 		"internal/workloads/connect/host.go", ` && there.Annotations[names.UIDAnnotation] == string(pod.UID)`, ``},
 	{"a connection is to a pod of this tenant and namespace", by("internal/workloads/connect", "TestLocate"),

@@ -135,7 +135,7 @@ func (d *built) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		document.ServeHTTP(w, req)
 		return
 	}
-	d.Handler.ServeHTTP(w, req)
+	d.Handler.ServeHTTP(w, withoutProtobuf(req))
 }
 
 // state is the document that there is to be: by its tag, with what tells how many bytes it takes, and what makes it.
@@ -240,7 +240,7 @@ func (d *built) encode(req *http.Request) {
 		}
 	default:
 		w := responsewriter.NewInMemoryResponseWriter()
-		d.Handler.ServeHTTP(w, &http.Request{Method: http.MethodHead, URL: &url.URL{Path: req.URL.Path}, Header: http.Header{"Accept": req.Header["Accept"]}})
+		d.Handler.ServeHTTP(w, &http.Request{Method: http.MethodHead, URL: &url.URL{Path: req.URL.Path}, Header: http.Header{"Accept": withoutProtobuf(req).Header["Accept"]}})
 		if w.RespCode() == http.StatusOK { // not 406
 			d.encoded.Store(true)
 		}

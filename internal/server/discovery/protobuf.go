@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/NYTimes/gziphandler"
@@ -57,6 +58,18 @@ func converter[T proto.Message](read func(*yaml.Node, *compiler.Context) (T, err
 // isProtobufFor reports whether a request is answered with protobuf.
 func (f *format) isProtobufFor(req *http.Request) bool {
 	return slices.Contains(f.mediaTypes[1:], goautoneg.Negotiate(req.Header.Get("Accept"), f.mediaTypes))
+}
+
+// withoutProtobuf returns a request that upstream's handlers answer with no protobuf: they take any type before the
+// name of theirs, such as */..., which is no range of types.
+func withoutProtobuf(req *http.Request) *http.Request {
+	if !strings.Contains(req.Header.Get("Accept"), "proto-openapi") {
+		return req
+	}
+	plain := *req
+	plain.Header = req.Header.Clone()
+	plain.Header.Set("Accept", runtime.ContentTypeJSON)
+	return &plain
 }
 
 // protobufDocument is a document as protobuf.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -68,6 +69,9 @@ func TestProtobufIsServed(t *testing.T) {
 	}
 	if document.protobuf.Load() == nil {
 		t.Error("upstream's protobuf was served")
+	}
+	if got := ask(document, "*/"+strings.TrimPrefix(formatV2.mediaTypes[1], "application/")); got.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("a range that is none is answered with %s: upstream makes that out of turn", got.Header().Get("Content-Type"))
 	}
 }
 

@@ -109,7 +109,7 @@ func (s *syncer) putEvent(ctx context.Context, event *corev1.Event) error {
 		_, err = client.Patch(ctx, event.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	}
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsInvalid(err): // such as by a policy of the space
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsTooManyRequests(err): // such as beyond what a space keeps
 		klog.FromContext(ctx).V(2).Info("A space does not take what the host says of a pod", "namespace", event.Namespace, "pod", event.InvolvedObject.Name, "reason", event.Reason, "err", err)
 		return nil
 	case err != nil:

@@ -229,10 +229,10 @@ func (s *syncer) lost(ctx context.Context, pod *corev1.Pod, home names.Namespace
 	return s.deletePod(ctx, pod, 0)
 }
 
-// hasLost reports whether it is known that this host has had a pod: it was seen to go, or the host's namespace was there
-// before the pod had its node. So drained and lost nodes are no matter of the guard, also while no syncer worked; another
-// host has none of these namespaces, and after an old backup of the control plane, where the guard of orphans keeps
-// them, they say nothing.
+// hasLost reports whether it is known that this host has had a pod: it was seen to go, or the host's namespace was
+// there before the pod had its node. So drained and lost nodes are no matter of the guard, also while no syncer worked;
+// another host has none of these namespaces, and after an old backup of the control plane, where the guard of orphans
+// keeps them, they say nothing.
 func (s *syncer) hasLost(pod *corev1.Pod, home names.Namespace) bool {
 	if _, seen := s.deleted.of(types.UID(pod.Annotations[names.HostUIDAnnotation])); seen {
 		return true

@@ -80,13 +80,10 @@ func allContainers(spec *corev1.PodSpec) (all []*corev1.Container) {
 func imagesOf(spec *corev1.PodSpec) string {
 	var hashes []string
 	for _, container := range allContainers(spec) {
-		hashes = append(hashes, names.Hash(container.Image)[:imageHash])
+		hashes = append(hashes, names.Hash(container.Image))
 	}
 	return strings.Join(hashes, ",")
 }
-
-// imageHash is how many digits the hash of an image has: enough to tell those of one container apart.
-const imageHash = 12
 
 // changedImages returns the containers whose image has not been written to the host's pod, as far as is known of it.
 func changedImages(wanted, host *corev1.Pod) sets.Set[string] {

@@ -93,9 +93,40 @@ func debugged(all ...*core.SecurityContext) *core.Pod {
 	return pod
 }
 
-// asking is a pod that asks for so many processors.
-func asking(cpu string) *core.Pod {
-	return &core.Pod{Spec: core.PodSpec{Containers: []core.Container{{Name: "c", Resources: core.ResourceRequirements{Requests: core.ResourceList{core.ResourceCPU: resource.MustParse(cpu)}}}}}}
+func requesting(cpu string) core.ResourceRequirements {
+	return core.ResourceRequirements{Requests: core.ResourceList{core.ResourceCPU: resource.MustParse(cpu)}}
+}
+
+// asking is a pod whose containers ask for so many processors.
+func asking(cpus ...string) *core.Pod {
+	pod := &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	for i, cpu := range cpus {
+		pod.Spec.Containers = append(pod.Spec.Containers, core.Container{Name: fmt.Sprint("c", i), Resources: requesting(cpu)})
+	}
+	return pod
+}
+
+// ofPod is a pod that asks for so many processors itself.
+func ofPod(cpu string) *core.Pod {
+	resources := requesting(cpu)
+	return &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: core.PodSpec{Resources: &resources}}
+}
+
+// unseen is a pod that asks for two processors, of which the host has seen an earlier generation.
+func unseen(change func(*core.Pod)) *core.Pod {
+	pod := asking("2")
+	pod.Generation, pod.Status.ObservedGeneration = 2, 1
+	if change != nil {
+		change(pod)
+	}
+	return pod
+}
+
+// pending has a pod say that a resize of some generation is not made.
+func pending(generation int64) func(*core.Pod) {
+	return func(p *core.Pod) {
+		p.Status.Conditions = []core.PodCondition{{Type: "PodResizePending", Status: core.ConditionTrue, ObservedGeneration: generation}}
+	}
 }
 
 func TestWorkloads(t *testing.T) {
@@ -160,6 +191,17 @@ func TestWorkloads(t *testing.T) {
 		"another privileged one":           {space: "b", subresource: "ephemeralcontainers", object: debugged(&core.SecurityContext{Privileged: new(true)}, &core.SecurityContext{Privileged: new(true)}), old: debugged(&core.SecurityContext{Privileged: new(true)}), want: "baseline"},
 		"a place by a debugger":            {subresource: "ephemeralcontainers", object: placed("other"), old: placed("one"), want: "say where an object is on the host cluster"},
 		"a resize":                         {subresource: "resize", object: asking("2"), old: asking("1")},
+		"a lower resize":                   {subresource: "resize", object: asking("1"), old: unseen(nil), want: `pod "p" asks for less than before, and the host cluster has not said yet what it holds: try again when status.observedGeneration, 1, is metadata.generation, 2`},
+		"a lower one of an administrator":  {user: admin, subresource: "resize", object: asking("1"), old: unseen(nil), want: "asks for less"},
+		"less of a container of two":       {subresource: "resize", object: asking("1", "3"), old: unseen(func(p *core.Pod) { p.Spec = asking("2", "1").Spec }), want: "asks for less"},
+		"a request that is taken out":      {subresource: "resize", object: &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: core.PodSpec{Containers: []core.Container{{Name: "c"}}}}, old: unseen(nil), want: "asks for less"},
+		"less of the pod":                  {subresource: "resize", object: ofPod("1"), old: unseen(func(p *core.Pod) { p.Spec = ofPod("2").Spec }), want: "asks for less"},
+		"a raised one":                     {subresource: "resize", object: asking("2"), old: unseen(nil)},
+		"a lower one that is awaited":      {subresource: "resize", object: asking("1"), old: unseen(func(p *core.Pod) { p.Status.ObservedGeneration = 2 })},
+		"a lower one of a gated pod":       {subresource: "resize", object: asking("1"), old: unseen(func(p *core.Pod) { p.Spec.SchedulingGates = []core.PodSchedulingGate{{Name: "g"}} })},
+		"a lower one of what is over":      {subresource: "resize", object: asking("1"), old: unseen(func(p *core.Pod) { p.Status.Phase = core.PodFailed })},
+		"a lower one of what is refused":   {subresource: "resize", object: asking("1"), old: unseen(pending(2))},
+		"of what was refused before":       {subresource: "resize", object: asking("1"), old: unseen(pending(1)), want: "asks for less"},
 		"a resize of a device":             {subresource: "resize", object: &core.Pod{Spec: core.PodSpec{Containers: []core.Container{{Name: "c", Resources: core.ResourceRequirements{Limits: core.ResourceList{"smarter-devices/mem": resource.MustParse("1")}}}}}}, old: asking("1"), want: "devices of the host's nodes are not for this Tenant"},
 		"a Service":                        {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}}}},
 		"a Service's external addresses":   {user: admin, object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}, ExternalIPs: []string{"8.8.8.8"}}}, want: "SpacePolicy: spec.externalIPs: Forbidden: addresses from outside"},
