@@ -208,6 +208,9 @@ var _ = Describe("Resizes", func() {
 		Expect(resize(ctx, pods, "resized", "2")).To(Succeed())
 		Eventually(cpuOnHost(ctx, "resized")).Should(Equal("2"))
 		Eventually(func() map[string]string { return onHost(ctx, acme, "resized").Annotations }).Should(HaveKeyWithValue(names.Prefix+"resources", Not(BeEmpty())))
+		Expect(tenantry.Client(acme).CoreV1().RESTClient().Patch(types.StrategicMergePatchType).Namespace("default").Resource("pods").Name("resized").SubResource("resize").
+			Body([]byte(`{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"},"limits":{"cpu":"1"}}}]}}`)).MaxRetries(0).Do(ctx).Error()).
+			To(And(Satisfy(apierrors.IsTooManyRequests), MatchError(ContainSubstring("the host cluster has not said yet what it holds"))))
 		for _, condition := range []corev1.PodCondition{
 			{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred, Message: "Node didn't have enough resource: cpu, requested: 2000, used: 3500, capacity: 4000"},
 			{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue},
