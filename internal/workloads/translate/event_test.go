@@ -28,6 +28,7 @@ func TestEvents(t *testing.T) {
 		"of another node":       {events.PulledImage, "x", "others", "x", "", ""},
 		"names of the host":     {events.KillingContainer, "in " + home.Host(), "node", "in shop", "node", ""},
 		"of a plugin":           {events.FailedCreatePodSandBox, "Failed to create pod sandbox: rpc error: code = Unknown desc = address of tn-globex-x/web in use", "node", "Failed to create pod sandbox", "node", ""},
+		"of what it asks for":   {"FailedScheduling", "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 node(s) didn't find available persistent volumes to bind. no new claims to deallocate", "default-scheduler", "no node of the host cluster can run the pod now: nodes didn't match Pod's node affinity/selector, nodes didn't find available persistent volumes to bind", "", ""},
 		"of the scheduler":      {"FailedScheduling", "0/3 nodes are available: 2 node(s) had untolerated taint {tenant: globex}, 1 Insufficient cpu.", "scheduler-of-globex", "no node of the host cluster can run the pod now: Insufficient cpu", "", ""},
 		"of an autoscaler":      {"NotTriggerScaleUp", "2 node(s) had untolerated taint {tenant: globex}", "autoscaler", notShown, "", ""},
 		"of another autoscaler": {"Nominated", "nodeclaim/globex-pool-x7k2p", "karpenter", notShown, "", ""},

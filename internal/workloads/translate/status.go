@@ -159,12 +159,23 @@ func plainState(s *corev1.ContainerState, plain func(string) string) {
 
 var insufficient = regexp.MustCompile(`Insufficient [A-Za-z0-9._/-]*[A-Za-z0-9]`)
 
+// unmet are what the host's scheduler says of nodes because of what the pod itself asks for. It tells nothing of others.
+var unmet = []string{
+	"didn't match Pod's node affinity/selector", "didn't match pod topology spread constraints", "didn't match pod affinity rules", "didn't match pod anti-affinity rules",
+	"didn't find available persistent volumes to bind", "didn't match PersistentVolume's node affinity",
+}
+
 // unschedulable returns what a tenant is told of a message of the host's scheduler, which counts nodes and
 // names their taints.
 func unschedulable(message string) string {
 	told := "no node of the host cluster can run the pod now"
 	found := insufficient.FindAllString(message, -1)
 	slices.Sort(found)
+	for _, reason := range unmet {
+		if strings.Contains(message, reason) {
+			found = append(found, "nodes "+reason)
+		}
+	}
 	if found = slices.Compact(found); len(found) > 0 {
 		told += ": " + strings.Join(found, ", ")
 	}
