@@ -491,7 +491,7 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 	// A pod gets older while the specs run, whose token it was first, and since when it runs.
 	var agingToken, agingSince string
 	agingStarted := func() string {
-		return tenantry.get("acme", "pod/aging", "{.metadata.uid} {.status.containerStatuses[*].containerID}")
+		return must(append(tenantry.as("acme"), "get", "pod", "aging", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[*].containerID}")...)
 	}
 
 	BeforeAll(func() {
