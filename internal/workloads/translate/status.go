@@ -159,7 +159,8 @@ func plainState(s *corev1.ContainerState, plain func(string) string) {
 
 var insufficient = regexp.MustCompile(`Insufficient [A-Za-z0-9._/-]*[A-Za-z0-9]`)
 
-// unmet are what the host's scheduler says of nodes because of what the pod itself asks for. It tells nothing of others.
+// unmet are what the host's scheduler says of nodes because of what the pod itself asks for. It tells nothing of
+// others.
 var unmet = []string{
 	"didn't match Pod's node affinity/selector", "didn't match pod topology spread constraints", "didn't match pod affinity rules", "didn't match pod anti-affinity rules",
 	"didn't find available persistent volumes to bind", "didn't match PersistentVolume's node affinity",
