@@ -119,6 +119,8 @@ func (o *kubeconfigFlags) addFlags(fs *pflag.FlagSet) {
 // issue returns a kubeconfig.
 func (o kubeconfigFlags) issue(ctx context.Context) ([]byte, error) {
 	switch {
+	case o.user.Name == "":
+		return nil, errors.New("--user is empty: name the user whom the certificate is for")
 	case o.user.Tenant != tenant.System && strings.HasPrefix(o.user.Name, "system:"):
 		return nil, fmt.Errorf("--user is %q: names that begin with \"system:\" are for the components of Kubernetes, and no tenant has such users", o.user.Name)
 	case !pki.IsName(o.user.Name):

@@ -85,6 +85,7 @@ func TestMistakes(t *testing.T) {
 		"kubeconfig of no directory":     {[]string{"kubeconfig", "a", "--dir", ""}, "--dir is empty"},
 		"another tenant as a group":      {[]string{"kubeconfig", "acme", "--group", "tenant:globex"}, `--group: group "tenant:globex" names a tenant`},
 		"administrators in a space":      {[]string{"kubeconfig", "acme", "--group", "devs", "--group", "system:masters"}, `--group: group "system:masters" begins with "system:"`},
+		"a user without a name":          {[]string{"kubeconfig", "acme", "--user", ""}, "--user is empty"},
 		"a user with blanks":             {[]string{"kubeconfig", "acme", "--user", " a"}, `--user is " a": nobody has a name with blanks around it`},
 		"a user of two lines":            {[]string{"kubeconfig", "acme", "--user", "a\nb"}, `--user is "a\nb": nobody`},
 		"a group of two lines":           {[]string{"kubeconfig", "acme", "--group", "a\nb"}, `--group: group "a\nb" has blanks around it or control characters`},

@@ -89,12 +89,19 @@ type cluster struct {
 	marks map[string]string
 	// got are the requests but those for metadata.
 	got chan *http.Request
+	// refuse answers requests but those for metadata, unless it is nil.
+	refuse func(http.ResponseWriter)
 }
 
 func newCluster(t *testing.T) *cluster {
 	c := &cluster{marks: shop.MarksOf("web-0", "p"), got: make(chan *http.Request, 1)}
 	c.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		switch path := strings.TrimPrefix(req.URL.Path, "/base/api/v1/namespaces/"+shop.Host()+"/pods/web-0"); path {
+		path := strings.TrimPrefix(req.URL.Path, "/base/api/v1/namespaces/"+shop.Host()+"/pods/web-0")
+		if path != "" && c.refuse != nil {
+			c.refuse(w)
+			return
+		}
+		switch path {
 		case "":
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(metav1.PartialObjectMetadata{
@@ -192,7 +199,7 @@ func TestLocate(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := c.URL + "/base/api/v1/namespaces/" + shop.Host() + "/pods/web-0/exec?command=a+b&command=..%2Fx&command=c%26stdin%3Dtrue&container=c&stdout=true"
-			if diff := cmp.Diff(want, got.String()); diff != "" {
+			if diff := cmp.Diff(want, got.location.String()); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -3,6 +3,7 @@ package connect
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -150,9 +151,15 @@ func connectionsOf(config *restclient.Config) (http.RoundTripper, proxy.UpgradeR
 	return reads, proxy.NewUpgradeRequestRoundTripper(upgrades, credentials), nil
 }
 
-// locate returns the URL of a subresource of the pod on the host that runs a pod of the request's space.
-// options are written anew from what has been decoded.
-func (h *host) locate(ctx context.Context, name, subresource string, options runtime.Object) (*url.URL, error) {
+// target is what a request connects to, and what is told if the host refuses it.
+type target struct {
+	location *url.URL
+	refusals
+}
+
+// locate returns the subresource of the pod on the host that runs a pod of the request's space. options are written
+// anew from what has been decoded.
+func (h *host) locate(ctx context.Context, name, subresource string, options runtime.Object) (*target, error) {
 	n, err := tenant.SpaceFrom(ctx)
 	if err != nil || !n.IsSpace() {
 		return nil, apierrors.NewBadRequest("pods of the system space do not run on the host cluster")
@@ -184,7 +191,7 @@ func (h *host) locate(ctx context.Context, name, subresource string, options run
 	}
 	location := h.base.JoinPath("api", "v1", "namespaces", home.Host(), "pods", pod.Name, subresource)
 	location.RawQuery = query.Encode()
-	return location, nil
+	return &target{location, refusalsOf(home, pod)}, nil
 }
 
 // check returns an error if the host's pod is not made of this one.
@@ -194,7 +201,7 @@ func (h *host) check(ctx context.Context, home names.Namespace, pod *core.Pod) e
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // there are no rights where there is no namespace
 		return notThere(pod.Name)
 	case err != nil:
-		return apierrors.NewServiceUnavailable("the host cluster, which runs the pods, cannot be reached")
+		return errHostAway
 	}
 	if !isOf(there, home, pod) {
 		return notThere(pod.Name)
@@ -207,6 +214,16 @@ func isOf(there *metav1.PartialObjectMetadata, home names.Namespace, pod *core.P
 	return home.Has(there, pod.Name) && there.Annotations[names.UIDAnnotation] == string(pod.UID)
 }
 
-func notThere(name string) error {
+var errHostAway = apierrors.NewServiceUnavailable("the host cluster, which runs the pods, cannot be reached")
+
+// unreachable returns what is told of an error of a connection to the host: addresses, unless it is an answer.
+func unreachable(err error) error {
+	if _, answered := errors.AsType[*apierrors.StatusError](err); answered {
+		return err
+	}
+	return errHostAway
+}
+
+func notThere(name string) *apierrors.StatusError {
 	return apierrors.NewConflict(core.Resource("pods"), name, fmt.Errorf("it is not on the host cluster now; try again when it runs"))
 }

@@ -43,13 +43,13 @@ func (l *logs) Get(ctx context.Context, name string, obj runtime.Object) (runtim
 	if _, err := mayBegin(ctx, &l.host.logs, "logs of"); err != nil {
 		return nil, err
 	}
-	location, err := l.host.locate(ctx, name, "log", options)
+	to, err := l.host.locate(ctx, name, "log", options)
 	if err != nil {
 		return nil, err
 	}
 	streamer := &genericrest.LocationStreamer{
-		Location: location, Transport: l.host.transport, ContentType: "text/plain", Flush: options.Follow,
-		ResponseChecker: genericrest.NewGenericHttpResponseChecker(core.Resource("pods/log"), name), RedirectChecker: genericrest.PreventRedirects,
+		Location: to.location, Transport: l.host.transport, ContentType: "text/plain", Flush: options.Follow,
+		ResponseChecker: to.refusals, RedirectChecker: genericrest.PreventRedirects,
 	}
 	return &counted{LocationStreamer: streamer, host: l.host}, nil
 }

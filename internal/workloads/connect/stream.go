@@ -48,11 +48,11 @@ func (s *stream) Connect(ctx context.Context, name string, options runtime.Objec
 	if err != nil {
 		return nil, err
 	}
-	location, err := s.host.locate(ctx, name, s.subresource, options)
+	to, err := s.host.locate(ctx, name, s.subresource, options)
 	if err != nil {
 		return nil, err
 	}
-	handler := proxy.NewUpgradeAwareHandler(location, s.host.transport, false, true, proxy.NewErrorResponder(responder))
+	handler := proxy.NewUpgradeAwareHandler(to.location, s.host.transport, false, true, proxy.NewErrorResponder(failing{responder}))
 	handler.UpgradeTransport, handler.UseLocationHost = s.host.upgrades, true
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		end, ok := s.host.streams.begin(n)
@@ -62,7 +62,7 @@ func (s *stream) Connect(ctx context.Context, name string, options runtime.Objec
 		}
 		defer end()
 		s.host.config.GoesOn(req.Context())
-		handler.ServeHTTP(&ending{ResponseWriter: w, ctx: req.Context()}, asOurs(req))
+		handler.ServeHTTP(&ending{w, req.Context(), to.refusals}, asOurs(req))
 	}), nil
 }
 
@@ -137,11 +137,18 @@ func asOurs(req *http.Request) *http.Request {
 	return ours
 }
 
+// failing answers what a connection to the host fails with.
+type failing struct{ registryrest.Responder }
+
+// Error implements registryrest.Responder.
+func (f failing) Error(err error) { f.Responder.Error(unreachable(err)) }
+
 // ending closes a connection that has been taken over when its request ends: with its tenant, and when
 // the tenant is suspended.
 type ending struct {
 	http.ResponseWriter
-	ctx context.Context
+	ctx      context.Context
+	refusals refusals
 }
 
 // Unwrap is for http.ResponseController.
@@ -150,10 +157,11 @@ func (e *ending) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 // Hijack implements http.Hijacker.
 func (e *ending) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(e.ResponseWriter).Hijack()
-	if err == nil {
-		context.AfterFunc(e.ctx, func() { _ = conn.Close() })
+	if err != nil {
+		return nil, nil, err
 	}
-	return conn, buffered, err
+	context.AfterFunc(e.ctx, func() { _ = conn.Close() })
+	return &answering{Conn: conn, refusals: e.refusals}, buffered, nil
 }
 
 // counted is the stream of a log, counted among those of its tenant.
@@ -176,9 +184,9 @@ func (c *counted) InputStream(ctx context.Context, apiVersion, accept string) (i
 	}
 	c.host.config.GoesOn(ctx)
 	stream, flush, contentType, err := c.LocationStreamer.InputStream(ctx, apiVersion, accept)
-	if err != nil || stream == nil {
+	if err != nil {
 		end()
-		return stream, flush, contentType, err
+		return nil, false, "", unreachable(err)
 	}
 	return &countedStream{stream, end}, flush, contentType, nil
 }

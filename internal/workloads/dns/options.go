@@ -15,7 +15,9 @@ import (
 	"github.com/miekg/dns"
 	"github.com/spf13/pflag"
 	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -197,10 +199,27 @@ func (o *Options) run(ctx context.Context, client kubernetes.Interface) error {
 			forget()
 		}
 	})
+	starts, known := context.WithCancel(knows)
+	defer known()
+	go sayAway(starts, client)
 	if !host.run(knows) {
 		return ctx.Err()
 	}
+	known()
 	return o.answer(ctx, s, ready)
+}
+
+// awayPeriod is how often a start says why it does not know the host yet.
+const awayPeriod = 10 * time.Second
+
+// sayAway logs why the host is not known yet, until ctx ends: informers try again in silence where nobody listens.
+func sayAway(ctx context.Context, client kubernetes.Interface) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		_, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: names.InstallationLabel, Limit: 1})
+		if err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Waiting for the host cluster")
+		}
+	}, awayPeriod)
 }
 
 // answer answers questions until some time after ctx has ended.
