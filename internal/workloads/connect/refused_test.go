@@ -16,8 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 )
 
-// TestRefused checks what a tenant is told when the host does not begin a stream or a log: no names and addresses of the
-// host, and what the kubelet says of the pod.
+// TestRefused checks what a tenant is told when the host does not begin a stream or a log: no names and addresses of
+// the host, and what the kubelet says of the pod.
 func TestRefused(t *testing.T) {
 	asStatus := func(status metav1.Status) string {
 		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
