@@ -10,43 +10,43 @@ var syncerTable = []mutant{
 	}
 	if !s.hasLost`, `	if !s.hasLost`},
 	{"a receipt waits until the Tenant has gone", by("internal/workloads/sync", "TestReceipt"),
-		"internal/workloads/sync/receipts.go", `	if t == nil || t.UID != uid {
+		"internal/workloads/sync/endings.go", `	if t == nil || t.UID != uid {
 		left`, `	if t == nil || t.UID != "" {
 		left`},
 	{"a receipt is of what the host itself says", by("internal/workloads/sync", "TestReceipt"),
-		"internal/workloads/sync/receipts.go", `	if len(left.Items) > 0 {`, `	if false && len(left.Items) > 0 {`},
+		"internal/workloads/sync/endings.go", `	if len(left.Items) > 0 {`, `	if false && len(left.Items) > 0 {`},
 	{"what stays of a deleted tenant is noted, too", by("internal/workloads/sync", "TestKept"),
-		"internal/workloads/sync/namespaces.go", `	if err := s.noteEnding(ctx, of); err != nil {
+		"internal/workloads/sync/namespaces.go", `	if err := s.ending.note(ctx, of); err != nil {
 		return err
 	}
 	if err := s.mayRemove`, `	if err := s.mayRemove`},
 	{"what goes because it is idle is noted, too", by("internal/workloads/sync", "TestReceiptOfIdle"),
-		"internal/workloads/sync/namespaces.go", `	if err := s.noteEnding(ctx, of); err != nil {
+		"internal/workloads/sync/namespaces.go", `	if err := s.ending.note(ctx, of); err != nil {
 		return err
 	}
 	return s.deleteNamespace`, `	return s.deleteNamespace`},
 	{"a namespace that is there stays on the host, whatever a cache says of its Tenant", by("internal/workloads/sync", "TestHostNamespaces"),
 		"internal/workloads/sync/namespaces.go", `		if err := confirmGone(ctx, s.liveTenants, "Tenant", string(of.Tenant), of.TenantUID); err != nil {`, `		if err := error(nil); err != nil {`},
 	{"an event says what of a deleted tenant stays", by("internal/workloads/sync", "TestKept"),
-		"internal/workloads/sync/namespaces.go", `		s.noteKept(of, found.Name, err)
+		"internal/workloads/sync/namespaces.go", `		s.ending.keep(of, found.Name, err)
 `, ``},
 	{"what goes while it is noted has a receipt", by("internal/workloads/sync", "TestNoteOfNone"),
-		"internal/workloads/sync/receipts.go", `max(1, len(there))`, `len(there)`},
+		"internal/workloads/sync/endings.go", `max(1, len(there))`, `len(there)`},
 	{"a receipt waits until no worker makes a namespace any more", by("internal/workloads/sync", "TestReceipt"),
-		"internal/workloads/sync/receipts.go", `ended = left <= 0; !ended {`, `ended = true; !ended {`},
+		"internal/workloads/sync/endings.go", `ended = left <= 0; !ended {`, `ended = true; !ended {`},
 	{"what was made again while a watch was broken has gone", by("internal/workloads/sync", "TestMadeAgain"),
 		"internal/workloads/sync/watch.go", `		h.gone(before, false) // made again while the watch was broken
 `, ``},
 	{"a restart knows of which deleted tenants there is to be a receipt", by("internal/workloads/sync", "TestReceipt"),
-		"internal/workloads/sync/receipts.go", `				s.ending.GetOrSet(types.UID(uid), endingTenant{there: there, noted: true})`, `				_ = there`},
+		"internal/workloads/sync/endings.go", `				e.going.GetOrSet(types.UID(uid), endingTenant{there: there, noted: true})`, `				_ = there`},
 	{"what a restart is to know is bounded", by("internal/workloads/sync", "TestReceiptAfterEvents"),
-		"internal/workloads/sync/receipts.go", ` || s.ending.Len() > maxEnding {`, ` {`},
+		"internal/workloads/sync/endings.go", ` || e.going.Len() > maxEnding {`, ` {`},
 	{"what a restart is to know is written again if it was refused", by("internal/workloads/sync", "TestReceiptAfterEvents"),
-		"internal/workloads/sync/receipts.go", `	stored := s.storeEnding(ctx, i.tenant, uid)`, `	var stored error`},
+		"internal/workloads/sync/endings.go", `	stored := e.storeNote(ctx, i.tenant, uid)`, `	var stored error`},
 	{"a restart does not know for ever", by("internal/workloads/sync", "TestReceiptAfterEvents"),
-		"internal/workloads/sync/receipts.go", `, s.writeEnding(ctx, n, uid, nil)); err`, `); err`},
+		"internal/workloads/sync/endings.go", `, e.writeNote(ctx, n, uid, nil)); err`, `); err`},
 	{"there is one receipt", by("internal/workloads/sync", "TestReceipt"),
-		"internal/workloads/sync/receipts.go", `	s.ending.Delete(uid)
+		"internal/workloads/sync/endings.go", `	e.going.Delete(uid)
 `, ``},
 	{"the last namespace that goes from the host brings the receipt", bySpec("test/integration/workloads", "of a deleted tenant are gone"),
 		"internal/workloads/sync/watch.go", `, gone: s.hostNamespaceGone}`, `}`},

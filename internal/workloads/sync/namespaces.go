@@ -297,7 +297,7 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 	of, ok := namespaceOf(found)
 	if ok && found.DeletionTimestamp != nil {
 		s.idle.Delete(i.name)
-		return s.noteEnding(ctx, of)
+		return s.ending.note(ctx, of)
 	}
 	if !ok {
 		return fmt.Errorf("the host's namespace %q has the label of this installation and not the marks of its name; whoever administers the host is to remove it", i.name)
@@ -326,7 +326,7 @@ func (s *syncer) syncHostNamespace(ctx context.Context, i item) error {
 		s.queue.AddAfter(i, left)
 		return nil
 	}
-	if err := s.noteEnding(ctx, of); err != nil {
+	if err := s.ending.note(ctx, of); err != nil {
 		return err
 	}
 	return s.deleteNamespace(ctx, found)
@@ -349,11 +349,11 @@ func (s *syncer) removeNamespace(ctx context.Context, found *corev1.Namespace, o
 			return err
 		}
 	}
-	if err := s.noteEnding(ctx, of); err != nil {
+	if err := s.ending.note(ctx, of); err != nil {
 		return err
 	}
 	if err := s.mayRemoveNamespace(found, of); err != nil {
-		s.noteKept(of, found.Name, err)
+		s.ending.keep(of, found.Name, err)
 		return err
 	}
 	return s.deleteNamespace(ctx, found)
@@ -373,7 +373,19 @@ func (s *syncer) mayRemoveNamespace(found *corev1.Namespace, of names.Namespace)
 	return s.orphans.allow(of.Tenant, s.hostCaches.objects())
 }
 
-// deleteNamespace deletes a host's namespace, of which noteEnding knows.
+// hostNamespaceGone has the receipt of a tenant written, if it was the last one. Whoever has deleted it, what was in it
+// is gone.
+func (s *syncer) hostNamespaceGone(obj any, _ bool) {
+	gone := obj.(*corev1.Namespace)
+	s.hostNamespaceChanged(gone)
+	s.ending.kept.Delete(gone.Name)
+	s.copies.forget(gone.Name, gone.UID)
+	if of, ok := namespaceOf(gone); ok {
+		s.ending.enqueue(of.Tenant, of.TenantUID)
+	}
+}
+
+// deleteNamespace deletes a host's namespace, of which endings know.
 func (s *syncer) deleteNamespace(ctx context.Context, found *corev1.Namespace) error {
 	if err := deleteOne(ctx, s.host.CoreV1().Namespaces(), fmt.Sprintf("the host's namespace %q", found.Name), found, nil); err != nil {
 		return err

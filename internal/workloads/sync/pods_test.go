@@ -92,6 +92,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		t.Fatal(err)
 	}
 	s.liveTenants = liveTenants{s}
+	s.ending = newEndings(s.clients, s.tenants, s.hostCaches, s.queue, w.clock)
 	w.syncer = s
 	w.cache(s.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}})
 	for _, o := range slices.Concat(inSpace, onHost) {

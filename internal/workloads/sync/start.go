@@ -104,10 +104,11 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 	if err != nil {
 		return nil, err
 	}
+	pace := newPacing(now, cmp.Or(o.Workers, defaultWorkers))
 	return &syncer{
 		clock: now, clients: c, settings: chosen, caches: all, tenants: tenants, liveTenants: liveTenants, hostCaches: onHost,
 		hostNodes: newHostNodes(c.host), dns: newDNSService(c.host, o.DNSService),
-		pacing: newPacing(now, cmp.Or(o.Workers, defaultWorkers)), notes: newNotes(now),
+		ending: newEndings(c, tenants, onHost, pace.queue, now), pacing: pace, notes: newNotes(now),
 		guards:    newGuards(now, o.OrphanLimit, wayOut(c.owner, "if it is right nevertheless, restart with a larger --orphan-limit")),
 		askRanges: signal.NewFlag(),
 	}, nil

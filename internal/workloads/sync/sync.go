@@ -58,6 +58,7 @@ type syncer struct {
 	hostCaches  *hostCaches
 	hostNodes   cache.SharedIndexInformer
 	dns         *dnsService
+	ending      *endings
 
 	pacing
 	notes
@@ -177,7 +178,6 @@ type notes struct {
 	references *references
 	copies     *copies
 	deleted    *deletions
-	ending     *endingTenants
 	idle       *idleSince
 	making     *idleSince
 	governed   *governed
@@ -194,7 +194,7 @@ type notes struct {
 
 func newNotes(c clock.Clock) notes {
 	return notes{
-		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), ending: &endingTenants{without: newIdleSince(c, receiptDelay)}, governed: &governed{}, checked: &checked{}, recent: newRecentEvents(c), events: &hostEvents{limits: newEventLimits()},
+		references: newReferences(), copies: &copies{byNamespace: map[string]*copiesIn{}}, deleted: newDeletions(c), governed: &governed{}, checked: &checked{}, recent: newRecentEvents(c), events: &hostEvents{limits: newEventLimits()},
 		selected: &selected{}, sliceTracker: endpointsliceutil.NewEndpointSliceTracker(),
 		idle: newIdleSince(c, idleNamespace), making: newIdleSince(c, inTheMaking), behind: newIdleSince(c, behindPeriod),
 	}
@@ -331,7 +331,7 @@ func (s *syncer) sync(ctx context.Context, i item) error {
 	case wantedItem:
 		return s.syncWanted(ctx, i)
 	case receiptItem:
-		return s.syncReceipt(ctx, i)
+		return s.ending.sync(ctx, i)
 	case tenantItem, contentsItem, roomItem, claimantsItem, classItem, selectingItem:
 		return s.enqueueMany(i)
 	case configMapItem, secretItem, certificateItem:

@@ -298,7 +298,7 @@ func (s *syncer) tenantGone(obj any, seen bool) {
 		s.deleted.note(t.UID, false)
 	}
 	s.enqueueTenant(tenant.Name(t.Name))
-	s.enqueueReceipt(tenant.Name(t.Name), t.UID)
+	s.ending.enqueue(tenant.Name(t.Name), t.UID)
 }
 
 // hostPodSeen has the pod of a space looked at, and nothing else.

@@ -17,7 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
 	"github.com/tenantry/tenantry/internal/process/keyed"
@@ -44,10 +48,19 @@ const (
 	maxEnding = 500
 )
 
-// endingTenants are deleted tenants whose namespaces go from the host, by their UIDs. Of others nothing is known here,
-// so that those who had none cost nothing.
-type endingTenants struct {
-	keyed.Values[types.UID, endingTenant]
+// endings say, in events, what becomes of what deleted tenants have on the host.
+type endings struct {
+	spaces, host kubernetes.Interface
+	installation string
+	tenants      cache.SharedIndexInformer
+	caches       *hostCaches
+	queue        *queue
+	// said are the events that were written of late.
+	said *utilcache.LRUExpireCache
+
+	// going are deleted tenants whose namespaces go from the host, by their UIDs. Of others nothing is known here, so
+	// that those who had none cost nothing.
+	going keyed.Values[types.UID, endingTenant]
 	// read is whether what an earlier syncer has noted is among them.
 	read atomic.Bool
 	// without says since when there has been no Tenant, by UIDs.
@@ -56,74 +69,75 @@ type endingTenants struct {
 	kept keyed.Values[string, string]
 }
 
+func newEndings(c clients, tenants cache.SharedIndexInformer, onHost *hostCaches, q *queue, now clock.PassiveClock) *endings {
+	return &endings{
+		spaces: c.spaces, host: c.host, installation: c.installation, tenants: tenants, caches: onHost, queue: q,
+		said: utilcache.NewLRUExpireCacheWithClock(maxRecentEvents, now), without: newIdleSince(now, receiptDelay),
+	}
+}
+
 // endingTenant is how many namespaces there were, and whether a restart knows that.
 type endingTenant struct {
 	there int
 	noted bool
 }
 
-// hostNamespaceGone has the receipt of a tenant written, if it was the last one. Whoever has deleted it, what was in it
-// is gone.
-func (s *syncer) hostNamespaceGone(obj any, _ bool) {
-	gone := obj.(*corev1.Namespace)
-	s.hostNamespaceChanged(gone)
-	s.ending.kept.Delete(gone.Name)
-	s.copies.forget(gone.Name, gone.UID)
-	if of, ok := namespaceOf(gone); ok {
-		s.enqueueReceipt(of.Tenant, of.TenantUID)
+// tenantNamed returns a Tenant, nil if there is none.
+func (e *endings) tenantNamed(n tenant.Name) (*v1alpha1.Tenant, error) {
+	return cached[v1alpha1.Tenant](e.tenants, string(n))
+}
+
+// enqueue has a tenant looked at again, if its namespaces go.
+func (e *endings) enqueue(n tenant.Name, uid types.UID) {
+	if e.going.Get(uid).there > 0 {
+		e.queue.Add(item{kind: receiptItem, tenant: n, name: string(uid)})
 	}
 }
 
-func (s *syncer) enqueueReceipt(n tenant.Name, uid types.UID) {
-	if s.ending.Get(uid).there > 0 {
-		s.queue.Add(item{kind: receiptItem, tenant: n, name: string(uid)})
-	}
-}
-
-// noteEnding notes, before the first namespace of a tenant that is being deleted goes, that they do. If a restart
+// note notes, before the first namespace of a tenant that is being deleted goes, that they do. If a restart
 // cannot be told, they go nevertheless, and that is tried again with the receipt.
-func (s *syncer) noteEnding(ctx context.Context, of names.Namespace) error {
-	t, err := s.tenantNamed(of.Tenant)
+func (e *endings) note(ctx context.Context, of names.Namespace) error {
+	t, err := e.tenantNamed(of.Tenant)
 	if err != nil || t != nil && t.UID == of.TenantUID && t.DeletionTimestamp == nil {
 		return err
 	}
-	if err := s.readEnding(ctx); err != nil || s.ending.Get(of.TenantUID).there > 0 {
+	if err := e.readNotes(ctx); err != nil || e.going.Get(of.TenantUID).there > 0 {
 		return err
 	}
-	there, err := s.namespacesOfUID(of.Tenant, of.TenantUID)
+	there, err := e.namespacesOf(of.Tenant, of.TenantUID)
 	if err != nil {
 		return err
 	}
-	s.ending.Set(of.TenantUID, endingTenant{there: max(1, len(there))}) // the cache may not have it any more
-	if err := s.storeEnding(ctx, of.Tenant, of.TenantUID); err != nil {
+	e.going.Set(of.TenantUID, endingTenant{there: max(1, len(there))}) // the cache may not have it any more
+	if err := e.storeNote(ctx, of.Tenant, of.TenantUID); err != nil {
 		klog.FromContext(ctx).V(2).Info("Trying again later", "err", err)
 	}
-	s.enqueueReceipt(of.Tenant, of.TenantUID)
+	e.enqueue(of.Tenant, of.TenantUID)
 	return nil
 }
 
-// noteKept notes that a namespace of a deleted tenant stays on the host.
-func (s *syncer) noteKept(of names.Namespace, host string, why error) {
-	if s.ending.kept.Set(host, why.Error()) == "" {
-		s.enqueueReceipt(of.Tenant, of.TenantUID)
+// keep notes that a namespace of a deleted tenant stays on the host.
+func (e *endings) keep(of names.Namespace, host string, why error) {
+	if e.kept.Set(host, why.Error()) == "" {
+		e.enqueue(of.Tenant, of.TenantUID)
 	}
 }
 
-// namespacesOfUID returns the namespaces on the host that the caches know of one life of a tenant.
-func (s *syncer) namespacesOfUID(n tenant.Name, uid types.UID) ([]*corev1.Namespace, error) {
-	all, err := s.hostCaches.namespacesOfTenant(n)
+// namespacesOf returns the namespaces on the host that the caches know of one life of a tenant.
+func (e *endings) namespacesOf(n tenant.Name, uid types.UID) ([]*corev1.Namespace, error) {
+	all, err := e.caches.namespacesOfTenant(n)
 	return slices.DeleteFunc(all, func(namespace *corev1.Namespace) bool {
 		of, _ := namespaceOf(namespace)
 		return of.TenantUID != uid
 	}), err
 }
 
-// readEnding reads, once, what an earlier syncer has noted.
-func (s *syncer) readEnding(ctx context.Context) error {
-	if s.ending.read.Load() {
+// readNotes reads, once, what an earlier syncer has noted.
+func (e *endings) readNotes(ctx context.Context) error {
+	if e.read.Load() {
 		return nil
 	}
-	found, err := orNil(s.spaces.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, endingName, metav1.GetOptions{}))
+	found, err := orNil(e.spaces.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, endingName, metav1.GetOptions{}))
 	if err != nil {
 		return fmt.Errorf("reading which deleted tenants still have namespaces on the host: %w", err)
 	}
@@ -131,36 +145,36 @@ func (s *syncer) readEnding(ctx context.Context) error {
 		for uid, value := range found.Data {
 			n, count, _ := strings.Cut(value, " ")
 			if there, err := strconv.Atoi(count); err == nil {
-				s.ending.GetOrSet(types.UID(uid), endingTenant{there: there, noted: true})
-				s.enqueueReceipt(tenant.Name(n), types.UID(uid))
+				e.going.GetOrSet(types.UID(uid), endingTenant{there: there, noted: true})
+				e.enqueue(tenant.Name(n), types.UID(uid))
 			}
 		}
 	}
-	s.ending.read.Store(true)
+	e.read.Store(true)
 	return nil
 }
 
-// storeEnding has a restart know what is noted of a tenant, unless it does, or has to know of too many.
-func (s *syncer) storeEnding(ctx context.Context, n tenant.Name, uid types.UID) error {
-	of := s.ending.Get(uid)
-	if of.noted || s.ending.Len() > maxEnding {
+// storeNote has a restart know what is noted of a tenant, unless it does, or has to know of too many.
+func (e *endings) storeNote(ctx context.Context, n tenant.Name, uid types.UID) error {
+	of := e.going.Get(uid)
+	if of.noted || e.going.Len() > maxEnding {
 		return nil
 	}
-	if err := s.writeEnding(ctx, n, uid, new(fmt.Sprintf("%s %d", n, of.there))); err != nil {
+	if err := e.writeNote(ctx, n, uid, new(fmt.Sprintf("%s %d", n, of.there))); err != nil {
 		return err
 	}
 	of.noted = true
-	s.ending.Set(uid, of)
+	e.going.Set(uid, of)
 	return nil
 }
 
-// writeEnding writes what a restart knows of a tenant, nil for nothing.
-func (s *syncer) writeEnding(ctx context.Context, n tenant.Name, uid types.UID, value *string) error {
+// writeNote writes what a restart knows of a tenant, nil for nothing.
+func (e *endings) writeNote(ctx context.Context, n tenant.Name, uid types.UID, value *string) error {
 	patch, err := json.Marshal(map[string]any{"data": map[types.UID]*string{uid: value}})
 	if err != nil {
 		return err
 	}
-	client := s.spaces.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+	client := e.spaces.CoreV1().ConfigMaps(metav1.NamespaceSystem)
 	_, err = client.Patch(ctx, endingName, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	if apierrors.IsNotFound(err) {
 		if err = nil; value != nil {
@@ -174,56 +188,56 @@ func (s *syncer) writeEnding(ctx context.Context, n tenant.Name, uid types.UID, 
 	return nil
 }
 
-// syncReceipt records that nothing of a deleted tenant is on the host any more, and until then that something is. An
+// sync records that nothing of a deleted tenant is on the host any more, and until then that something is. An
 // item without a name stands for what an earlier syncer has noted.
-func (s *syncer) syncReceipt(ctx context.Context, i item) error {
+func (e *endings) sync(ctx context.Context, i item) error {
 	uid := types.UID(i.name)
 	if uid == "" {
-		return s.readEnding(ctx)
+		return e.readNotes(ctx)
 	}
-	of := s.ending.Get(uid)
+	of := e.going.Get(uid)
 	if of.there == 0 {
 		return nil
 	}
-	stored := s.storeEnding(ctx, i.tenant, uid)
-	t, err := s.tenantNamed(i.tenant)
-	there, countErr := s.namespacesOfUID(i.tenant, uid)
+	stored := e.storeNote(ctx, i.tenant, uid)
+	t, err := e.tenantNamed(i.tenant)
+	there, countErr := e.namespacesOf(i.tenant, uid)
 	if err := errors.Join(err, countErr); err != nil {
 		return err
 	}
 	wait, ended := sayAgain, false
 	if t == nil || t.UID != uid {
-		left := s.ending.without.left(string(uid))
+		left := e.without.left(string(uid))
 		if ended = left <= 0; !ended {
 			wait = left
 		}
 	}
 	if !ended || len(there) > 0 {
-		s.queue.AddAfter(i, wait)
-		return errors.Join(stored, s.sayEnding(ctx, i.tenant, uid, there))
+		e.queue.AddAfter(i, wait)
+		return errors.Join(stored, e.say(ctx, i.tenant, uid, there))
 	}
-	return errors.Join(stored, s.writeReceipt(ctx, i.tenant, uid, of.there))
+	return errors.Join(stored, e.writeReceipt(ctx, i.tenant, uid, of.there))
 }
 
-// sayEnding records that the namespaces of a deleted tenant go, of which some are there, or why one of them stays.
-func (s *syncer) sayEnding(ctx context.Context, n tenant.Name, uid types.UID, there []*corev1.Namespace) error {
+// say records that the namespaces of a deleted tenant go, of which some are there, or why one of them stays.
+func (e *endings) say(ctx context.Context, n tenant.Name, uid types.UID, there []*corev1.Namespace) error {
 	slices.SortFunc(there, func(a, b *corev1.Namespace) int { return strings.Compare(a.Name, b.Name) }) // it is the same one each time
 	for _, namespace := range there {
-		if why := s.ending.kept.Get(namespace.Name); why != "" {
+		if why := e.kept.Get(namespace.Name); why != "" {
 			event := tenantEvent(n, uid, reasonKept, shortened(why))
 			event.Type = corev1.EventTypeWarning
-			return s.renewEvent(ctx, event, tenantEvent(n, uid, reasonDeleting, ""))
+			return e.renewEvent(ctx, event, tenantEvent(n, uid, reasonDeleting, ""))
 		}
 	}
-	event := tenantEvent(n, uid, reasonDeleting, fmt.Sprintf("namespaces of the tenant on the host cluster are being deleted: %d", s.ending.Get(uid).there))
-	return s.renewEvent(ctx, event, tenantEvent(n, uid, reasonKept, ""))
+	event := tenantEvent(n, uid, reasonDeleting, fmt.Sprintf("namespaces of the tenant on the host cluster are being deleted: %d", e.going.Get(uid).there))
+	return e.renewEvent(ctx, event, tenantEvent(n, uid, reasonKept, ""))
 }
 
 // writeReceipt records that none of so many namespaces of a deleted tenant is on the host. That is asked itself: a
 // cache may not know yet what was made last.
-func (s *syncer) writeReceipt(ctx context.Context, n tenant.Name, uid types.UID, there int) error {
-	left, err := s.host.CoreV1().Namespaces().List(ctx, metav1.ListOptions{
-		Limit: 1, LabelSelector: labels.Set{names.InstallationLabel: s.installation, names.TenantUIDLabel: string(uid)}.String(),
+func (e *endings) writeReceipt(ctx context.Context, n tenant.Name, uid types.UID, there int) error {
+	left, err := e.host.CoreV1().Namespaces().List(ctx, metav1.ListOptions{
+		Limit: 1, LabelSelector: labels.Set{names.InstallationLabel: e.installation, names.TenantUIDLabel: string(uid)}.String(),
 	})
 	if err != nil {
 		return fmt.Errorf("looking whether the host has namespaces of tenant %q: %w", n, err)
@@ -232,17 +246,17 @@ func (s *syncer) writeReceipt(ctx context.Context, n tenant.Name, uid types.UID,
 		return fmt.Errorf("the cache of the host's namespaces is behind: there is %q", left.Items[0].Name)
 	}
 	receipt := tenantEvent(n, uid, reasonDeleted, fmt.Sprintf("of the tenant's namespaces on the host cluster (%d), none is left", there))
-	if err := errors.Join(s.writeEvent(ctx, receipt), s.writeEnding(ctx, n, uid, nil)); err != nil {
+	if err := errors.Join(e.writeEvent(ctx, receipt), e.writeNote(ctx, n, uid, nil)); err != nil {
 		return err
 	}
 	for _, reason := range []string{reasonDeleting, reasonKept} {
-		if err := s.deleteEvent(ctx, tenantEvent(n, uid, reason, "")); err != nil {
+		if err := e.deleteEvent(ctx, tenantEvent(n, uid, reason, "")); err != nil {
 			return err
 		}
 	}
 	klog.FromContext(ctx).Info("Of the namespaces of a deleted tenant on the host cluster, none is left", "tenant", n, "uid", uid, "namespaces", there)
-	s.ending.Delete(uid)
-	s.ending.without.Delete(string(uid))
+	e.going.Delete(uid)
+	e.without.Delete(string(uid))
 	return nil
 }
 
@@ -263,32 +277,32 @@ var reasonNames = map[string]string{reasonDeleting: "workloads-deleting", reason
 
 // renewEvent records an event in the place of an earlier one of its name, which says something else, or expires, and of
 // another one that is not so any more. What events of events.k8s.io say cannot be changed.
-func (s *syncer) renewEvent(ctx context.Context, event, over *eventsv1.Event) error {
-	if said, ok := s.recent.events.Get(event.Name); ok && said == event.Note {
+func (e *endings) renewEvent(ctx context.Context, event, over *eventsv1.Event) error {
+	if said, ok := e.said.Get(event.Name); ok && said == event.Note {
 		return nil
 	}
-	if err := errors.Join(s.deleteEvent(ctx, event), s.deleteEvent(ctx, over)); err != nil {
+	if err := errors.Join(e.deleteEvent(ctx, event), e.deleteEvent(ctx, over)); err != nil {
 		return err
 	}
-	if err := s.writeEvent(ctx, event); err != nil {
+	if err := e.writeEvent(ctx, event); err != nil {
 		return err
 	}
-	s.recent.events.Add(event.Name, event.Note, sayAgain/2)
+	e.said.Add(event.Name, event.Note, sayAgain/2)
 	return nil
 }
 
 // deleteEvent deletes an event about a tenant, if there is one.
-func (s *syncer) deleteEvent(ctx context.Context, event *eventsv1.Event) error {
-	if err := s.spaces.EventsV1().Events(event.Namespace).Delete(ctx, event.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+func (e *endings) deleteEvent(ctx context.Context, event *eventsv1.Event) error {
+	if err := e.spaces.EventsV1().Events(event.Namespace).Delete(ctx, event.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting what was noted of tenant %q: %w", event.Regarding.Name, err)
 	}
-	s.recent.events.Remove(event.Name)
+	e.said.Remove(event.Name)
 	return nil
 }
 
 // writeEvent records an event, unless it has been recorded.
-func (s *syncer) writeEvent(ctx context.Context, event *eventsv1.Event) error {
-	_, err := s.spaces.EventsV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+func (e *endings) writeEvent(ctx context.Context, event *eventsv1.Event) error {
+	_, err := e.spaces.EventsV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("recording of tenant %q: %w", event.Regarding.Name, err)
 	}

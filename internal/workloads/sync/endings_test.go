@@ -53,7 +53,7 @@ func (w *world) receipts() (n int, err error) {
 	for _, i := range w.items() {
 		if i.kind == receiptItem {
 			n++
-			err = w.syncReceipt(w.t.Context(), i)
+			err = w.ending.sync(w.t.Context(), i)
 		}
 	}
 	return n, err
@@ -62,8 +62,8 @@ func (w *world) receipts() (n int, err error) {
 // restarts has another syncer begin, which knows what the one before has noted.
 func (w *world) restarts() {
 	w.t.Helper()
-	w.ending = newNotes(w.clock).ending
-	if err := w.syncReceipt(w.t.Context(), item{kind: receiptItem}); err != nil {
+	w.ending = newEndings(w.clients, w.tenants, w.hostCaches, w.queue, w.clock)
+	if err := w.ending.sync(w.t.Context(), item{kind: receiptItem}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -81,7 +81,7 @@ func (w *world) noted() map[string]string {
 // settles lets the time pass in which a worker that knew the Tenant may make a namespace.
 func (w *world) settles() {
 	w.clock.Step(receiptDelay)
-	w.enqueueReceipt("acme", "t")
+	w.ending.enqueue("acme", "t")
 }
 
 // ends takes the host's namespace out of the host, and expects the receipt alone.
@@ -229,7 +229,7 @@ func TestReceiptAfterEvents(t *testing.T) {
 	w.forgetNamespace()
 	w.lives("", false)
 	for n := range maxEnding {
-		w.ending.Set(types.UID(fmt.Sprint(n)), endingTenant{there: 1})
+		w.ending.going.Set(types.UID(fmt.Sprint(n)), endingTenant{there: 1})
 	}
 	i := item{kind: hostNamespaceItem, tenant: "acme", name: home.Host()}
 	w.cache(w.hostCaches.namespaces, func() *corev1.Namespace {
@@ -250,15 +250,15 @@ func TestReceiptAfterEvents(t *testing.T) {
 	if got := w.noted(); len(got) > 0 {
 		t.Errorf("more than %d are noted: %v", maxEnding, got)
 	}
-	w.ending.Delete("0")
+	w.ending.going.Delete("0")
 	refused := true
 	w.space.PrependReactor("*", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return refused, nil, errors.New("refused")
 	})
-	w.enqueueReceipt("acme", "t")
+	w.ending.enqueue("acme", "t")
 	look(true)
 	refused = false
-	w.enqueueReceipt("acme", "t")
+	w.ending.enqueue("acme", "t")
 	look(false)
 	if diff := cmp.Diff(map[string]string{"t": "acme 1"}, w.noted()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -293,7 +293,7 @@ func TestNoteFails(t *testing.T) {
 	w.space.PrependReactor("*", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		return action.GetVerb() == verb, nil, errors.New("refused")
 	})
-	if err := w.syncReceipt(t.Context(), item{kind: receiptItem}); err == nil {
+	if err := w.ending.sync(t.Context(), item{kind: receiptItem}); err == nil {
 		t.Error("nothing is read, without an error")
 	}
 	w.expect(nil, nil)
@@ -334,7 +334,7 @@ func TestKept(t *testing.T) {
 				if err := w.syncHostNamespace(t.Context(), i); err == nil {
 					t.Error("it goes")
 				}
-				w.enqueueReceipt("acme", "t")
+				w.ending.enqueue("acme", "t")
 				if _, err := w.receipts(); err != nil {
 					t.Error(err)
 				}
@@ -352,12 +352,12 @@ func TestKeptInTheEnd(t *testing.T) {
 	w := newWorld(t, hostSpace())
 	w.forgetNamespace()
 	w.lives("", false)
-	if err := w.noteEnding(t.Context(), home); err != nil {
+	if err := w.ending.note(t.Context(), home); err != nil {
 		t.Fatal(err)
 	}
 	look := func(want string) {
 		t.Helper()
-		w.enqueueReceipt("acme", "t")
+		w.ending.enqueue("acme", "t")
 		if _, err := w.receipts(); err != nil {
 			t.Error(err)
 		}
@@ -366,7 +366,7 @@ func TestKeptInTheEnd(t *testing.T) {
 		}
 	}
 	look(noted)
-	w.noteKept(home, home.Host(), errors.New("of two claims"))
+	w.ending.keep(home, home.Host(), errors.New("of two claims"))
 	look("WorkloadsKept: of two claims")
 	w.ending.kept.Delete(home.Host())
 	look(noted)
@@ -378,13 +378,13 @@ func TestKeptIsRenewed(t *testing.T) {
 	w := newWorld(t, hostSpace())
 	w.forgetNamespace()
 	w.lives("", false)
-	w.noteKept(home, home.Host(), errors.New("of two claims"))
-	if err := w.noteEnding(t.Context(), home); err != nil {
+	w.ending.keep(home, home.Host(), errors.New("of two claims"))
+	if err := w.ending.note(t.Context(), home); err != nil {
 		t.Fatal(err)
 	}
 	one := func(want string) *eventsv1.Event {
 		t.Helper()
-		w.enqueueReceipt("acme", "t")
+		w.ending.enqueue("acme", "t")
 		if _, err := w.receipts(); err != nil {
 			t.Fatal(err)
 		}
@@ -403,7 +403,7 @@ func TestKeptIsRenewed(t *testing.T) {
 	if later.EventTime.Equal(&first.EventTime) {
 		t.Error("the event is not renewed")
 	}
-	w.noteKept(home, home.Host(), errors.New("of one claim"))
+	w.ending.keep(home, home.Host(), errors.New("of one claim"))
 	one("of one claim")
 }
 
@@ -412,7 +412,7 @@ func TestNoteOfNone(t *testing.T) {
 	w := newWorld(t, hostSpace())
 	w.lives("", false)
 	w.leaves(true)
-	if err := w.noteEnding(t.Context(), home); err != nil {
+	if err := w.ending.note(t.Context(), home); err != nil {
 		t.Fatal(err)
 	}
 	w.settles()
