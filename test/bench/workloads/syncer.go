@@ -169,7 +169,8 @@ func since(before, after map[string]int) map[string]int {
 }
 
 const (
-	// quietFor is how long a syncer that has nothing to do takes less than quietShare of a core.
+	// quietFor is the time in which a syncer that has nothing to do takes less than quietShare of a core: it renews
+	// leases, which is a step of 100 ms each time on a slow machine.
 	quietFor   = 3 * time.Second
 	quietShare = 0.03
 	step       = 100 * time.Millisecond
@@ -177,26 +178,27 @@ const (
 
 // waitIdle waits until the syncer has nothing to do, and returns when it last had.
 func (s *syncer) waitIdle(ctx context.Context) (time.Time, error) {
-	last := time.Now()
-	before, err := s.cpu()
-	if err != nil {
-		return last, err
+	type reading struct {
+		at  time.Time
+		cpu time.Duration
 	}
-	deadline := time.Now().Add(runTimeout)
-	for time.Since(last) < quietFor {
-		if err := signal.Pause(ctx, step); err != nil {
-			return last, err
-		}
-		now, err := s.cpu()
+	var last []reading // of quietFor
+	for deadline := time.Now().Add(runTimeout); time.Now().Before(deadline); {
+		cpu, err := s.cpu()
 		if err != nil {
-			return last, err
+			return time.Time{}, err
 		}
-		if (now - before).Seconds() > quietShare*step.Seconds() {
-			last = time.Now()
+		now := reading{time.Now(), cpu}
+		last = append(last, now)
+		if first := last[0]; now.at.Sub(first.at) >= quietFor {
+			if (now.cpu - first.cpu).Seconds() < quietShare*now.at.Sub(first.at).Seconds() {
+				return first.at, nil
+			}
+			last = last[1:]
 		}
-		if before = now; time.Now().After(deadline) {
-			return last, fmt.Errorf("the syncer has not come to rest within %s", runTimeout)
+		if err := signal.Pause(ctx, step); err != nil {
+			return time.Time{}, err
 		}
 	}
-	return last, nil
+	return time.Time{}, fmt.Errorf("the syncer has not come to rest within %s", runTimeout)
 }
