@@ -65,6 +65,19 @@ metadata: {name: NAME}
 spec: {storageClassName: of-spaces, accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Mi}}, VOLUME}
 `
 
+// scratchPod has a claim of its own.
+const scratchPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: c, image: "localhost/pause:1", imagePullPolicy: IfNotPresent, volumeMounts: [{name: scratch, mountPath: /scratch}]}]
+  volumes:
+  - name: scratch
+    ephemeral: {volumeClaimTemplate: {spec: {storageClassName: of-spaces, accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Mi}}}}}
+`
+
 // storing are the specs of pods that store something.
 func storing(of func() *standalone) {
 	var tenantry *standalone
@@ -142,6 +155,25 @@ func storing(of func() *standalone) {
 		must("uncordon", "node")
 		must(append(acme, "delete", "pod", "db-0", "--force")...)
 		replaced(unbound)
+	})
+
+	It("count with the claims that are their own, until these end with them", func() {
+		must(append(acme, "create", "quota", "claims", "--hard=persistentvolumeclaims=2")...)
+		DeferCleanup(func() { must(append(acme, "delete", "quota", "claims")...) })
+		used := func() string { return tenantry.get("acme", "quota/claims", ".status.used.persistentvolumeclaims") }
+		claim := func(pod string) string { return tenantry.get("acme", "pvc/"+pod+"-scratch", ".metadata.name") }
+		Eventually(used).Should(Equal("1"), "that of the StatefulSet")
+		tenantry.apply("acme", strings.ReplaceAll(scratchPod, "NAME", "first"))
+		Eventually(claim).WithArguments("first").ShouldNot(BeEmpty())
+		Eventually(used).Should(Equal("2"))
+		tenantry.apply("acme", strings.ReplaceAll(scratchPod, "NAME", "second"))
+		Eventually(func() string { return must(append(acme, "events", "--for=pod/second")...) }).Should(ContainSubstring("exceeded quota: claims"))
+		Expect(claim("second")).To(BeEmpty())
+		must(append(acme, "delete", "pod", "first", "--now")...)
+		Eventually(claim).WithArguments("second").WithTimeout(3 * time.Minute).ShouldNot(BeEmpty())
+		Expect(claim("first")).To(BeEmpty())
+		must(append(acme, "delete", "pod", "second", "--now")...)
+		Eventually(used).Should(Equal("1"))
 	})
 
 	It("are nobody else's", func() {

@@ -575,6 +575,17 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 			must(append(as, "apply", "--server-side", "-f", file)...)
 			Expect(must(append(as, "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)).To(Equal(address))
 		}
+		theirs := must(append(tenantry.as("acme"), "get", "pods", "-l", "app=said", "-o", "jsonpath={.items[0].status.podIP}")...)
+		tenantry.apply("globex", strings.ReplaceAll(claimingSlice, "ADDRESS", theirs)) // it is the space's alone
+		globex := tenantry.as("globex")
+		address := must(append(globex, "get", "service", "said", "-o", "jsonpath={.spec.clusterIP}")...)
+		Consistently(func() string {
+			return must(append(globex, "exec", "deployment/web", "-c", "c", "--", "/tenantry", "-ask", address+":80", "2s")...)
+		}).WithTimeout(5 * time.Second).Should(Equal("said by globex"))
+		own := must(append(globex, "get", "pods", "-l", "app=said", "-o", "jsonpath={.items[0].status.podIP}")...)
+		home := must("get", "pods", "-A", "-l", "app=said", "-o", `jsonpath={.items[?(@.status.podIP=="`+own+`")].metadata.namespace}`)
+		Expect(must("get", "endpointslices", "--namespace", home, "-o", "jsonpath={.items[*].endpoints[*].addresses[*]}")).To(And(ContainSubstring(own), Not(ContainSubstring(theirs))))
+		must(append(globex, "delete", "endpointslice", "claiming")...)
 		Expect(output("acme", "patch", "service", "said", "-p", `{"spec":{"externalIPs":["8.8.8.8"]}}`)()).
 			To(And(ContainSubstring("forbidden: SpacePolicy"), ContainSubstring("spec.externalIPs")))
 	})
@@ -763,6 +774,8 @@ var _ = Describe("workloads on a real node", Ordered, func() {
 	})
 
 	Context("that store something", func() { storing(func() *standalone { return tenantry }) })
+
+	Context("that come and go", func() { comingAndGoing(func() *standalone { return tenantry }) })
 
 	It("ask their space, and no other and no host, by what every pod has", func() {
 		tenantry.asksItsSpace("acme", "globex")
