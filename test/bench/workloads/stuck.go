@@ -28,7 +28,7 @@ const (
 // besideStuck measures the pods of a tenant, alone and beside another one whose pods find no node, are as costly to try
 // as they may be, and are tried again and again.
 func (b *bench) besideStuck(ctx context.Context) error {
-	places, err := b.newTenants(ctx, "stuck", 2)
+	places, err := b.newTenants(ctx, stuckPrefix, 2)
 	if err != nil {
 		return err
 	}
@@ -113,13 +113,22 @@ func (p podNamespace) makeWaves(ctx context.Context) error {
 func blocking(pod *corev1.Pod) { pod.Labels[wayLabel] = "true" }
 
 // blocked has a pod ask for a node whose operating system has no pod that is in the way, by as many terms as a pod of a
-// space may have.
+// space may have, and to be spread.
 func blocked(pod *corev1.Pod) {
 	anti := &corev1.PodAntiAffinity{}
+	inTheWay := &metav1.LabelSelector{MatchLabels: map[string]string{wayLabel: "true"}}
 	for range 32 {
 		anti.RequiredDuringSchedulingIgnoredDuringExecution = append(anti.RequiredDuringSchedulingIgnoredDuringExecution, corev1.PodAffinityTerm{
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{wayLabel: "true"}}, TopologyKey: corev1.LabelOSStable,
+			LabelSelector: inTheWay, TopologyKey: corev1.LabelOSStable,
 		})
 	}
 	pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: anti}
+	for _, spread := range []corev1.TopologySpreadConstraint{
+		{TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule},
+		{TopologyKey: corev1.LabelOSStable, WhenUnsatisfiable: corev1.DoNotSchedule},
+		{TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway},
+	} {
+		spread.MaxSkew, spread.LabelSelector = 1, inTheWay
+		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, spread)
+	}
 }

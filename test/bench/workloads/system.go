@@ -223,7 +223,7 @@ func (s *system) startServer(ctx context.Context, o options) error {
 		return err
 	}
 	var tokens strings.Builder
-	for prefix, count := range map[string]int{tenantPrefix: o.tenants, greedyPrefix: o.greedy + 1, idlePrefix: o.idle} {
+	for prefix, count := range map[string]int{tenantPrefix: o.tenants, greedyPrefix: o.greedy + 1, idlePrefix: o.idle, stuckPrefix: 2} {
 		for i := range count {
 			name := tenantName(prefix, i)
 			fmt.Fprintf(&tokens, "%s,%s,%s,,,%s\n", tokenOf(name), user, name, name)
@@ -270,8 +270,8 @@ func (s *system) spent() ([]time.Duration, error) {
 
 // Prefixes of the names of tenants. Each has a user, who is held to what the server gives tenants.
 const (
-	tenantPrefix, greedyPrefix, idlePrefix = "tenant", "greedy", "idle"
-	user                                   = "jane"
+	tenantPrefix, greedyPrefix, idlePrefix, stuckPrefix = "tenant", "greedy", "idle", "stuck"
+	user                                                = "jane"
 )
 
 func tenantName(prefix string, i int) string { return fmt.Sprintf("%s-%05d", prefix, i) }
