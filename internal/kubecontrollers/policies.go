@@ -9,12 +9,15 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsscheme "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	admissionapply "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	admissioninformers "k8s.io/client-go/informers/admissionregistration/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	admissionclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
@@ -42,7 +45,19 @@ func newPolicyStatus(_ context.Context, e *environment) (runner, error) {
 		types:                             types,
 	}
 	return validatingadmissionpolicystatus.NewController(spaced,
-		e.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &spaced.types.checker)
+		policyStatuses{e.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), types}, &spaced.types.checker)
+}
+
+// policyStatuses are written when the types of a policy have been checked, and its tenant pays for that.
+type policyStatuses struct {
+	admissionclient.ValidatingAdmissionPolicyInterface
+	types *spaceTypes
+}
+
+// ApplyStatus implements admissionclient.ValidatingAdmissionPolicyInterface.
+func (p policyStatuses) ApplyStatus(ctx context.Context, policy *admissionapply.ValidatingAdmissionPolicyApplyConfiguration, options metav1.ApplyOptions) (*admissionregistrationv1.ValidatingAdmissionPolicy, error) {
+	p.types.charge()
+	return p.ValidatingAdmissionPolicyInterface.ApplyStatus(ctx, policy, options)
 }
 
 // spacedPolicies is the informer offered to the controller.
@@ -90,14 +105,17 @@ type spaceTypes struct {
 	known   func() *resolver.DefinitionsSchemaResolver
 	checker validating.TypeChecker
 	debts   *debts
-	// space is that in which it is looked, since the time began. Until charged, that was charged.
-	space          tenant.Name
-	began, charged time.Time
+	// space is the one in which a policy is being checked, and charged is the time up to which its tenant has paid.
+	space   tenant.Name
+	charged time.Time
+	// lasts ends when the policy has had its time.
+	lasts context.Context
+	end   context.CancelFunc
 }
 
-// policyTransport sends requests for the types of a space until a policy has had its time, and charges what passes from
-// one to the next: whole documents are read and decoded, and how large they are is the tenant's choice. What is not
-// found any more gets no warning.
+// policyTransport sends requests for the types of a space, which end when a policy has had its time, and charges what
+// passes from one to the next: whole documents are read and decoded, and how large they are is the tenant's choice.
+// What is not found any more gets no warning.
 type policyTransport struct {
 	next  http.RoundTripper
 	types *spaceTypes
@@ -105,24 +123,16 @@ type policyTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *policyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !t.types.mayAsk() {
-		if req.Body != nil {
-			req.Body.Close()
-		}
-		return nil, fmt.Errorf("checking the types of a policy of tenant %q has taken longer than %v", t.types.space, maxPolicyTime)
-	}
+	t.types.charge()
 	defer t.types.charge()
+	if t.types.space.IsSpace() {
+		req = req.WithContext(t.types.lasts)
+	}
 	response, err := t.next.RoundTrip(req)
 	if err == nil {
 		response.Header.Del("Retry-After") // the client would wait for it, and others' policies for the client
 	}
 	return response, err
-}
-
-// mayAsk charges what has passed, and reports whether the policy that is checked still has time.
-func (s *spaceTypes) mayAsk() bool {
-	s.charge()
-	return !s.space.IsSpace() || s.debts.now().Sub(s.began) < maxPolicyTime
 }
 
 // charge charges the tenant for the time since it was charged last.
@@ -144,8 +154,11 @@ func (s *spaceTypes) of(n tenant.Name) error {
 	if err != nil {
 		return fmt.Errorf("creating a discovery client of space %q: %w", n, err)
 	}
-	s.space, s.began = n, s.debts.now()
-	s.charged = s.began
+	if s.end != nil {
+		s.end()
+	}
+	s.lasts, s.end = context.WithTimeout(context.Background(), maxPolicyTime)
+	s.space, s.charged = n, s.debts.now()
 	s.checker.RestMapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client))
 	s.checker.SchemaResolver = s.known().Combine(&resolver.ClientDiscoveryResolver{Discovery: client})
 	return nil

@@ -6,8 +6,21 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/pods.go", `); seen {
 		return true`, `); seen {
 		return false`},
-	{"a namespace that is newer says nothing of losses", by("internal/workloads/sync", "TestPods"),
-		"internal/workloads/sync/pods.go", `return of == home && !found.CreationTimestamp.After(scheduled.LastTransitionTime.Time)`, `return of == home`},
+	{"another host's namespace of the name says nothing of losses", by("internal/workloads/sync", "TestPods"),
+		"internal/workloads/sync/pods.go", `return of == home && pod.Annotations[names.HostNamespaceUIDAnnotation] == string(found.UID)`, `return of == home`},
+	{"a bound pod says in which namespace of the host it is", by("internal/workloads/sync", "TestBinding"),
+		"internal/workloads/sync/pods.go", `		marks[names.HostNamespaceUIDAnnotation] = string(found.UID)`, ``},
+	{"what the host refuses is answered", by("internal/workloads/sync", "TestRefusedIsAnswered"),
+		"internal/workloads/sync/update.go", `return len(missing) == 0 || refuses(writeDebuggers, what)`, `return len(missing) == 0`},
+	{"resources that are not there are not answered", by("internal/workloads/sync", "TestRefusedIsAnswered"),
+		"internal/workloads/sync/update.go", `	case host.Annotations[resourcesAnnotation] != wanted.Annotations[resourcesAnnotation]:
+		return false
+`, ``},
+	{"an event that the space has no room for is told later", by("internal/workloads/sync", "TestToldOnce"),
+		"internal/workloads/sync/events.go", `	case apierrors.IsTooManyRequests(err):
+		return nil
+`, `	case apierrors.IsTooManyRequests(err):
+`},
 	{"an old backup says nothing of losses", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/pods.go", ` || s.orphans.isHalted(home.Tenant) {`, ` {`},
 	{"a lower resize waits for the status", by("internal/server/admission/spacepolicy", "TestWorkloads"),

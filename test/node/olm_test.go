@@ -32,7 +32,10 @@ func startOLM() *olm {
 	Expect(err).NotTo(HaveOccurred())
 	o := &olm{bin: filepath.Dir(opm), dir: GinkgoT().TempDir()}
 	must("apply", "--server-side", "-f", filepath.Join(o.bin, "crds"))
-	must("wait", "--for=condition=Established", "crd", "--all", "--timeout=1m")
+	Eventually(func() error { // kubectl fails at a definition that has no status yet
+		_, err := kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=1m")
+		return err
+	}).Should(Succeed())
 	apply(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "olm"}}`)
 	certs := filepath.Join(filepath.Dir(os.Getenv("KUBECONFIG")), "certs")
 	o.start([]string{"OPERATOR_NAMESPACE=olm", "OPERATOR_NAME=olm-operator"}, "olm", "--namespace", "olm", "--writeStatusName", "")

@@ -74,6 +74,10 @@ const (
 // comes with the binding or the address, and a space's users do not change it.
 const HostUIDAnnotation = Prefix + "host-uid"
 
+// HostNamespaceUIDAnnotation is on pods of spaces that run on a host, with the UID of the host's namespace, and comes
+// with the binding: another host, with a namespace of the same name, has not lost them.
+const HostNamespaceUIDAnnotation = Prefix + "host-namespace-uid"
+
 // APIAnnotation is on the host's namespaces of spaces, with the IP address and port at which pods reach the API of
 // their space: DNS knows it by that.
 const APIAnnotation = Prefix + "api"

@@ -3,9 +3,11 @@ package sync
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -220,5 +222,48 @@ func TestPatchOfAnotherPod(t *testing.T) {
 	w.expect(nil, []string{"patch pods", "patch pods/ephemeralcontainers"})
 	if w.backoffs.held.Len() != 0 {
 		t.Errorf("it waits: %v", w.backoffs.held.All())
+	}
+}
+
+// TestRefusedIsAnswered checks that a change that the host refuses does not keep the generation of a pod from being
+// observed, by which its resources may become less again; and that resources that are not there do.
+func TestRefusedIsAnswered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change       func(*corev1.Pod)
+		subresource  string
+		resourcesToo bool
+		want         int64
+	}{
+		"an ephemeral container":  {change: debugged("d"), subresource: "ephemeralcontainers", want: 2},
+		"an image":                {change: func(p *corev1.Pod) { p.Spec.Containers[0].Image = "refused" }, want: 2},
+		"an image, and resources": {change: func(p *corev1.Pod) { p.Spec.Containers[0].Image = "refused" }, resourcesToo: true, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := spacePod(both(bound, tc.change, func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 2, 1 }))
+			host := hostPod(spacePod(bound), both(onNode, func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 7, 7 }))
+			if tc.resourcesToo {
+				host.Annotations[resourcesAnnotation] = "others"
+			}
+			w := newWorld(t, hostSpace(), pod, host)
+			w.onHost.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				refuses := action.GetSubresource() == tc.subresource || tc.resourcesToo
+				return refuses, nil, apierrors.NewForbidden(corev1.Resource("pods"), "web-0", errors.New("not here"))
+			})
+			for range 2 {
+				if err := w.look(); err == nil {
+					t.Error("nothing is refused")
+				}
+				now, err := w.space.CoreV1().Pods("acme|shop").Get(t.Context(), "web-0", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				pod = now
+				w.see(now)
+				w.clock.Step(time.Second)
+			}
+			if pod.Status.ObservedGeneration != tc.want {
+				t.Errorf("generation %d is observed, want %d", pod.Status.ObservedGeneration, tc.want)
+			}
+		})
 	}
 }

@@ -103,7 +103,10 @@ func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, me
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	_, err = s.spaces.CoreV1().Events(about.Namespace).Create(ctx, event, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) {
+	switch {
+	case apierrors.IsTooManyRequests(err):
+		return nil
+	case err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
 		return fmt.Errorf("recording an event: %w", err)
 	}
 	s.recent.events.Add(key, nil, recentFor)

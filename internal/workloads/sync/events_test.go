@@ -6,8 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/tenantry/tenantry/internal/tenant"
 )
@@ -117,6 +120,15 @@ func TestToldOnce(t *testing.T) {
 	w.clock.Step(2 * time.Minute)
 	if last := tell(pod, strconv.Itoa(2*eventsPerMinute-1)); last != 1 {
 		t.Error("what was too much is never told")
+	}
+	refuses := true
+	w.space.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return refuses, nil, apierrors.NewTooManyRequests("busy", 1)
+	})
+	refused := tell(pod, "busy")
+	refuses = false
+	if again := tell(pod, "busy"); refused != 1 || again != 1 {
+		t.Errorf("what the space had no room for is posted %d times, and then %d", refused, again)
 	}
 }
 

@@ -229,21 +229,19 @@ func (s *syncer) lost(ctx context.Context, pod *corev1.Pod, home names.Namespace
 	return s.deletePod(ctx, pod, 0)
 }
 
-// hasLost reports whether it is known that this host has had a pod: it was seen to go, or the host's namespace was
-// there before the pod had its node. So drained and lost nodes are no matter of the guard, also while no syncer worked;
-// another host has none of these namespaces, and after an old backup of the control plane, where the guard of orphans
-// keeps them, they say nothing.
+// hasLost reports whether it is known that this host has had a pod: it was seen to go, or the pod was in the host's
+// namespace that is there now. So drained and lost nodes are no matter of the guard, also while no syncer worked. After
+// an old backup of the control plane, where the guard of orphans keeps namespaces, they say nothing.
 func (s *syncer) hasLost(pod *corev1.Pod, home names.Namespace) bool {
 	if _, seen := s.deleted.of(types.UID(pod.Annotations[names.HostUIDAnnotation])); seen {
 		return true
 	}
-	_, scheduled := podv1.GetPodCondition(&pod.Status, corev1.PodScheduled)
 	found, err := s.hostCaches.namespace(home.Host())
-	if err != nil || found == nil || scheduled == nil || s.orphans.isHalted(home.Tenant) {
+	if err != nil || found == nil || s.orphans.isHalted(home.Tenant) {
 		return false
 	}
 	of, _ := namespaceOf(found)
-	return of == home && !found.CreationTimestamp.After(scheduled.LastTransitionTime.Time)
+	return of == home && pod.Annotations[names.HostNamespaceUIDAnnotation] == string(found.UID)
 }
 
 func (s *syncer) isPodOnHost(ctx context.Context, pod *corev1.Pod, home names.Namespace) (bool, error) {
@@ -294,11 +292,17 @@ func (s *syncer) change(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 }
 
 func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
-	err := s.spaces.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, Annotations: map[string]string{names.HostUIDAnnotation: string(host.UID)},
-		},
-		Target: corev1.ObjectReference{Kind: "Node", Name: host.Spec.NodeName},
+	marks := map[string]string{names.HostUIDAnnotation: string(host.UID)}
+	found, err := s.hostCaches.namespace(host.Namespace)
+	if err != nil {
+		return err
+	}
+	if found != nil {
+		marks[names.HostNamespaceUIDAnnotation] = string(found.UID)
+	}
+	err = s.spaces.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, Annotations: marks},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: host.Spec.NodeName},
 	}, metav1.CreateOptions{})
 	if apierrors.IsConflict(err) {
 		return nil // it is bound, gone or ending already, and the cache will say so
@@ -313,7 +317,7 @@ func (s *syncer) bind(ctx context.Context, pod, host *corev1.Pod) error {
 // not matter any more.
 func (s *syncer) putStatus(ctx context.Context, pod, host, wanted *corev1.Pod) error {
 	of, _, _ := sourceOf(host)
-	now, because := translate.Status(host, pod, of, wanted != nil && isAsWanted(host, wanted)), string(host.UID)+host.ResourceVersion
+	now, because := translate.Status(host, pod, of, wanted != nil && s.isAnswered(pod, host, wanted)), string(host.UID)+host.ResourceVersion
 	if wanted != nil {
 		s.reportRefusals(&now, pod, host, wanted)
 	}

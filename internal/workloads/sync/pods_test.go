@@ -312,19 +312,9 @@ func bound(p *corev1.Pod) {
 	p.Spec.NodeName, p.Annotations = "node", map[string]string{names.HostUIDAnnotation: "host-p"}
 }
 
-// scheduledAt has a pod have its node since some second.
-func scheduledAt(second int64) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
-			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0),
-		})
-	}
-}
-
-// madeAt returns a namespace that was made at some second.
-func madeAt(n *corev1.Namespace, second int64) *corev1.Namespace {
-	n.CreationTimestamp = metav1.Unix(second, 0)
-	return n
+// ranIn says in which namespace of the host a pod was, by its UID.
+func ranIn(uid string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Annotations[names.HostNamespaceUIDAnnotation] = uid }
 }
 
 func over(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
@@ -514,17 +504,17 @@ func TestPods(t *testing.T) {
 			fail: "the host has lost many pods",
 		},
 		"what this host has had, beyond that": {
-			objects: []runtime.Object{hostSpace(), spacePod(both(bound, scheduledAt(1)))},
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ranIn("h")))},
 			before:  func(w *world) { _ = w.losses.allow("acme", 1) },
 			inSpace: []string{"delete pods p 0s"},
 		},
-		"what a host has not had, whose namespace is newer": {
-			objects: []runtime.Object{madeAt(hostSpace(), 2), spacePod(both(bound, scheduledAt(1)))},
+		"what another host has had, in a namespace of the same name": {
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ranIn("of-another")))},
 			before:  func(w *world) { _ = w.losses.allow("acme", 1) },
 			fail:    "the host has lost many pods",
 		},
 		"what no host has had, by an old backup": {
-			objects: []runtime.Object{hostSpace(), spacePod(both(bound, scheduledAt(1)))},
+			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ranIn("h")))},
 			before: func(w *world) {
 				_ = w.losses.allow("acme", 1)
 				_ = w.orphans.begin(map[tenant.Name]int{"acme": 100}, 100)
@@ -864,4 +854,23 @@ func TestDoesNotHold(t *testing.T) {
 	if _ = w.look(); w.backoffs.held.Len() != 0 {
 		t.Errorf("of a pod that is gone there is %v", w.backoffs.held.All())
 	}
+}
+
+// TestBinding checks that a pod has the UIDs of the host's pod and of its namespace from its binding on.
+func TestBinding(t *testing.T) {
+	pod := spacePod(nil)
+	w := newWorld(t, hostSpace(), pod, hostPod(pod, onNode))
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	for _, action := range w.space.Actions() {
+		if create, ok := action.(clienttesting.CreateAction); ok && action.GetSubresource() == "binding" {
+			want := map[string]string{names.HostUIDAnnotation: "host-p", names.HostNamespaceUIDAnnotation: "h"}
+			if diff := cmp.Diff(want, create.GetObject().(*corev1.Binding).Annotations); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			return
+		}
+	}
+	t.Error("it is not bound")
 }

@@ -51,11 +51,25 @@ func (s *syncer) translated(pod *corev1.Pod, home translate.Home, open network.O
 	return host
 }
 
-// isAsWanted reports whether all of what is to be on the host has been written there.
-func isAsWanted(host, wanted *corev1.Pod) bool {
-	missing, _ := missingDebuggers(host, wanted)
-	return host.Annotations[hashAnnotation] == wanted.Annotations[hashAnnotation] &&
-		host.Annotations[resourcesAnnotation] == wanted.Annotations[resourcesAnnotation] && len(missing) == 0
+// isAnswered reports whether all of what is to be on the host has been written there, or refused. Resources are to be
+// there: what is refused of these has a condition of its own.
+func (s *syncer) isAnswered(pod, host, wanted *corev1.Pod) bool {
+	refuses := func(w write, what string) bool {
+		return len(s.backoffs.refused(itemWrite{itemOf(podItem, pod), w}, what)) > 0
+	}
+	switch missing, what := missingDebuggers(host, wanted); {
+	case host.Annotations[resourcesAnnotation] != wanted.Annotations[resourcesAnnotation]:
+		return false
+	case host.Annotations[hashAnnotation] != wanted.Annotations[hashAnnotation]:
+		return refuses(writeUpdate, changeOf(host, wanted)) // ephemeral containers wait for it
+	default:
+		return len(missing) == 0 || refuses(writeDebuggers, what)
+	}
+}
+
+// changeOf says what a pod of the host is to be changed to.
+func changeOf(host, wanted *corev1.Pod) string {
+	return string(host.UID) + wanted.Annotations[hashAnnotation]
 }
 
 func changeableOf(host *corev1.Pod) changeable {
@@ -102,7 +116,7 @@ func (s *syncer) update(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 	if host.Annotations[hashAnnotation] == wanted.Annotations[hashAnnotation] {
 		return nil
 	}
-	what := string(host.UID) + wanted.Annotations[hashAnnotation]
+	what := changeOf(host, wanted)
 	if s.postponeRetry(pod, writeUpdate, what) || s.postponePod(pod, writeUpdate, wanted, 1) {
 		return nil
 	}
