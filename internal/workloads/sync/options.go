@@ -106,7 +106,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"How many namespaces each tenant has on the host cluster at most. There is one for each namespace of its space that has pods, Services or claims, and it stays for an hour after the last one.")
 	fs.IntVar(&o.OrphanLimit, "orphan-limit", DefaultOrphanLimit,
 		"How many objects may be deleted whose counterpart is gone without having been seen to be deleted, within ten minutes. If it would be more than that, and more than a "+
-			"tenth of all, nothing more of them is deleted: it is probably another etcd or host, or an old backup. Of one tenant it is half as many, and then nothing more of that tenant is deleted.")
+			"tenth of all, nothing more of them is deleted: it is probably another etcd or host, or an old backup. Of one tenant it is half as many, and then nothing more of that tenant is deleted. "+
+			"It holds as well for pods of spaces that the host does not have any more, if their namespace there is missing or another one.")
 }
 
 // fieldsOfFlags has the fields of spec.workloads by which a ControlPlane says what are flags elsewhere.

@@ -24,7 +24,8 @@ func OwnsAddresses(host *corev1.Pod) bool {
 
 // Status returns the status of a pod in a space, whose host's pod has another one. What is the space's own stays, such
 // as the conditions of readiness gates, which the host has from the space. hostIsCurrent is whether the host's pod has
-// all that this one asks for, but for what it refuses. Only then does a generation that the host has observed stand for the space's.
+// all that this one asks for, but for what it refuses. Only then does a generation that the host has observed stand for
+// the space's.
 func Status(host *corev1.Pod, pod *corev1.Pod, home names.Namespace, hostIsCurrent bool) corev1.PodStatus {
 	status := *host.Status.DeepCopy()
 	plain := texts(pod, home)
