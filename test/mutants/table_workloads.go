@@ -26,7 +26,28 @@ var workloadsTable = []mutant{
 	{"a lower resize waits for the status", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/workloads.go", `if err := checkResize(a); err != nil {`, `if err := checkResize(a); false && err != nil {`},
 	{"a lower resize waits for the status of what is refused now", by("internal/server/admission/spacepolicy", "TestWorkloads"),
-		"internal/server/admission/spacepolicy/resize.go", ` && c.ObservedGeneration >= pod.Generation // the`, ` // the`},
+		"internal/server/admission/spacepolicy/resize.go", `pending.ObservedGeneration >= pod.Generation &&`, ``},
+	{"a lower resize waits until the raised one is made", by("internal/server/admission/spacepolicy", "TestWorkloads"),
+		"internal/server/admission/spacepolicy/resize.go", ` && translate.HoldsAll(pod) {`, ` {`},
+	{"a lower resize waits for one that waits for room", by("internal/server/admission/spacepolicy", "TestWorkloads"),
+		"internal/server/admission/spacepolicy/resize.go", `		pending.Reason != corev1.PodReasonDeferred`, `		true`},
+	{"a lower resize waits for one that is made while another is refused", by("internal/server/admission/spacepolicy", "TestWorkloads"),
+		"internal/server/admission/spacepolicy/resize.go", `return refused && (made == nil || made.Status != corev1.ConditionTrue)`, `return refused`},
+	{"limits are held, too", by("internal/server/admission/spacepolicy", "TestWorkloads"),
+		"internal/workloads/translate/held.go", ` && within(held.Limits, asked.Limits)`, ``},
+	{"sidecars hold something, too", by("internal/server/admission/spacepolicy", "TestWorkloads"),
+		"internal/workloads/translate/held.go", `slices.Concat(sidecarsOf(pod), pod.Spec.Containers)`, `pod.Spec.Containers`},
+	{"pods hold something themselves", by("internal/server/admission/spacepolicy", "TestWorkloads"),
+		"internal/workloads/translate/held.go", `return pod.Spec.Resources == nil || isAtLeast(pod.Status.Resources, *pod.Spec.Resources)`, `return true`},
+	{"a refused resize waits for the one before", by("internal/workloads/sync", "TestResizeRefusedByHost"),
+		"internal/workloads/sync/debug.go", `		if isSettled(host) {`, `		if true {`},
+	{"a source that comes before its pod is copied", by("internal/workloads/sync", "TestSourceBeforePod"),
+		"internal/workloads/sync/references.go", `			changed = append(changed, ref)
+		}
+	}
+	for _, ref := range before`, `		}
+	}
+	for _, ref := range before`},
 	{"a connection is to the host's pod that is made of this one", by("internal/workloads/connect", "TestLocate"),
 		"internal/workloads/connect/host.go", ` && there.Annotations[names.UIDAnnotation] == string(pod.UID)`, ``},
 	{"a connection is to a pod of this tenant and namespace", by("internal/workloads/connect", "TestLocate"),

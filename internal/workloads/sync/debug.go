@@ -161,8 +161,10 @@ func (s *syncer) reportRefusals(status *corev1.PodStatus, pod, host, wanted *cor
 	}
 	if why, ok := s.backoffs.refused(itemWrite{i, writeResources}, resizeOf(host, wanted))[ofResources]; ok {
 		// Not "Infeasible", of which quotas may count nothing: it is tried again.
-		s.setCondition(status, pod, corev1.PodCondition{
-			Type: corev1.PodResizePending, ObservedGeneration: pod.Generation, Status: corev1.ConditionTrue, Reason: reasonRefused, Message: why,
-		})
+		condition := corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reasonRefused, Message: why}
+		if isSettled(host) {
+			condition.ObservedGeneration = pod.Generation
+		}
+		s.setCondition(status, pod, condition)
 	}
 }

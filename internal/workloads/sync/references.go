@@ -33,17 +33,21 @@ func newReferences() *references {
 	return &references{counts: map[reference]int{}, byItem: map[item][]reference{}}
 }
 
-// set notes what a pod or Ingress names, nil if it is gone, and returns what was named before.
-func (r *references) set(i item, now []reference) []reference {
+// set notes what a pod or Ingress names, nil if it is gone, and returns what nobody has named before, or nobody names
+// any more.
+func (r *references) set(i item, now []reference) (changed []reference) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.byItem[i]
 	for _, ref := range now {
-		r.counts[ref]++
+		if r.counts[ref]++; r.counts[ref] == 1 {
+			changed = append(changed, ref)
+		}
 	}
 	for _, ref := range before {
 		if r.counts[ref]--; r.counts[ref] == 0 {
 			delete(r.counts, ref)
+			changed = append(changed, ref)
 		}
 	}
 	if len(now) == 0 {
@@ -51,7 +55,7 @@ func (r *references) set(i item, now []reference) []reference {
 	} else {
 		r.byItem[i] = now
 	}
-	return before
+	return changed
 }
 
 // has reports whether something is named.

@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -36,6 +37,13 @@ func resizeOf(host, wanted *corev1.Pod) string {
 	return string(host.UID) + wanted.Annotations[resourcesAnnotation]
 }
 
+// isSettled reports whether the node of a pod of the host has made all that this asks for.
+func isSettled(host *corev1.Pod) bool {
+	return host.Status.ObservedGeneration >= host.Generation && !slices.ContainsFunc(host.Status.Conditions, func(c corev1.PodCondition) bool {
+		return (c.Type == corev1.PodResizeInProgress || c.Type == corev1.PodResizePending) && c.Status == corev1.ConditionTrue
+	})
+}
+
 // resize takes the resources of a pod in the space to the host, if they have been changed there.
 func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) error {
 	has, wants, what := host.Annotations[resourcesAnnotation], wanted.Annotations[resourcesAnnotation], resizeOf(host, wanted)
@@ -53,7 +61,7 @@ func (s *syncer) resize(ctx context.Context, pod, host, wanted *corev1.Pod) erro
 			return err
 		}
 	}
-	err := s.patchHost(ctx, host, wanted, map[string]any{"spec": patchOfResources(&wanted.Spec)}, "resize")
+	err := s.patchHost(ctx, host, nil, map[string]any{"spec": patchOfResources(&wanted.Spec)}, "resize") // whatever size it has: this adds nothing
 	if isRefused(err) {
 		return s.finishWrite(ctx, pod, writeResources, what, map[string]string{ofResources: podNotTaken(err, pod, host)})
 	}

@@ -140,12 +140,11 @@ func (s *syncer) podGone(obj any, seen bool) {
 	s.enqueueSelectors(itemOf(selectingItem, pod), pod.Labels)
 }
 
-// refer notes what a pod or Ingress names, and has copies looked at that none names any more.
+// refer notes what a pod or Ingress names, and has copies looked at that none has named before, or none names any more.
+// At a start, sources come before or after what names them, and may have been changed while no syncer worked.
 func (s *syncer) refer(i item, now []reference) {
 	for _, ref := range s.references.set(i, now) {
-		if !s.references.has(ref) {
-			s.queue.Add(ref.item())
-		}
+		s.queue.Add(ref.item())
 	}
 }
 

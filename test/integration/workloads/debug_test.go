@@ -210,7 +210,7 @@ var _ = Describe("Resizes", func() {
 		Eventually(func() map[string]string { return onHost(ctx, acme, "resized").Annotations }).Should(HaveKeyWithValue(names.Prefix+"resources", Not(BeEmpty())))
 		Expect(tenantry.Client(acme).CoreV1().RESTClient().Patch(types.StrategicMergePatchType).Namespace("default").Resource("pods").Name("resized").SubResource("resize").
 			Body([]byte(`{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"},"limits":{"cpu":"1"}}}]}}`)).MaxRetries(0).Do(ctx).Error()).
-			To(And(Satisfy(apierrors.IsTooManyRequests), MatchError(ContainSubstring("the host cluster has not said yet what it holds"))))
+			To(And(Satisfy(apierrors.IsTooManyRequests), MatchError(ContainSubstring("the host cluster has not said yet that it holds what it asked for"))))
 		for _, condition := range []corev1.PodCondition{
 			{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred, Message: "Node didn't have enough resource: cpu, requested: 2000, used: 3500, capacity: 4000"},
 			{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue},
@@ -238,7 +238,11 @@ var _ = Describe("Resizes", func() {
 				g.Expect(found.Message).NotTo(ContainSubstring("used"))
 			}).Should(Succeed())
 		}
-		Expect(resize(ctx, pods, "resized", "1")).To(Succeed())
+		kubeletSays(ctx, there, func(p *corev1.Pod) {
+			p.Status.Conditions = nil
+			p.Status.ContainerStatuses[0].Resources = p.Spec.Containers[0].Resources.DeepCopy()
+		})
+		Eventually(func() error { return resize(ctx, pods, "resized", "1") }).Should(Succeed())
 		Eventually(cpuOnHost(ctx, "resized")).Should(Equal("1"))
 	})
 

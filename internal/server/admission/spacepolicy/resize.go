@@ -2,35 +2,51 @@ package spacepolicy
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
+	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/apis/core"
+	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
+
+	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
-// checkResize refuses to lower what a pod asks for until the host has said what it has made of what was asked before.
-// Quotas count what a pod asks for, and what its status says that it holds: of a resize that was raised and lowered
-// before the status came, the host would have the former, and no quota.
+// checkResize refuses to lower what a pod asks for until its status shows that it has what was asked for before. Quotas
+// count what a pod asks for, and what its status says that it holds: of a resize that was raised and lowered before the
+// status came, the host would have the former, and no quota.
 func checkResize(a admission.Attributes) error {
 	now, ok := a.GetObject().(*core.Pod)
 	before, was := a.GetOldObject().(*core.Pod)
-	if a.GetSubresource() != "resize" || !ok || !was || isSettled(before) || !lowers(&now.Spec, &before.Spec) {
+	if a.GetSubresource() != "resize" || !ok || !was || !lowers(&now.Spec, &before.Spec) {
 		return nil
 	}
-	return apierrors.NewTooManyRequests(fmt.Sprintf("pod %q asks for less than before, and the host cluster has not said yet what it holds: try again when status.observedGeneration, %d, is metadata.generation, %d",
+	pod := &corev1.Pod{}
+	if err := corev1conversion.Convert_core_Pod_To_v1_Pod(before, pod, nil); err != nil {
+		return fmt.Errorf("reading the pod: %w", err)
+	}
+	if isSettled(pod) {
+		return nil
+	}
+	return apierrors.NewTooManyRequests(fmt.Sprintf("pod %q asks for less than before, and the host cluster has not said yet that it holds what it asked for: "+
+		"try again when status.observedGeneration, %d, is metadata.generation, %d, and the status of each container has the resources of its spec",
 		now.Name, before.Status.ObservedGeneration, before.Generation), 1)
 }
 
-// isSettled reports whether the status of a pod says what the host has made of all that it asks for, or of none.
-func isSettled(pod *core.Pod) bool {
-	if len(pod.Spec.SchedulingGates) > 0 || pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed {
+// isSettled reports whether the status of a pod shows all that it may hold on the host by what it asks for.
+func isSettled(pod *corev1.Pod) bool {
+	if len(pod.Spec.SchedulingGates) > 0 || podv1.IsPodTerminal(pod) {
 		return true // it is not on the host, or holds nothing
 	}
-	return pod.Status.ObservedGeneration >= pod.Generation || slices.ContainsFunc(pod.Status.Conditions, func(c core.PodCondition) bool {
-		return c.Type == core.PodConditionType(corev1.PodResizePending) && c.Status == core.ConditionTrue && c.ObservedGeneration >= pod.Generation // the host refuses it
-	})
+	if pod.Status.ObservedGeneration >= pod.Generation && translate.HoldsAll(pod) {
+		return true
+	}
+	_, made := podv1.GetPodCondition(&pod.Status, corev1.PodResizeInProgress)
+	_, pending := podv1.GetPodCondition(&pod.Status, corev1.PodResizePending)
+	refused := pending != nil && pending.Status == corev1.ConditionTrue && pending.ObservedGeneration >= pod.Generation &&
+		pending.Reason != corev1.PodReasonDeferred // its node may make that at any moment
+	return refused && (made == nil || made.Status != corev1.ConditionTrue)
 }
 
 // lowers reports whether a pod asks for less of anything than before.
