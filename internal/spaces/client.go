@@ -223,7 +223,7 @@ func onlyJSON(accept string) string {
 
 // response flattens the objects of a response to r.
 func (t *flatteningTransport) response(response *http.Response, r *route) (*http.Response, error) {
-	w := &rewriter{identities: t.identities, space: r.space}
+	w := &rewriter{identities: t.identities, space: r.space, refused: response.StatusCode >= http.StatusBadRequest}
 	contentType, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	switch {
 	case response.StatusCode == http.StatusNotFound:

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/text"
 )
 
 // A JSON document is rewritten in one pass that copies everything but the
@@ -46,9 +47,14 @@ const (
 	ownerName
 	identity
 	ownerKind
-	// text is written for people.
-	text
+	// message is written for people.
+	message
 )
+
+// maxMessage is how many bytes of a message controllers get as an error, and write into spaces. Tenants choose what
+// their policies and webhooks say, controllers put that into the statuses of all objects that it is about, for which no
+// quota has to have room, and event recorders keep thousands of them. Chosen: twice as much as an event has.
+const maxMessage = 2 << 10
 
 func reference() *pathRules {
 	return &pathRules{reference: true, fields: map[string]*pathRules{
@@ -69,7 +75,7 @@ var eventRules = &pathRules{fields: map[string]*pathRules{"object": objectRules}
 
 func newObjectRules() *pathRules {
 	addresses := list(&pathRules{fields: map[string]*pathRules{"targetRef": reference()}})
-	messages := list(&pathRules{fields: map[string]*pathRules{"message": {value: text}}})
+	messages := list(&pathRules{fields: map[string]*pathRules{"message": {value: message}}})
 	object := &pathRules{object: true, fields: map[string]*pathRules{
 		"metadata": {fields: map[string]*pathRules{
 			"name":            {value: objectName},
@@ -82,11 +88,11 @@ func newObjectRules() *pathRules {
 		"regarding":      reference(),
 		"related":        reference(),
 		"target":         reference(),
-		"message":        {value: text},
-		"note":           {value: text},
+		"message":        {value: message},
+		"note":           {value: message},
 		"status": {fields: map[string]*pathRules{
 			"conditions": messages,
-			"message":    {value: text},
+			"message":    {value: message},
 			"active":     list(reference()), // of a CronJob
 		}},
 		"subsets":   list(&pathRules{fields: map[string]*pathRules{"addresses": addresses, "notReadyAddresses": addresses}}),
@@ -105,6 +111,8 @@ type rewriter struct {
 	identities bool
 	// unflatten is whether flattened names become ordinary ones.
 	unflatten bool
+	// refused is whether the document says why a request was refused.
+	refused bool
 	// found is the space that unflattened names belong to.
 	found tenant.Name
 }
@@ -264,6 +272,11 @@ func (w *walk) mapped(value string, kind valueKind, s scope) (string, error) {
 		return w.unflattened(value, kind)
 	}
 	switch kind {
+	case message:
+		if w.refused {
+			return text.Cut(value, maxMessage), nil
+		}
+		return value, nil
 	case namespaceName:
 	case objectName:
 		if s.namespaced && !w.identities {
@@ -287,8 +300,8 @@ func (w *walk) mapped(value string, kind valueKind, s scope) (string, error) {
 }
 
 func (w *walk) unflattened(value string, kind valueKind) (string, error) {
-	if kind == text {
-		return tenant.PlainText(value, cmp.Or(w.rewriter.space, w.found)), nil
+	if kind == message {
+		return text.Cut(tenant.PlainText(value, cmp.Or(w.rewriter.space, w.found)), maxMessage), nil
 	}
 	owner, plain := tenant.Flat(value).Split()
 	if plain == value {

@@ -33,7 +33,8 @@ endpoints: [{addresses: [ADDRESS], conditions: {ready: true}}]
 ports: [{port: 8080}]
 `
 
-// injecting is a policy of the host that adds a container and a toleration to pods with a label.
+// injecting is a policy of the host that adds a container and a toleration to pods with a label. The container sends
+// nothing in others' names, which the policies of config/workloads ask of all.
 const injecting = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
@@ -46,7 +47,8 @@ spec:
   - patchType: JSONPatch
     jsonPatch:
       expression: >
-        [JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "sidecar", image: "localhost/pause:1", imagePullPolicy: "IfNotPresent"}},
+        [JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "sidecar", image: "localhost/pause:1", imagePullPolicy: "IfNotPresent",
+          securityContext: Object.spec.containers.securityContext{capabilities: Object.spec.containers.securityContext.capabilities{drop: ["NET_RAW"]}}}},
         JSONPatch{op: "add", path: "/spec/tolerations", value: [Object.spec.tolerations{key: "example.com/host", operator: "Exists"}]}]
 ---
 apiVersion: admissionregistration.k8s.io/v1

@@ -7,8 +7,8 @@ import (
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// HoldsAll reports whether the status of a pod says that it holds at least all that its spec asks for. Kubelets observe a
-// generation before they make what it asks for.
+// HoldsAll reports whether the status of a pod says that it holds at least all that its spec asks for. Kubelets observe
+// a generation before they make what it asks for.
 func HoldsAll(pod *corev1.Pod) bool {
 	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	for _, c := range slices.Concat(sidecarsOf(pod), pod.Spec.Containers) {

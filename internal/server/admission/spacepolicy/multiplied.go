@@ -41,6 +41,9 @@ const (
 	// maxMetrics are those of a HorizontalPodAutoscaler, each of which is a request or more every 15
 	// seconds.
 	maxMetrics = 100
+	// maxTargetBytes are those of what a HorizontalPodAutoscaler names. Its controller writes them into each event about
+	// it, of which recorders keep thousands.
+	maxTargetBytes = 1_000
 	// maxQuotaLimits are the limits of a ResourceQuota, each of which its controller compares with all
 	// others, and the values of its scopes, which it validates for each pod.
 	maxQuotaLimits = 500
@@ -76,6 +79,7 @@ var factors = []factor{
 	{of(volumesOf), maxVolumes, "it has %d volumes, and a pod in a space at most %d; use projected volumes, or several pods"},
 	{of(rangeLimitsOf), maxRangeLimits, "it says %d things of a container, which has defaults for one another, and a LimitRange in a space at most %d; leave out resources that nobody uses"},
 	{of(metricsOf), maxMetrics, "it has %d metrics, and a HorizontalPodAutoscaler in a space at most %d; use fewer"},
+	{of(targetBytes), maxTargetBytes, "one of the objects or metrics that it names has a name, kind and version of %d bytes, and that of a HorizontalPodAutoscaler in a space at most %d; name what there is"},
 	{deadlineOf, maxDeadline, "it has an activeDeadlineSeconds of %d, and a Job in a space one of at most %d; leave it out, or use less"},
 	{of(limitsOfQuota), maxQuotaLimits, "it has %d limits and values of scopes, and a ResourceQuota in a space at most %d; make several of it"},
 	{of(customLimitsOfQuota), maxCustomLimits, "it limits %d custom resources, and a ResourceQuota in a space at most %d; make several of it"},
@@ -186,6 +190,27 @@ func rangeLimitsOf(limits *core.LimitRange) (count int) {
 
 func metricsOf(autoscaler *autoscaling.HorizontalPodAutoscaler) int {
 	return len(autoscaler.Spec.Metrics)
+}
+
+// targetBytes returns how long the longest name of an object or metric is that an autoscaler has.
+func targetBytes(autoscaler *autoscaling.HorizontalPodAutoscaler) int {
+	named := func(ref autoscaling.CrossVersionObjectReference) int {
+		return len(ref.Kind) + len(ref.Name) + len(ref.APIVersion)
+	}
+	most := named(autoscaler.Spec.ScaleTargetRef)
+	for i := range autoscaler.Spec.Metrics {
+		metric := &autoscaler.Spec.Metrics[i]
+		if metric.Object != nil {
+			most = max(most, named(metric.Object.DescribedObject), len(metric.Object.Metric.Name))
+		}
+		if metric.Pods != nil {
+			most = max(most, len(metric.Pods.Metric.Name))
+		}
+		if metric.External != nil {
+			most = max(most, len(metric.External.Metric.Name))
+		}
+	}
+	return most
 }
 
 func deadlineOf(_ schema.GroupResource, obj runtime.Object) int {

@@ -23,6 +23,19 @@ import (
 	"k8s.io/kubernetes/pkg/apis/rbac"
 )
 
+// scaling is an autoscaler whose target has a kind of so many bytes, and describing one with a metric of an object that
+// has such a name.
+func scaling(bytes int) *autoscaling.HorizontalPodAutoscaler {
+	return &autoscaling.HorizontalPodAutoscaler{Spec: autoscaling.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscaling.CrossVersionObjectReference{Kind: strings.Repeat("k", bytes)}}}
+}
+
+func describing(bytes int) *autoscaling.HorizontalPodAutoscaler {
+	described := autoscaling.CrossVersionObjectReference{Name: strings.Repeat("n", bytes)}
+	return &autoscaling.HorizontalPodAutoscaler{Spec: autoscaling.HorizontalPodAutoscalerSpec{Metrics: []autoscaling.MetricSpec{
+		{Object: &autoscaling.ObjectMetricSource{DescribedObject: described}}, {Pods: &autoscaling.PodsMetricSource{}}, {External: &autoscaling.ExternalMetricSource{}},
+	}}}
+}
+
 // TestFactors checks each bound of what controllers multiply or look at, by an object that is at it and
 // one that is beyond.
 func TestFactors(t *testing.T) {
@@ -115,6 +128,16 @@ func TestFactors(t *testing.T) {
 			more: &core.LimitRange{Spec: core.LimitRangeSpec{Limits: append(make([]core.LimitRangeItem, 599), core.LimitRangeItem{Max: core.ResourceList{"a": {}}})}},
 			refusal: `limitranges "x" is forbidden: SpacePolicy: it says 601 things of a container, which has defaults for one another, and a LimitRange in a space at most 600; ` +
 				`leave out resources that nobody uses`,
+		},
+		"the target of an autoscaler": {
+			resource: autoscaling.Resource("horizontalpodautoscalers"), most: scaling(1000), more: scaling(1001),
+			refusal: `horizontalpodautoscalers.autoscaling "x" is forbidden: SpacePolicy: one of the objects or metrics that it names has a name, kind and version of 1001 bytes, ` +
+				`and that of a HorizontalPodAutoscaler in a space at most 1000; name what there is`,
+		},
+		"what a metric is about": {
+			resource: autoscaling.Resource("horizontalpodautoscalers"), most: describing(1000), more: describing(1001),
+			refusal: `horizontalpodautoscalers.autoscaling "x" is forbidden: SpacePolicy: one of the objects or metrics that it names has a name, kind and version of 1001 bytes, ` +
+				`and that of a HorizontalPodAutoscaler in a space at most 1000; name what there is`,
 		},
 		"metrics": {
 			resource: autoscaling.Resource("horizontalpodautoscalers"),
