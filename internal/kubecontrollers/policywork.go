@@ -23,6 +23,9 @@ func policyWork(policy *admissionregistrationv1.ValidatingAdmissionPolicy) int {
 		}
 	}
 	resources, kinds := resourcesOf(policy)
+	if policy.Spec.ParamKind != nil { // its document is read once
+		resources += kindWork
+	}
 	return resources + kinds*(kindWork+expressions*variables+bytes)
 }
 

@@ -50,6 +50,9 @@ func TestPolicyWork(t *testing.T) {
 		"no expressions":        {policy: policyOf("p", 1, 0, "pods"), want: 1 + kindWork},
 		"at most ten of a rule": {policy: policyOf("p", 0, 0, many...), want: 20 + 10*kindWork},
 		"nothing to match":      {policy: &admissionregistrationv1.ValidatingAdmissionPolicy{}},
+		"parameters": {policy: &admissionregistrationv1.ValidatingAdmissionPolicy{Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			ParamKind: &admissionregistrationv1.ParamKind{APIVersion: "example.com/v1", Kind: "Rules"},
+		}}, want: kindWork},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := policyWork(tc.policy); got != tc.want {
