@@ -114,6 +114,8 @@ var controllersTable = []mutant{
 		"internal/spaces/rewrite.go", `return text.Cut(tenant.PlainText(value, cmp.Or(w.rewriter.space, w.found)), maxMessage), nil`, `return tenant.PlainText(value, cmp.Or(w.rewriter.space, w.found)), nil`},
 	{"targets of autoscalers are short", by("internal/server/admission/spacepolicy", "TestFactors"),
 		"internal/server/admission/spacepolicy/multiplied.go", `	most := named(autoscaler.Spec.ScaleTargetRef)`, `	most := 0`},
+	{"a file of users that may be cut is not used", by("internal/server/authentication/userfile", "TestReload"),
+		"internal/server/authentication/watchedfile/watchedfile.go", `case len(content) > 0 && !isWhole(content):`, `case false:`},
 	{"who looks up types of a policy pays", by("internal/kubecontrollers", "TestPolicyTime"),
 		"internal/kubecontrollers/policies.go", `		s.debts.charge(s.space, now.Sub(s.charged))`, `		s.debts.charge(s.space, 0*now.Sub(s.charged))`},
 	{"workers stop", by("internal/kubecontrollers", "TestLongItems"),

@@ -168,8 +168,17 @@ func TestReload(t *testing.T) {
 		t.Error("a malformed file has changed who is known")
 	}
 
-	replace(t, path, "four,u,id,,a") // the last line may have no end
-	until.True(t, "a file whose last line has no end is read", func() bool { return known("four") && !known("two") })
+	failures++
+	replace(t, path, "four,u,id") // of tenant a, whose name is missing
+	until.True(t, "a file whose last line has no end is noticed", func() bool {
+		now, err := testutil.GetCounterMetricValue(reloadsTotal.WithLabelValues("token", "failure"))
+		return err == nil && now > failures
+	})
+	if !known("two") || known("four") {
+		t.Error("a file whose last line has no end has changed who is known")
+	}
+	replace(t, path, "four,u,id,,a\n")
+	until.True(t, "its rest is read", func() bool { return known("four") && !known("two") })
 }
 
 // FuzzParse checks that no content of a file makes a panic, or a user that the

@@ -18,8 +18,8 @@ const (
 	// pollInterval is how often a file is read whose changes are not notified.
 	pollInterval = time.Minute
 	// settleTime is how long a changed file must not change again before it is used: a
-	// partly written line may be valid and name another tenant. incompleteTime is the same
-	// for a file whose last line has no newline yet.
+	// partly written line may be valid and name another tenant. incompleteTime is how long
+	// the rest of a file may take whose last line has no newline yet. Without it, it is not used.
 	settleTime     = 100 * time.Millisecond
 	incompleteTime = time.Second
 )
@@ -67,6 +67,8 @@ func (f *File[T]) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 		case err != nil:
 			f.report(fmt.Errorf("reading %s: %w", f.path, err))
+		case len(content) > 0 && !isWhole(content):
+			f.report(fmt.Errorf("the last line of %s has no newline, so some of it may be missing, and with it whose user it is: end it by one", f.path))
 		case !bytes.Equal(content, f.seen):
 			f.report(f.take(content))
 		}
@@ -75,12 +77,15 @@ func (f *File[T]) Run(ctx context.Context) {
 	})
 }
 
+// isWhole reports whether the last line of a content ends.
+func isWhole(content []byte) bool { return bytes.HasSuffix(content, []byte("\n")) }
+
 // settled returns the content of the file once it does not change any more.
 func (f *File[T]) settled(ctx context.Context) ([]byte, error) {
 	content, err := os.ReadFile(f.path)
 	for err == nil && !bytes.Equal(content, f.seen) {
 		wait := settleTime
-		if !bytes.HasSuffix(content, []byte("\n")) {
+		if !isWhole(content) {
 			wait = incompleteTime
 		}
 		if err := signal.Pause(ctx, wait); err != nil {
