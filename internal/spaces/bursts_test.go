@@ -109,6 +109,9 @@ func TestTurns(t *testing.T) {
 		if err := client.CoreV1().Pods(namespace).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
 			t.Errorf("%s: a deletion waits: %v", namespace, err)
 		}
+		if _, err := client.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Errorf("%s: events wait: %v", namespace, err)
+		}
 	}
 }
 
