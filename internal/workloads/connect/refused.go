@@ -113,7 +113,9 @@ func (a *answering) Close() error {
 	a.refused = nil
 	a.mu.Unlock()
 	if refused != nil {
-		_ = a.refusals.rewrite(refused).Write(a.Conn) // the client may have gone
+		told := a.refusals.rewrite(refused)
+		_ = told.Write(a.Conn) // the client may have gone
+		told.Body.Close()
 	}
 	return a.Conn.Close()
 }
@@ -124,6 +126,7 @@ func (r refusals) rewrite(answer io.Reader) *http.Response {
 	var body []byte
 	if response, err := http.ReadResponse(bufio.NewReader(answer), nil); err == nil {
 		body, _ = io.ReadAll(response.Body) // what is cut is no Status
+		response.Body.Close()
 		told.StatusCode = response.StatusCode
 	}
 	if status := r.status(body); status != nil {
