@@ -256,7 +256,7 @@ var syncerTable = []mutant{
 	{"pods ask for names where nobody does in their name", by("internal/workloads/sync", "TestDNSFamilies"),
 		"internal/workloads/sync/dns.go", `len(v4) > 0 {`, `false {`},
 	{"an address of a pod is looked at when it is there", by("internal/workloads/sync", "TestSeesAddresses"),
-		"internal/workloads/sync/watch.go", `	s.seeAddresses(obj.(*corev1.Pod))`, ``},
+		"internal/workloads/sync/watch.go", `	s.ranges.see(obj.(*corev1.Pod))`, ``},
 	{"no pod is made before the guards", by("internal/workloads/sync", "TestGuards|TestForeignGuard"),
 		"internal/workloads/sync/namespaces.go", `	return found.UID, s.ensureGuards(ctx, home)`, `	return found.UID, nil`},
 	{"somebody else's policy is not taken for the guard", by("internal/workloads/sync", "TestForeignGuard|TestPolicies"),

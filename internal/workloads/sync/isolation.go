@@ -156,10 +156,13 @@ func (s *syncer) test(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.findRanges(ctx); err != nil { // the node of a canary may be new
+	switch changed, err := s.ranges.find(ctx); { // the node of a canary may be new
+	case err != nil:
 		return err
+	case changed:
+		s.enqueueHostNamespaces()
 	}
-	if err := s.allInside(listener, dialer); err != nil {
+	if err := s.ranges.allInside(listener, dialer); err != nil {
 		return err
 	}
 	switch code := dialer.Status.ContainerStatuses[0].State.Terminated.ExitCode; code {

@@ -81,18 +81,18 @@ func TestPlantedNetworks(t *testing.T) {
 	}
 	w := newWorld(t, objects...)
 	for _, obj := range w.hostCaches.pods.GetIndexer().List() {
-		w.seeAddresses(obj.(*corev1.Pod))
+		w.ranges.see(obj.(*corev1.Pod))
 	}
-	if len(w.askRanges) > 0 {
+	if len(w.ranges.ask) > 0 {
 		t.Error("the host is asked for its ranges")
 	}
-	if err := w.findRanges(t.Context()); err != nil {
+	if _, err := w.ranges.find(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(w.seenNetworks) > 0 {
-		t.Errorf("not outside are %v", w.seenNetworks)
+	if len(w.ranges.seen) > 0 {
+		t.Errorf("not outside are %v", w.ranges.seen)
 	}
-	if err := w.allInside(); err != nil {
+	if err := w.ranges.allInside(); err != nil {
 		t.Error(err)
 	}
 }
@@ -110,7 +110,7 @@ func TestSeenBeforeItsNamespace(t *testing.T) {
 			t.Errorf("%v are looked at, and no %v", got, k)
 		}
 	}
-	if len(w.askRanges) == 0 {
+	if len(w.ranges.ask) == 0 {
 		t.Error("nobody looks for the network of its address")
 	}
 }

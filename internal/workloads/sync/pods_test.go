@@ -30,7 +30,6 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/tenantry/tenantry/api/v1alpha1"
-	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
@@ -77,7 +76,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	s := &syncer{
 		clock: w.clock, clients: clients{installation: "i", spaces: w.space, host: w.onHost, hostMetadata: metadatafake.NewSimpleMetadataClient(scheme)},
 		tenants: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.Tenant{}, 0, nil), settings: settings{maxNamespaces: 3},
-		pacing: newPacing(w.clock, 4), notes: newNotes(w.clock), guards: newGuards(w.clock, 2, "restart"), askRanges: signal.NewFlag(),
+		pacing: newPacing(w.clock, 4), notes: newNotes(w.clock), guards: newGuards(w.clock, 2, "restart"),
 	}
 	var err error
 	if s.caches, err = newCaches(informers.NewSharedInformerFactory(w.space, 0)); err != nil {
@@ -85,20 +84,22 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	}
 	s.dns = newDNSService(w.onHost, DefaultDNSService)
 	w.cache(s.dns.informer, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: names.Platform, Name: "dns"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.43.0.10"}}})
-	s.ranges, s.reachable = network.NewRanges(nil, nil), network.Reachable{Namespace: names.Platform}
+	s.reachable = network.Reachable{Namespace: names.Platform}
 	s.hostNodes = newHostNodes(w.onHost)
 	w.addRoutes(s)
 	if s.hostCaches, err = newHostCaches(w.onHost, s.routes.onHost.informer, "i", names.Owner{}); err != nil {
 		t.Fatal(err)
 	}
 	s.liveTenants = liveTenants{s}
+	s.ranges = newHostRanges(s.clients, s.hostNodes, s.hostCaches, nil)
+	s.ranges.ranges = network.NewRanges(nil, nil)
 	s.ending = newEndings(s.clients, s.tenants, s.hostCaches, s.queue, w.clock)
 	w.syncer = s
 	w.cache(s.tenants, &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "t"}})
 	for _, o := range slices.Concat(inSpace, onHost) {
 		w.see(o)
 		if o, ok := o.(*corev1.Namespace); ok && o.Name == home.Host() {
-			for _, guard := range network.Guards(home, s.ranges, s.reachable) {
+			for _, guard := range network.Guards(home, s.ranges.current(), s.reachable) {
 				network.Own(guard, s.owner)
 				guard.UID = types.UID(guard.Name)
 				w.add(w.onHost, guard)

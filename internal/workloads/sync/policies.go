@@ -65,7 +65,7 @@ func (s *syncer) ensurePolicy(ctx context.Context, home names.Namespace, i item,
 		s.writeBudgets.drop(i)
 		return false, s.removePolicy(ctx, home, i)
 	}
-	wanted, err := network.Policy(policy, home, s.currentRanges(), s.through(home.Tenant)...)
+	wanted, err := network.Policy(policy, home, s.ranges.current(), s.through(home.Tenant)...)
 	if err == nil {
 		err = s.hasRoom(home, wanted.Name)
 	}
@@ -91,9 +91,16 @@ func (s *syncer) hasRoom(home names.Namespace, name string) error {
 	return fmt.Errorf("a namespace has at most %d network policies on the host cluster: delete others; until then this one allows nothing", network.MaxPolicies)
 }
 
+// currentReachable returns what pods reach, and whether servers reach them.
+func (s *syncer) currentReachable() network.Reachable {
+	reachable := s.reachable
+	reachable.Calls = !s.ranges.isStrange()
+	return reachable
+}
+
 // ensureGuards makes the policies that a namespace of the host has in any case. No pod is made before they are there.
 func (s *syncer) ensureGuards(ctx context.Context, home names.Namespace) error {
-	for _, wanted := range network.Guards(home, s.currentRanges(), s.currentReachable(), s.through(home.Tenant)...) {
+	for _, wanted := range network.Guards(home, s.ranges.current(), s.currentReachable(), s.through(home.Tenant)...) {
 		there, err := s.ownPolicy(wanted)
 		if err != nil {
 			return err

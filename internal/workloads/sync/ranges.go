@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/tenantry/tenantry/internal/process/signal"
+	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
 )
 
@@ -34,9 +37,36 @@ type errOutside string
 // Error implements error.
 func (e errOutside) Error() string { return string(e) }
 
-func (s *syncer) errOutside(what string) error {
-	return errOutside(s.wayOut(what + ", so policies would take other tenants' pods for what is outside of the cluster: whoever administers Tenantry is to name " +
+func (r *hostRanges) errOutside(what string) error {
+	return errOutside(wayOut(r.owner, what+", so policies would take other tenants' pods for what is outside of the cluster: whoever administers Tenantry is to name "+
 		"all ranges of the host's pods, Services and nodes with --network-isolation-cluster-cidrs"))
+}
+
+// hostRanges are the ranges of addresses that are not outside of the host: those of its pods, Services and nodes.
+type hostRanges struct {
+	host  kubernetes.Interface
+	owner names.Owner
+	nodes cache.SharedIndexInformer
+	// caches have the host's pods.
+	caches *hostCaches
+	// configured are those that somebody says are the host's.
+	configured []netip.Prefix
+	// ask has the host asked once more.
+	ask signal.Flag
+
+	mu     sync.RWMutex
+	ranges network.Ranges
+	// reported are the ranges without seen, which are inside because pods of spaces have addresses there: at most
+	// maxSeenNetworks.
+	reported network.Ranges
+	seen     []netip.Prefix
+	// strange are networks of the host's pods and Services that its servers do not take for inside. While there are
+	// some, they do not call webhooks in pods.
+	strange []netip.Prefix
+}
+
+func newHostRanges(c clients, nodes cache.SharedIndexInformer, onHost *hostCaches, configured []netip.Prefix) *hostRanges {
+	return &hostRanges{host: c.host, owner: c.owner, nodes: nodes, caches: onHost, configured: configured, ask: signal.NewFlag()}
 }
 
 // newHostNodes returns an informer of the host's nodes, of which it keeps the addresses, and what the system space has
@@ -55,60 +85,64 @@ func newHostNodes(client kubernetes.Interface) cache.SharedIndexInformer {
 	return factory.Core().V1().Nodes().Informer()
 }
 
-// currentRanges returns the ranges that are not outside of the host.
-func (s *syncer) currentRanges() network.Ranges {
-	s.rangesMu.RLock()
-	defer s.rangesMu.RUnlock()
-	return s.ranges
+// current returns the ranges that are not outside of the host.
+func (r *hostRanges) current() network.Ranges {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.ranges
 }
 
-// currentReachable returns what pods reach, and whether servers reach them.
-func (s *syncer) currentReachable() network.Reachable {
-	s.rangesMu.RLock()
-	defer s.rangesMu.RUnlock()
-	reachable := s.reachable
-	reachable.Calls = len(s.strange) == 0
-	return reachable
+// isStrange reports whether there are networks of pods that the host's servers do not take for inside.
+func (r *hostRanges) isStrange() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.strange) > 0
 }
 
-// watchRanges has nodes tell of ranges, and returns when these are known.
-func (s *syncer) watchRanges(ctx context.Context) error {
-	_, err := s.hostNodes.AddEventHandler(handler{
-		changed: func(any) { s.askRanges.Raise() },
+// watch has nodes tell of ranges, and returns when these are known. changed is called when they have changed.
+func (r *hostRanges) watch(ctx context.Context, changed func()) error {
+	_, err := r.nodes.AddEventHandler(handler{
+		changed: func(any) { r.ask.Raise() },
 		updated: func(before, now any) {
 			a, b := before.(*corev1.Node), now.(*corev1.Node)
 			if !equality.Semantic.DeepEqual(a.Spec, b.Spec) || !equality.Semantic.DeepEqual(a.Status.Addresses, b.Status.Addresses) {
-				s.askRanges.Raise()
+				r.ask.Raise()
 			}
 		},
-		gone: func(any, bool) { s.askRanges.Raise() },
+		gone: func(any, bool) { r.ask.Raise() },
 	})
 	if err != nil {
 		return fmt.Errorf("watching the host's nodes: %w", err)
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), s.hostNodes.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), r.nodes.HasSynced) {
 		return ctx.Err()
 	}
-	if err := s.findRanges(ctx); err != nil {
+	if _, err := r.find(ctx); err != nil {
 		return err
 	}
-	go func() {
-		ticker := time.NewTicker(rangesPeriod)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-s.askRanges:
-			case <-ticker.C:
-			}
-			if err := s.findRanges(ctx); err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Looking for the ranges of addresses of the host cluster; those that were known stay")
-				time.AfterFunc(retryTest, s.askRanges.Raise)
-			}
-		}
-	}()
+	go r.follow(ctx, changed)
 	return nil
+}
+
+// follow looks for the ranges from time to time, and when somebody asks, until ctx ends.
+func (r *hostRanges) follow(ctx context.Context, changed func()) {
+	ticker := time.NewTicker(rangesPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.ask:
+		case <-ticker.C:
+		}
+		switch others, err := r.find(ctx); {
+		case others:
+			changed()
+		case err != nil && ctx.Err() == nil:
+			klog.FromContext(ctx).Error(err, "Looking for the ranges of addresses of the host cluster; those that were known stay")
+			time.AfterFunc(retryTest, r.ask.Raise)
+		}
+	}
 }
 
 // addressesOf returns the addresses of a pod on the host.
@@ -122,15 +156,15 @@ func addressesOf(host *corev1.Pod) []netip.Addr {
 	return all
 }
 
-// seeAddresses has the ranges looked for if a pod of a space has an address on the host outside of them.
-func (s *syncer) seeAddresses(host *corev1.Pod) {
-	if _, _, ok := s.hostCaches.ours(host); !ok {
+// see has the ranges looked for if a pod of a space has an address on the host outside of them.
+func (r *hostRanges) see(host *corev1.Pod) {
+	if _, _, ok := r.caches.ours(host); !ok {
 		return
 	}
-	s.rangesMu.RLock()
-	defer s.rangesMu.RUnlock()
-	if len(outside(s.ranges, host)) > 0 && len(s.seenNetworks) < maxSeenNetworks {
-		s.askRanges.Raise()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if len(outside(r.ranges, host)) > 0 && len(r.seen) < maxSeenNetworks {
+		r.ask.Raise()
 	}
 }
 
@@ -141,19 +175,19 @@ func outside(ranges network.Ranges, host *corev1.Pod) []netip.Addr {
 
 // seeNetworks adds to what is inside the networks of pods' addresses that no reported range contains. They stay:
 // tomorrow another pod may have such an address. The caller holds the lock.
-func (s *syncer) seeNetworks(ctx context.Context, reported network.Ranges) {
-	for _, obj := range s.hostCaches.pods.GetIndexer().List() {
+func (r *hostRanges) seeNetworks(ctx context.Context, reported network.Ranges) {
+	for _, obj := range r.caches.pods.GetIndexer().List() {
 		host := obj.(*corev1.Pod)
-		if _, _, ok := s.hostCaches.ours(host); !ok {
+		if _, _, ok := r.caches.ours(host); !ok {
 			continue // somebody else's, or a canary, which is to show that a range is missing
 		}
 		for _, address := range outside(reported, host) {
 			around := network.Around(address)
-			if slices.Contains(s.seenNetworks, around) || len(s.seenNetworks) >= maxSeenNetworks {
+			if slices.Contains(r.seen, around) || len(r.seen) >= maxSeenNetworks {
 				continue
 			}
-			s.seenNetworks = append(s.seenNetworks, around)
-			klog.FromContext(ctx).Error(nil, s.wayOut("A pod on the host cluster has an address outside all known ranges; its network counts as inside from now on. Name all ranges of pods with --network-isolation-cluster-cidrs"),
+			r.seen = append(r.seen, around)
+			klog.FromContext(ctx).Error(nil, wayOut(r.owner, "A pod on the host cluster has an address outside all known ranges; its network counts as inside from now on. Name all ranges of pods with --network-isolation-cluster-cidrs"),
 				"pod", klog.KObj(host), "address", address, "network", around)
 		}
 	}
@@ -161,68 +195,67 @@ func (s *syncer) seeNetworks(ctx context.Context, reported network.Ranges) {
 
 // allInside returns an error if a canary's address is outside all known ranges, or if pods have addresses in more
 // networks than maxSeenNetworks.
-func (s *syncer) allInside(canaries ...*corev1.Pod) error {
-	s.rangesMu.RLock()
-	defer s.rangesMu.RUnlock()
+func (r *hostRanges) allInside(canaries ...*corev1.Pod) error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
 	for _, pod := range canaries {
-		if out := outside(s.reported, pod); len(out) > 0 {
-			return s.errOutside(fmt.Sprintf("pods of the host cluster have addresses such as %s, which are in no range that its nodes, its ServiceCIDRs or --network-isolation-cluster-cidrs tell", out[0]))
+		if out := outside(r.reported, pod); len(out) > 0 {
+			return r.errOutside(fmt.Sprintf("pods of the host cluster have addresses such as %s, which are in no range that its nodes, its ServiceCIDRs or --network-isolation-cluster-cidrs tell", out[0]))
 		}
 	}
-	for _, obj := range s.hostCaches.pods.GetIndexer().List() {
+	for _, obj := range r.caches.pods.GetIndexer().List() {
 		host := obj.(*corev1.Pod)
-		if _, _, ok := s.hostCaches.ours(host); !ok || len(outside(s.ranges, host)) == 0 {
+		if _, _, ok := r.caches.ours(host); !ok || len(outside(r.ranges, host)) == 0 {
 			continue
 		}
-		return s.errOutside(fmt.Sprintf("pods of the host cluster have addresses in more than %d networks outside all known ranges", maxSeenNetworks))
+		return r.errOutside(fmt.Sprintf("pods of the host cluster have addresses in more than %d networks outside all known ranges", maxSeenNetworks))
 	}
 	return nil
 }
 
-// findRanges asks the host for its ranges. If they have changed, all policies are looked at.
-func (s *syncer) findRanges(ctx context.Context) error {
-	found, err := s.serviceRanges(ctx)
+// find asks the host for its ranges, and reports whether they have changed. Policies are of them.
+func (r *hostRanges) find(ctx context.Context) (changed bool, err error) {
+	found, err := r.serviceRanges(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	s.rangesMu.Lock()             // before nodes are read: who reads them later has the last word
+	r.mu.Lock()                   // before nodes are read: who reads them later has the last word
 	ofPods := slices.Clone(found) // and of Services, which lead to them
-	for _, obj := range s.hostNodes.GetIndexer().List() {
+	for _, obj := range r.nodes.GetIndexer().List() {
 		node := obj.(*corev1.Node)
 		ofPods = append(ofPods, podRangesOf(node)...)
 		found = append(found, rangesOf(node)...)
 	}
-	s.reported = network.NewRanges(s.clusterRanges, found)
-	s.seeNetworks(ctx, s.reported)
-	now := network.NewRanges(s.clusterRanges, slices.Concat(found, s.seenNetworks))
-	strange := s.strangeTo(slices.Concat(ofPods, s.seenNetworks))
-	same := s.ranges.Equal(now) && slices.Equal(s.strange, strange)
-	s.ranges, s.strange = now, strange
-	s.rangesMu.Unlock()
+	r.reported = network.NewRanges(r.configured, found)
+	r.seeNetworks(ctx, r.reported)
+	now := network.NewRanges(r.configured, slices.Concat(found, r.seen))
+	strange := r.strangeTo(slices.Concat(ofPods, r.seen))
+	same := r.ranges.Equal(now) && slices.Equal(r.strange, strange)
+	r.ranges, r.strange = now, strange
+	r.mu.Unlock()
 	if same {
-		return nil
+		return false, nil
 	}
 	klog.FromContext(ctx).Info("These ranges of addresses are not outside of the host cluster", "ranges", now.String())
-	if len(strange) > 0 && s.owner.Servers() != nil {
-		klog.FromContext(ctx).Error(nil, s.wayOut("Pods or Services of the host cluster have public addresses, so its servers do not call webhooks of tenants in pods: by their addresses, one tenant's would reach another's. "+
+	if len(strange) > 0 && r.owner.Servers() != nil {
+		klog.FromContext(ctx).Error(nil, wayOut(r.owner, "Pods or Services of the host cluster have public addresses, so its servers do not call webhooks of tenants in pods: by their addresses, one tenant's would reach another'r. "+
 			"Name these ranges with --network-isolation-cluster-cidrs"), "ranges", strange)
 	}
-	s.enqueueHostNamespaces()
-	return nil
+	return true, nil
 }
 
 // strangeTo returns those of some ranges that servers do not take for inside: the operator tells them those that are
 // configured.
-func (s *syncer) strangeTo(ofPods []netip.Prefix) []netip.Prefix {
-	known := network.NewRanges(slices.Concat(network.Private(), s.clusterRanges), nil)
+func (r *hostRanges) strangeTo(ofPods []netip.Prefix) []netip.Prefix {
+	known := network.NewRanges(slices.Concat(network.Private(), r.configured), nil)
 	ofPods = slices.DeleteFunc(ofPods, known.ContainsAll)
 	slices.SortFunc(ofPods, netip.Prefix.Compare)
 	return slices.Compact(ofPods)
 }
 
 // serviceRanges returns the ranges of the host's Services, none if it is too old to tell them.
-func (s *syncer) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
-	list, err := s.host.NetworkingV1().ServiceCIDRs().List(ctx, metav1.ListOptions{})
+func (r *hostRanges) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
+	list, err := r.host.NetworkingV1().ServiceCIDRs().List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

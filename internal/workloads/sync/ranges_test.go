@@ -48,14 +48,14 @@ func TestToldRanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.withNode("node", tc.spec, tc.addresses...)
-			if w.currentRanges().Contains(netip.MustParseAddr(tc.inside)) {
+			if w.ranges.current().Contains(netip.MustParseAddr(tc.inside)) {
 				t.Fatal("it is inside without being told")
 			}
-			if err := w.findRanges(t.Context()); err != nil {
+			if _, err := w.ranges.find(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if !w.currentRanges().Contains(netip.MustParseAddr(tc.inside)) {
-				t.Errorf("%s is outside of %v", tc.inside, w.currentRanges())
+			if !w.ranges.current().Contains(netip.MustParseAddr(tc.inside)) {
+				t.Errorf("%s is outside of %v", tc.inside, w.ranges.current())
 			}
 		})
 	}
@@ -68,17 +68,17 @@ func TestSeenNetworks(t *testing.T) {
 	w.withNode("node", corev1.NodeSpec{})
 	has := func(address string, want bool) {
 		t.Helper()
-		if err := w.findRanges(t.Context()); err != nil {
+		if _, err := w.ranges.find(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if w.currentRanges().Contains(netip.MustParseAddr(address)) != want {
-			t.Errorf("%s: want %v in %v", address, want, w.currentRanges())
+		if w.ranges.current().Contains(netip.MustParseAddr(address)) != want {
+			t.Errorf("%s: want %v in %v", address, want, w.ranges.current())
 		}
 	}
 	has("11.1.0.200", true)
 	has("2600:1f14::1:7", true)
 	has("11.1.1.1", false)
-	if err := w.allInside(); err != nil {
+	if err := w.ranges.allInside(); err != nil {
 		t.Error(err)
 	}
 	if err := w.hostCaches.pods.GetIndexer().Delete(hostPod(spacePod(bound), nil)); err != nil {
@@ -88,11 +88,11 @@ func TestSeenNetworks(t *testing.T) {
 	for i := range maxSeenNetworks {
 		w.see(hostPod(spacePod(func(p *corev1.Pod) { p.Name, p.UID = fmt.Sprint("p", i), types.UID(fmt.Sprint("p", i)) }), at(fmt.Sprintf("13.0.%d.1", i))))
 	}
-	if err := w.findRanges(t.Context()); err != nil {
+	if _, err := w.ranges.find(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.allInside(); !errors.As(err, new(errOutside)) || len(w.seenNetworks) != maxSeenNetworks || strings.Contains(err.Error(), "13.0") {
-		t.Errorf("got %v with %d networks", err, len(w.seenNetworks))
+	if err := w.ranges.allInside(); !errors.As(err, new(errOutside)) || len(w.ranges.seen) != maxSeenNetworks || strings.Contains(err.Error(), "13.0") {
+		t.Errorf("got %v with %d networks", err, len(w.ranges.seen))
 	}
 }
 
@@ -100,11 +100,11 @@ func TestSeenNetworks(t *testing.T) {
 func TestSeesAddresses(t *testing.T) {
 	w := newWorld(t, hostSpace())
 	w.hostPodChanged(hostPod(spacePod(bound), at("10.0.0.1")))
-	if len(w.askRanges) > 0 {
+	if len(w.ranges.ask) > 0 {
 		t.Error("ranges are looked for because of an address that is inside")
 	}
 	w.hostPodChanged(hostPod(spacePod(bound), at("10.0.0.1", "2600:1f14::7")))
-	if len(w.askRanges) != 1 {
+	if len(w.ranges.ask) != 1 {
 		t.Error("nobody looks for ranges")
 	}
 }
@@ -116,17 +116,17 @@ func TestStrangeRanges(t *testing.T) {
 	w.withNode("node", corev1.NodeSpec{PodCIDR: "10.42.0.0/24", PodCIDRs: []string{"10.42.0.0/24", "fd00::/64"}}, "11.0.0.1")
 	calls := func(want bool) {
 		t.Helper()
-		if err := w.findRanges(t.Context()); err != nil {
+		if _, err := w.ranges.find(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.currentReachable().Calls; got != want {
-			t.Errorf("servers reach pods: %v, with %v", got, w.strange)
+			t.Errorf("servers reach pods: %v, with %v", got, w.ranges.strange)
 		}
 	}
 	calls(true)
 	w.withNode("other", corev1.NodeSpec{PodCIDR: "11.0.1.0/24"})
 	calls(false)
-	w.clusterRanges = []netip.Prefix{netip.MustParsePrefix("11.0.0.0/16")}
+	w.ranges.configured = []netip.Prefix{netip.MustParsePrefix("11.0.0.0/16")}
 	calls(true)
 	w.see(hostPod(spacePod(bound), at("2600:1f14::7")))
 	calls(false)
@@ -140,20 +140,20 @@ func TestCanaryOutside(t *testing.T) {
 	w := newWorld(t, hostSpace(), hostPod(spacePod(bound), at("2600:1f14::7")))
 	w.see(canary)
 	w.withNode("node", corev1.NodeSpec{})
-	if err := w.findRanges(t.Context()); err != nil {
+	if _, err := w.ranges.find(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err := w.allInside(canary)
+	err := w.ranges.allInside(canary)
 	w.isolated = &isolation{clock: w.clock}
 	w.isolated.note(err)
 	if why := w.isolated.refusal(); !strings.Contains(why, "2600:1f14::8") || !strings.Contains(why, "--network-isolation-cluster-cidrs") {
 		t.Errorf("got %q", why)
 	}
-	w.clusterRanges = []netip.Prefix{network.Around(netip.MustParseAddr("2600:1f14::8"))}
-	if err := w.findRanges(t.Context()); err != nil {
+	w.ranges.configured = []netip.Prefix{network.Around(netip.MustParseAddr("2600:1f14::8"))}
+	if _, err := w.ranges.find(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.allInside(canary); err != nil {
+	if err := w.ranges.allInside(canary); err != nil {
 		t.Errorf("it is told, and %v", err)
 	}
 }

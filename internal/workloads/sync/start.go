@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/tenantry/tenantry/internal/process/probes"
-	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/spaces"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -104,13 +103,16 @@ func newSyncer(ctx context.Context, o Options, views informers.SharedInformerFac
 	if err != nil {
 		return nil, err
 	}
-	pace := newPacing(now, cmp.Or(o.Workers, defaultWorkers))
+	configured, err := network.Parse(o.ClusterCIDRs)
+	if err != nil {
+		return nil, err
+	}
+	nodes, pace := newHostNodes(c.host), newPacing(now, cmp.Or(o.Workers, defaultWorkers))
 	return &syncer{
 		clock: now, clients: c, settings: chosen, caches: all, tenants: tenants, liveTenants: liveTenants, hostCaches: onHost,
-		hostNodes: newHostNodes(c.host), dns: newDNSService(c.host, o.DNSService),
+		hostNodes: nodes, ranges: newHostRanges(c, nodes, onHost, configured), dns: newDNSService(c.host, o.DNSService),
 		ending: newEndings(c, tenants, onHost, pace.queue, now), pacing: pace, notes: newNotes(now),
-		guards:    newGuards(now, o.OrphanLimit, wayOut(c.owner, "if it is right nevertheless, restart with a larger --orphan-limit")),
-		askRanges: signal.NewFlag(),
+		guards: newGuards(now, o.OrphanLimit, wayOut(c.owner, "if it is right nevertheless, restart with a larger --orphan-limit")),
 	}, nil
 }
 
@@ -124,13 +126,9 @@ func newSettings(o Options, owner names.Owner, c clock.Clock) (settings, error) 
 	if err != nil {
 		return settings{}, err
 	}
-	ranges, err := network.Parse(o.ClusterCIDRs)
-	if err != nil {
-		return settings{}, err
-	}
 	s := settings{
 		options: translate.Options{TrustLocalImages: o.TrustLocalImages, API: api}, connects: o.Connects, maxNamespaces: o.MaxNamespaces,
-		image: o.Image, testPeriod: cmp.Or(o.TestPeriod, defaultTestPeriod), clusterRanges: ranges,
+		image: o.Image, testPeriod: cmp.Or(o.TestPeriod, defaultTestPeriod),
 		reachable: network.Reachable{Namespace: names.Platform, Addresses: allowed, API: api, Owner: owner},
 	}
 	if o.isolation() == Enforced {

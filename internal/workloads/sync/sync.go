@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +31,6 @@ import (
 	"github.com/tenantry/tenantry/internal/objects"
 	"github.com/tenantry/tenantry/internal/process/keyed"
 	"github.com/tenantry/tenantry/internal/process/ratelimit"
-	"github.com/tenantry/tenantry/internal/process/signal"
 	"github.com/tenantry/tenantry/internal/tenant"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/internal/workloads/network"
@@ -57,6 +55,7 @@ type syncer struct {
 	liveTenants getter[v1alpha1.Tenant]
 	hostCaches  *hostCaches
 	hostNodes   cache.SharedIndexInformer
+	ranges      *hostRanges
 	dns         *dnsService
 	ending      *endings
 
@@ -66,17 +65,6 @@ type syncer struct {
 
 	// leads is whether this is the one that works.
 	leads atomic.Bool
-	// askRanges has the host asked for its ranges once more.
-	askRanges signal.Flag
-	rangesMu  sync.RWMutex
-	ranges    network.Ranges
-	// reported are the ranges without seenNetworks, which are inside because pods of spaces have addresses there: at most
-	// maxSeenNetworks.
-	reported     network.Ranges
-	seenNetworks []netip.Prefix
-	// strange are networks of the host's pods and Services that its servers do not take for inside. While there are
-	// some, they do not call webhooks in pods.
-	strange []netip.Prefix
 }
 
 // clients are those of both sides, and what these say of the syncer.
@@ -105,8 +93,6 @@ type settings struct {
 	image string
 	// reachable is what pods of all tenants reach.
 	reachable network.Reachable
-	// clusterRanges are those that somebody says are the host's.
-	clusterRanges []netip.Prefix
 }
 
 // caches are those of all spaces.
@@ -213,7 +199,7 @@ func (s *syncer) run(ctx context.Context, workers int) error {
 	if !s.hostCaches.run(ctx) || !objects.Follow(ctx, s.tenants) || !s.dns.run(ctx) || !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return ctx.Err()
 	}
-	if err := s.watchRanges(ctx); err != nil {
+	if err := s.ranges.watch(ctx, s.enqueueHostNamespaces); err != nil {
 		return err
 	}
 	if err := s.countOrphans(); err != nil {

@@ -302,7 +302,7 @@ func (s *syncer) tenantGone(obj any, seen bool) {
 
 // hostPodSeen has the pod of a space looked at, and nothing else.
 func (s *syncer) hostPodSeen(obj any) {
-	s.seeAddresses(obj.(*corev1.Pod))
+	s.ranges.see(obj.(*corev1.Pod))
 	s.enqueueSource(podItem, obj)
 }
 
