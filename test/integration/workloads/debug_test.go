@@ -238,12 +238,21 @@ var _ = Describe("Resizes", func() {
 				g.Expect(found.Message).NotTo(ContainSubstring("used"))
 			}).Should(Succeed())
 		}
-		kubeletSays(ctx, there, func(p *corev1.Pod) {
-			p.Status.Conditions = nil
-			p.Status.ContainerStatuses[0].Resources = p.Spec.Containers[0].Resources.DeepCopy()
-		})
+		holds := func() {
+			GinkgoHelper()
+			kubeletSays(ctx, there, func(p *corev1.Pod) {
+				p.Status.Conditions = nil
+				p.Status.ContainerStatuses[0].Resources = p.Spec.Containers[0].Resources.DeepCopy()
+			})
+		}
+		holds()
 		Eventually(func() error { return resize(ctx, pods, "resized", "1") }).Should(Succeed())
 		Eventually(cpuOnHost(ctx, "resized")).Should(Equal("1"))
+		holds()
+		Eventually(func() (string, error) {
+			now, err := pods.Get(ctx, "resized", metav1.GetOptions{})
+			return now.Status.ContainerStatuses[0].Resources.Requests.Cpu().String(), err
+		}).Should(Equal("1"))
 	})
 
 	It("of a pod that waits are in what begins", func(ctx SpecContext) {
@@ -322,7 +331,8 @@ var _ = Describe("Resizes", func() {
 	})
 
 	It("that the host refuses say why, and count until they are taken back", func(ctx SpecContext) {
-		pods, _ := begun(ctx, "too-large", "1")
+		pods, there := begun(ctx, "too-large", "1")
+		kubeletSays(ctx, there, func(*corev1.Pod) {})
 		Expect(resize(ctx, pods, "too-large", "5")).To(Succeed(), "the space has no nodes")
 		Eventually(func(g Gomega) {
 			now, err := pods.Get(ctx, "too-large", metav1.GetOptions{})
@@ -337,7 +347,7 @@ var _ = Describe("Resizes", func() {
 			g.Expect(found.Reason).To(Equal("RefusedByHost"))
 			g.Expect(found.Message).To(And(ContainSubstring("cpu, requested: 5000"), Not(ContainSubstring("4000"))))
 		}).Should(Succeed())
-		Expect(resize(ctx, pods, "too-large", "1")).To(Succeed())
+		Eventually(func() error { return resize(ctx, pods, "too-large", "1") }).Should(Succeed())
 		Eventually(func(g Gomega) {
 			now, err := pods.Get(ctx, "too-large", metav1.GetOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
