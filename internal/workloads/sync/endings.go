@@ -82,11 +82,6 @@ type endingTenant struct {
 	noted bool
 }
 
-// tenantNamed returns a Tenant, nil if there is none.
-func (e *endings) tenantNamed(n tenant.Name) (*v1alpha1.Tenant, error) {
-	return cached[v1alpha1.Tenant](e.tenants, string(n))
-}
-
 // enqueue has a tenant looked at again, if its namespaces go.
 func (e *endings) enqueue(n tenant.Name, uid types.UID) {
 	if e.going.Get(uid).there > 0 {
@@ -97,7 +92,7 @@ func (e *endings) enqueue(n tenant.Name, uid types.UID) {
 // note notes, before the first namespace of a tenant that is being deleted goes, that they do. If a restart
 // cannot be told, they go nevertheless, and that is tried again with the receipt.
 func (e *endings) note(ctx context.Context, of names.Namespace) error {
-	t, err := e.tenantNamed(of.Tenant)
+	t, err := tenantIn(e.tenants, of.Tenant)
 	if err != nil || t != nil && t.UID == of.TenantUID && t.DeletionTimestamp == nil {
 		return err
 	}
@@ -200,7 +195,7 @@ func (e *endings) sync(ctx context.Context, i item) error {
 		return nil
 	}
 	stored := e.storeNote(ctx, i.tenant, uid)
-	t, err := e.tenantNamed(i.tenant)
+	t, err := tenantIn(e.tenants, i.tenant)
 	there, countErr := e.namespacesOf(i.tenant, uid)
 	if err := errors.Join(err, countErr); err != nil {
 		return err

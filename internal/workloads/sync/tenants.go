@@ -56,7 +56,12 @@ func slimTenant(obj any) (any, error) {
 
 // tenantNamed returns a Tenant, nil if there is none.
 func (s *syncer) tenantNamed(n tenant.Name) (*v1alpha1.Tenant, error) {
-	return cached[v1alpha1.Tenant](s.tenants, string(n))
+	return tenantIn(s.tenants, n)
+}
+
+// tenantIn returns a Tenant of a cache, nil if it has none.
+func tenantIn(tenants cache.SharedIndexInformer, n tenant.Name) (*v1alpha1.Tenant, error) {
+	return cached[v1alpha1.Tenant](tenants, string(n))
 }
 
 // rulesFor returns what the pods, Services and Ingresses of a tenant are held to: one that there is not may have
