@@ -83,6 +83,7 @@ func (l spacedPolicyLister) Get(name string) (*admissionregistrationv1.Validatin
 	if err != nil || policy.Generation <= policy.Status.ObservedGeneration {
 		return policy, err
 	}
+	l.types.space = "" // nobody pays for what is not checked
 	n := tenant.Flat(name).Space()
 	if n.IsSpace() {
 		work := policyWork(policy)
@@ -105,7 +106,7 @@ type spaceTypes struct {
 	known   func() *resolver.DefinitionsSchemaResolver
 	checker validating.TypeChecker
 	debts   *debts
-	// space is the one in which a policy is being checked, and charged is the time up to which its tenant has paid.
+	// space is the one in which a policy is being checked, if one is, and charged is the time up to which its tenant has paid.
 	space   tenant.Name
 	charged time.Time
 	// lasts ends when the policy has had its time.

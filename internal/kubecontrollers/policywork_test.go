@@ -99,6 +99,31 @@ func TestPoliciesAreShort(t *testing.T) {
 	}
 }
 
+// TestUncheckedPolicy checks that a tenant does not pay for the time between its policy and another that is not checked.
+func TestUncheckedPolicy(t *testing.T) {
+	now := time.Unix(0, 0)
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	types := &spaceTypes{client: http.DefaultClient, config: &rest.Config{Host: "http://localhost"}, known: knownTypes, debts: newDebts(1)}
+	types.debts.now = func() time.Time { return now }
+	lister := spacedPolicyLister{admissionlisters.NewValidatingAdmissionPolicyLister(indexer), types}
+	statuses := policyStatuses{fake.NewClientset().AdmissionregistrationV1().ValidatingAdmissionPolicies(), types}
+	for _, policy := range []*admissionregistrationv1.ValidatingAdmissionPolicy{policyOf("a|short", 1, 1, "pods"), policyOf("b|long", 250, 250, "pods")} {
+		if err := indexer.Add(policy); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Hour)
+		if _, err := lister.Get(policy.Name); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = statuses.ApplyStatus(t.Context(), admissionapply.ValidatingAdmissionPolicy("p"), metav1.ApplyOptions{FieldManager: "m"})
+	}
+	for _, n := range []tenant.Name{"a", "b"} {
+		if owes := types.debts.debt(n); owes != 0 {
+			t.Errorf("%s owes %v", n, owes)
+		}
+	}
+}
+
 // TestPolicyTime checks that what is asked of a space for a policy ends when the policy has had its time, and that its
 // tenant pays until the policy has its status. What the platform's own policies need has no end, and nobody pays.
 func TestPolicyTime(t *testing.T) {

@@ -116,6 +116,8 @@ var controllersTable = []mutant{
 		"internal/server/admission/spacepolicy/multiplied.go", `	most := named(autoscaler.Spec.ScaleTargetRef)`, `	most := 0`},
 	{"a file of users that may be cut is not used", by("internal/server/authentication/userfile", "TestReload"),
 		"internal/server/authentication/watchedfile/watchedfile.go", `case len(content) > 0 && !isWhole(content):`, `case false:`},
+	{"nobody pays for a policy that is not checked", by("internal/kubecontrollers", "TestUncheckedPolicy"),
+		"internal/kubecontrollers/policies.go", `	l.types.space = ""`, ``},
 	{"who looks up types of a policy pays", by("internal/kubecontrollers", "TestPolicyTime"),
 		"internal/kubecontrollers/policies.go", `		s.debts.charge(s.space, now.Sub(s.charged))`, `		s.debts.charge(s.space, 0*now.Sub(s.charged))`},
 	{"workers stop", by("internal/kubecontrollers", "TestLongItems"),

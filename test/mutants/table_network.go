@@ -153,7 +153,7 @@ var networkTable = []mutant{
 	{"a canary has an address that somebody has told", by("internal/workloads/sync", "TestCanaryOutside"),
 		"internal/workloads/sync/ranges.go", `outside(r.reported, pod)`, `outside(r.ranges, pod)`},
 	{"the addresses of canaries are looked at", by("internal/workloads/sync", "TestCanaries"),
-		"internal/workloads/sync/isolation.go", `	if err := s.ranges.allInside(listener, dialer); err != nil {`, `	if err := s.allInside(); err != nil {`},
+		"internal/workloads/sync/isolation.go", `	if err := s.ranges.allInside(listener, dialer); err != nil {`, `	if err := s.ranges.allInside(); err != nil {`},
 	{"no pod begins on a host whose ranges nobody knows", by("internal/workloads/sync", "TestCanaryOutside"),
 		"internal/workloads/sync/isolation.go", `		i.why = err.Error()`, `		i.why = ""`},
 	{"a connection that must not be made is noticed", by("internal/workloads/canary", "TestDial"),

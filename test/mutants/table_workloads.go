@@ -11,7 +11,7 @@ var workloadsTable = []mutant{
 	{"a bound pod says in which namespace of the host it is", by("internal/workloads/sync", "TestBinding"),
 		"internal/workloads/sync/pods.go", `		marks[names.HostNamespaceUIDAnnotation] = string(found.UID)`, ``},
 	{"what the host refuses is answered", by("internal/workloads/sync", "TestRefusedIsAnswered"),
-		"internal/workloads/sync/update.go", `return len(missing) == 0 || refuses(writeDebuggers, what)`, `return len(missing) == 0`},
+		"internal/workloads/sync/update.go", `return len(missing) == 0 || refuses(writeDebuggers, what)`, `return len(missing) == 0 || false && refuses(writeDebuggers, what)`},
 	{"resources that are not there are not answered", by("internal/workloads/sync", "TestRefusedIsAnswered"),
 		"internal/workloads/sync/update.go", `	case host.Annotations[resourcesAnnotation] != wanted.Annotations[resourcesAnnotation]:
 		return false
@@ -28,11 +28,11 @@ var workloadsTable = []mutant{
 	{"a lower resize waits for the status of what is refused now", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/resize.go", `pending.ObservedGeneration >= pod.Generation &&`, ``},
 	{"a lower resize waits until the raised one is made", by("internal/server/admission/spacepolicy", "TestWorkloads"),
-		"internal/server/admission/spacepolicy/resize.go", ` && translate.HoldsAll(pod) {`, ` {`},
+		"internal/server/admission/spacepolicy/resize.go", ` && translate.HoldsAll(pod) {`, ` && (true || translate.HoldsAll(pod)) {`},
 	{"a lower resize waits for one that waits for room", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/server/admission/spacepolicy/resize.go", `		pending.Reason != corev1.PodReasonDeferred`, `		true`},
 	{"a lower resize waits for one that is made while another is refused", by("internal/server/admission/spacepolicy", "TestWorkloads"),
-		"internal/server/admission/spacepolicy/resize.go", `return refused && (made == nil || made.Status != corev1.ConditionTrue)`, `return refused`},
+		"internal/server/admission/spacepolicy/resize.go", `return refused && (made == nil || made.Status != corev1.ConditionTrue)`, `return refused || made == nil && false`},
 	{"limits are held, too", by("internal/server/admission/spacepolicy", "TestWorkloads"),
 		"internal/workloads/translate/held.go", ` && within(held.Limits, asked.Limits)`, ``},
 	{"sidecars hold something, too", by("internal/server/admission/spacepolicy", "TestWorkloads"),
