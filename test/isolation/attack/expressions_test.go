@@ -68,17 +68,15 @@ var _ = Describe("Expressions that make gigabytes of a small object", func() {
 
 	It("fail in policies that validate", func(ctx SpecContext) {
 		registration, meta := suite.Client(tenantry.Config("a")).AdmissionregistrationV1(), metav1.ObjectMeta{Name: "validated"}
-		Eventually(func() error { // expressions that another spec had count for a while
-			_, err := registration.ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
-				ObjectMeta: meta,
-				Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-					MatchConstraints: match(meta.Name),
-					Validations:      []admissionregistrationv1.Validation{{Expression: "object.data.s.replace('a', object.data.s) != ''"}},
-				},
-			}, metav1.CreateOptions{})
-			return err
-		}, "30s").Should(Succeed())
-		_, err := registration.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		_, err := registration.ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: meta,
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				MatchConstraints: match(meta.Name),
+				Validations:      []admissionregistrationv1.Validation{{Expression: "object.data.s.replace('a', object.data.s) != ''"}},
+			},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = registration.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: meta,
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 				PolicyName: meta.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
@@ -90,21 +88,19 @@ var _ = Describe("Expressions that make gigabytes of a small object", func() {
 
 	It("fail in policies that mutate", func(ctx SpecContext) {
 		registration, meta := suite.Client(tenantry.Config("a")).AdmissionregistrationV1(), metav1.ObjectMeta{Name: "mutated"}
-		Eventually(func() error {
-			_, err := registration.MutatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicy{
-				ObjectMeta: meta,
-				Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
-					ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
-					MatchConstraints:   match(meta.Name),
-					Mutations: []admissionregistrationv1.Mutation{{
-						PatchType: admissionregistrationv1.PatchTypeJSONPatch,
-						JSONPatch: &admissionregistrationv1.JSONPatch{Expression: "object.data.s.split('', 20000).map(x, JSONPatch{op: 'add', path: '/metadata/annotations/x', value: object.data.s})"},
-					}},
-				},
-			}, metav1.CreateOptions{})
-			return err
-		}, "30s").Should(Succeed())
-		_, err := registration.MutatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicyBinding{
+		_, err := registration.MutatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicy{
+			ObjectMeta: meta,
+			Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+				ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
+				MatchConstraints:   match(meta.Name),
+				Mutations: []admissionregistrationv1.Mutation{{
+					PatchType: admissionregistrationv1.PatchTypeJSONPatch,
+					JSONPatch: &admissionregistrationv1.JSONPatch{Expression: "object.data.s.split('', 20000).map(x, JSONPatch{op: 'add', path: '/metadata/annotations/x', value: object.data.s})"},
+				}},
+			},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = registration.MutatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicyBinding{
 			ObjectMeta: meta,
 			Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: meta.Name},
 		}, metav1.CreateOptions{})
@@ -116,7 +112,7 @@ var _ = Describe("Expressions that make gigabytes of a small object", func() {
 // Each expression takes memory as long as its policy exists.
 var _ = Describe("Expressions of all policies of a space", func() {
 	It("are bounded", func(ctx SpecContext) {
-		policies := suite.Client(tenantry.Config("a")).AdmissionregistrationV1().ValidatingAdmissionPolicies()
+		policies := tenantry.Client(tenantry.NewTenant(ctx, "expressions")).AdmissionregistrationV1().ValidatingAdmissionPolicies()
 		policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "many-", Labels: map[string]string{"many": ""}},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
@@ -129,9 +125,6 @@ var _ = Describe("Expressions of all policies of a space", func() {
 				Validations: slices.Repeat([]admissionregistrationv1.Validation{{Expression: "true"}}, 500),
 			},
 		}
-		DeferCleanup(func(ctx SpecContext) error {
-			return policies.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "many"})
-		})
 		Eventually(func() error { // the last writes may not be counted yet
 			_, err := policies.Create(ctx, policy, metav1.CreateOptions{})
 			return err
