@@ -106,7 +106,8 @@ type spaceTypes struct {
 	known   func() *resolver.DefinitionsSchemaResolver
 	checker validating.TypeChecker
 	debts   *debts
-	// space is the one in which a policy is being checked, if one is, and charged is the time up to which its tenant has paid.
+	// space is the one in which a policy is being checked, if one is, and charged is the time up to which its tenant
+	// has paid.
 	space   tenant.Name
 	charged time.Time
 	// lasts ends when the policy has had its time.

@@ -99,7 +99,8 @@ func TestPoliciesAreShort(t *testing.T) {
 	}
 }
 
-// TestUncheckedPolicy checks that a tenant does not pay for the time between its policy and another that is not checked.
+// TestUncheckedPolicy checks that a tenant does not pay for the time between its policy and another that is not
+// checked.
 func TestUncheckedPolicy(t *testing.T) {
 	now := time.Unix(0, 0)
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
