@@ -92,13 +92,23 @@ func newConfigs(opts CompletedOptions, b *base, s *stores, p *policy) (*configs,
 			return spacepolicy.CheckContent(content.Values, content.Objects, definition)
 		},
 	})
-	c.installStorage(b, s, p, defaultObjects(s.lookup.Terminating, opts.podsAPI))
+	c.installStorage(opts, b, s, p)
 	return c, nil
 }
 
 // installStorage puts the storage of spaces, which show the defaults, below every resource.
-func (c *configs) installStorage(b *base, s *stores, p *policy, defaults map[schema.GroupResource]*storage.Defaults) {
+func (c *configs) installStorage(opts CompletedOptions, b *base, s *stores, p *policy) {
+	defaults := defaultObjects(s.lookup.Terminating, opts.podsAPI)
 	defaults[customResourceDefinitions] = c.crds.Defaults()
+	preparations := map[schema.GroupResource]storage.Preparation{
+		customResourceDefinitions:     c.crds.Prepare,
+		apps.Resource("daemonsets"):   spacepolicy.PrepareDaemonSet,
+		core.Resource("namespaces"):   s.users.Prepare,
+		rbac.Resource("rolebindings"): s.users.PrepareBinding,
+	}
+	if opts.host != nil {
+		preparations[core.Resource("pods")] = spacepolicy.PreparePod
+	}
 	guarded := func(upstream generic.RESTOptionsGetter) *storage.RESTOptionsGetter {
 		options := s.over(upstream)
 		options.Closed, options.Fence, options.OldestRevision, options.Ledger = s.closed, s.fence, s.oldestRevision, p.ledger
@@ -111,12 +121,7 @@ func (c *configs) installStorage(b *base, s *stores, p *policy, defaults map[sch
 	} {
 		options := guarded(*getter)
 		options.Defaults = defaults
-		options.Prepare = map[schema.GroupResource]storage.Preparation{
-			customResourceDefinitions:     c.crds.Prepare,
-			apps.Resource("daemonsets"):   spacepolicy.PrepareDaemonSet,
-			core.Resource("namespaces"):   s.users.Prepare,
-			rbac.Resource("rolebindings"): s.users.PrepareBinding,
-		}
+		options.Prepare = preparations
 		*getter = options
 	}
 	custom := guarded(c.extensions.ExtraConfig.CRDRESTOptionsGetter)

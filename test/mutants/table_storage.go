@@ -376,7 +376,7 @@ var storageTable = []mutant{
 	{"tenants bind within their quota", by("internal/server/quota", "TestUnlimited"),
 		"internal/server/quota/ledger.go", `		return tenant.ByPlatform(ctx)`, `		return true`},
 	{"a pod with resources of its own counts for what it has", by("internal/server/quota", "TestPodLevelResources"),
-		"internal/server/quota/asked.go", `pod := podWithOwnResources(obj); pod != nil {`, `pod := podWithOwnResources(obj); false {`},
+		"internal/server/quota/asked.go", `	if pod.Spec.Resources != nil {`, `	if false {`},
 	{"a pod with resources of its own counts for what its containers have", by("internal/server/quota", "TestPodLevelResources"),
 		"internal/server/quota/podlevel.go", `pod.Status.AllocatedResources, resourcehelper.PodRequests(&inContainers, options)`, `pod.Status.AllocatedResources`},
 	{"what a quota limits is said by a pod or its containers", by("internal/server/quota", "TestConstrain"),

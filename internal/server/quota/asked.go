@@ -6,17 +6,35 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/tenantry/tenantry/internal/workloads/held"
 )
 
 // Asked returns an object as upstream's evaluators count what it asks for. Of a pod whose resize is infeasible they
 // count what it has, whatever it asks for next: a second resize, which may be feasible, would be held to no quota. Of a
-// pod with resources of its own they do not count what it has.
+// pod with resources of its own they do not count what it has. And of a pod that was resized to less they do not count
+// what a node may still make of its requests before.
 func Asked(obj runtime.Object) runtime.Object {
 	obj = withoutPendingResize(obj)
-	if pod := podWithOwnResources(obj); pod != nil {
+	if !hasOwnResources(obj) && !isNoted(obj) {
+		return obj
+	}
+	pod := held.Counted(versioned(obj))
+	if pod.Spec.Resources != nil {
 		return withHeldResources(pod)
 	}
-	return obj
+	return pod
+}
+
+// isNoted reports whether something is noted on a pod that it may hold.
+func isNoted(obj runtime.Object) bool {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		return o.Annotations[held.Annotation] != ""
+	case *core.Pod:
+		return o.Annotations[held.Annotation] != ""
+	}
+	return false
 }
 
 func withoutPendingResize(obj runtime.Object) runtime.Object {

@@ -11,6 +11,8 @@ import (
 	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
 	podevaluator "k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
 	"k8s.io/utils/clock"
+
+	"github.com/tenantry/tenantry/internal/workloads/held"
 )
 
 // bothVersions returns a pod as evaluators get it.
@@ -57,6 +59,31 @@ func TestAsked(t *testing.T) {
 		}
 		if conditions := len(pod.Status.Conditions); reason != "" && conditions != 2 || len(both[1].(*core.Pod).Status.Conditions) != conditions {
 			t.Error("the pod has changed")
+		}
+	}
+}
+
+// TestHeldCounts checks that a pod uses what it may still hold of what it asked for before a resize to less.
+func TestHeldCounts(t *testing.T) {
+	note, err := held.Resources{"": {Limits: cpu("7")}, "c": {Requests: cpu("5"), Limits: cpu("6")}}.Note()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := corev1.ResourceRequirements{Requests: cpu("1"), Limits: cpu("1")}
+	for name, tc := range map[string]struct {
+		own              *corev1.ResourceRequirements
+		requests, limits string
+	}{
+		"in containers": {nil, "5", "7"},
+		"in the pod":    {&one, "5", "7"},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{held.Annotation: note}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: one}}, Resources: tc.own}}
+		for _, obj := range bothVersions(t, pod) {
+			used := usedBy(t, obj)
+			if requests, limits := used[corev1.ResourceRequestsCPU], used[corev1.ResourceLimitsCPU]; requests.String() != tc.requests || limits.String() != tc.limits {
+				t.Errorf("%s: %T uses %v and %v, want %s and %s", name, obj, &requests, &limits, tc.requests, tc.limits)
+			}
 		}
 	}
 }

@@ -11,19 +11,26 @@ import (
 	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
 )
 
-// podWithOwnResources returns a pod that has resources at its own level, nil if it has none.
-func podWithOwnResources(obj runtime.Object) *corev1.Pod {
+// hasOwnResources reports whether an object is a pod with resources at its own level.
+func hasOwnResources(obj runtime.Object) bool {
 	switch o := obj.(type) {
 	case *corev1.Pod:
-		if o.Spec.Resources != nil {
-			return o
-		}
+		return o.Spec.Resources != nil
 	case *core.Pod:
-		if o.Spec.Resources != nil {
-			pod := &corev1.Pod{}
-			if err := corev1conversion.Convert_core_Pod_To_v1_Pod(o, pod, nil); err == nil { // there is nothing that it cannot say
-				return pod
-			}
+		return o.Spec.Resources != nil
+	}
+	return false
+}
+
+// versioned returns a pod in the version that upstream's helpers take, nil if obj is none.
+func versioned(obj runtime.Object) *corev1.Pod {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		return o
+	case *core.Pod:
+		pod := &corev1.Pod{}
+		if err := corev1conversion.Convert_core_Pod_To_v1_Pod(o, pod, nil); err == nil { // there is nothing that it cannot say
+			return pod
 		}
 	}
 	return nil
@@ -60,10 +67,10 @@ func atLeast(resources corev1.ResourceList, others ...corev1.ResourceList) corev
 // container, and nothing of a pod with any resources of its own, by which it would have as much as its node of all
 // others: here that is asked of the containers.
 func constrain(evaluator quota.Evaluator, limited []corev1.ResourceName, obj runtime.Object) error {
-	pod := podWithOwnResources(obj)
-	if pod == nil {
+	if !hasOwnResources(obj) {
 		return evaluator.Constraints(limited, obj)
 	}
+	pod := versioned(obj)
 	var said []corev1.ResourceName
 	for name := range pod.Spec.Resources.Requests {
 		said = append(said, name, corev1.DefaultResourceRequestsPrefix+name)

@@ -161,10 +161,8 @@ func (s *syncer) reportRefusals(status *corev1.PodStatus, pod, host, wanted *cor
 	}
 	if why, ok := s.backoffs.refused(itemWrite{i, writeResources}, resizeOf(host, wanted))[ofResources]; ok {
 		// Not "Infeasible", of which quotas may count nothing: it is tried again.
-		condition := corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reasonRefused, Message: why}
-		if isSettled(host) {
-			condition.ObservedGeneration = pod.Generation
-		}
-		s.setCondition(status, pod, condition)
+		s.setCondition(status, pod, corev1.PodCondition{
+			Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reasonRefused, Message: why, ObservedGeneration: pod.Generation,
+		})
 	}
 }

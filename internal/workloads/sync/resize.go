@@ -3,7 +3,6 @@ package sync
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -35,13 +34,6 @@ func resourcesOf(spec *corev1.PodSpec) resources {
 // resizeOf says which resources a pod of the host is to have.
 func resizeOf(host, wanted *corev1.Pod) string {
 	return string(host.UID) + wanted.Annotations[resourcesAnnotation]
-}
-
-// isSettled reports whether the node of a pod of the host has made all that this asks for.
-func isSettled(host *corev1.Pod) bool {
-	return host.Status.ObservedGeneration >= host.Generation && !slices.ContainsFunc(host.Status.Conditions, func(c corev1.PodCondition) bool {
-		return (c.Type == corev1.PodResizeInProgress || c.Type == corev1.PodResizePending) && c.Status == corev1.ConditionTrue
-	})
 }
 
 // resize takes the resources of a pod in the space to the host, if they have been changed there.

@@ -16,8 +16,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
-	"github.com/tenantry/tenantry/internal/workloads/network"
-	"github.com/tenantry/tenantry/internal/workloads/translate"
 )
 
 // sized has a pod ask for so many processors.
@@ -161,19 +159,6 @@ func TestResizeRefusedByHost(t *testing.T) {
 	}
 	if c := told.Status.Conditions[0]; c.Type != corev1.PodResizePending || c.Status != corev1.ConditionTrue || c.Reason != reasonRefused || c.ObservedGeneration != 4 {
 		t.Errorf("the pod says %+v", c)
-	}
-	for _, change := range []func(*corev1.Pod){
-		func(p *corev1.Pod) { p.Generation = 2 },
-		func(p *corev1.Pod) {
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue}}
-		},
-	} {
-		unsettled, status := host.DeepCopy(), corev1.PodStatus{}
-		change(unsettled)
-		w.reportRefusals(&status, now, unsettled, w.translated(now, translate.Home{Namespace: home}, network.Open{}))
-		if len(status.Conditions) != 1 || status.Conditions[0].ObservedGeneration != 0 {
-			t.Errorf("while an earlier one is made, the pod says %+v", status.Conditions)
-		}
 	}
 	w.space.ClearActions()
 	w.onHost.ClearActions()

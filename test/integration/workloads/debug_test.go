@@ -14,6 +14,7 @@ import (
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/held"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 	"github.com/tenantry/tenantry/test/env/suite"
 )
@@ -208,9 +209,6 @@ var _ = Describe("Resizes", func() {
 		Expect(resize(ctx, pods, "resized", "2")).To(Succeed())
 		Eventually(cpuOnHost(ctx, "resized")).Should(Equal("2"))
 		Eventually(func() map[string]string { return onHost(ctx, acme, "resized").Annotations }).Should(HaveKeyWithValue(names.Prefix+"resources", Not(BeEmpty())))
-		Expect(tenantry.Client(acme).CoreV1().RESTClient().Patch(types.StrategicMergePatchType).Namespace("default").Resource("pods").Name("resized").SubResource("resize").
-			Body([]byte(`{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"},"limits":{"cpu":"1"}}}]}}`)).MaxRetries(0).Do(ctx).Error()).
-			To(And(Satisfy(apierrors.IsTooManyRequests), MatchError(ContainSubstring("the host cluster has not said yet that it holds what it asked for"))))
 		for _, condition := range []corev1.PodCondition{
 			{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred, Message: "Node didn't have enough resource: cpu, requested: 2000, used: 3500, capacity: 4000"},
 			{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue},
@@ -246,13 +244,57 @@ var _ = Describe("Resizes", func() {
 			})
 		}
 		holds()
-		Eventually(func() error { return resize(ctx, pods, "resized", "1") }).Should(Succeed())
+		Expect(resize(ctx, pods, "resized", "1")).To(Succeed())
 		Eventually(cpuOnHost(ctx, "resized")).Should(Equal("1"))
 		holds()
 		Eventually(func() (string, error) {
 			now, err := pods.Get(ctx, "resized", metav1.GetOptions{})
 			return now.Status.ContainerStatuses[0].Resources.Requests.Cpu().String(), err
 		}).Should(Equal("1"))
+	})
+
+	It("that are taken back count until the host has made the last one", func(ctx SpecContext) {
+		core := tenantry.Client(acme).CoreV1()
+		pods, there := begun(ctx, "back", "1")
+		kubeletSays(ctx, there, func(*corev1.Pod) {})
+		names := []corev1.ResourceName{corev1.ResourceRequestsCPU, corev1.ResourceLimitsCPU}
+		_, err := core.ResourceQuotas("default").Create(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "back"}, Spec: corev1.ResourceQuotaSpec{
+			Hard: corev1.ResourceList{names[0]: resource.MustParse("50"), names[1]: resource.MustParse("50")},
+		}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(core.ResourceQuotas("default").Delete(ctx, "back", metav1.DeleteOptions{})).To(Succeed())
+		})
+		used := func() (used []int64, err error) {
+			quota, err := core.ResourceQuotas("default").Get(ctx, "back", metav1.GetOptions{})
+			for _, name := range names {
+				used = append(used, quota.Status.Used.Name(name, resource.DecimalSI).MilliValue())
+			}
+			return used, err
+		}
+		Eventually(used).ShouldNot(ContainElement(int64(0)))
+		before, err := used()
+		Expect(err).NotTo(HaveOccurred())
+		beyond := func(milli int64) []int64 { return []int64{before[0] + milli, before[1] + milli} }
+		Expect(resize(ctx, pods, "back", "3")).To(Succeed())
+		Eventually(used).Should(Equal(beyond(2000)))
+		Expect(resize(ctx, pods, "back", "1")).To(Succeed())
+		Expect(used()).To(Equal(beyond(2000)), "the host may have the one before")
+		Eventually(cpuOnHost(ctx, "back")).Should(Equal("1"))
+		kubeletSays(ctx, there, func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, ObservedGeneration: p.Generation}}
+		})
+		Eventually(func() (int, error) {
+			now, err := pods.Get(ctx, "back", metav1.GetOptions{})
+			return len(now.Status.Conditions), err
+		}).Should(BeNumerically(">", 0))
+		Expect(used()).To(Equal(beyond(2000)), "its node is about it")
+		kubeletSays(ctx, there, func(p *corev1.Pod) { p.Status.Conditions = nil })
+		Eventually(used).Should(Equal(before))
+		Eventually(func() (map[string]string, error) {
+			now, err := pods.Get(ctx, "back", metav1.GetOptions{})
+			return now.Annotations, err
+		}).ShouldNot(HaveKey(held.Annotation))
 	})
 
 	It("of a pod that waits are in what begins", func(ctx SpecContext) {
@@ -347,7 +389,7 @@ var _ = Describe("Resizes", func() {
 			g.Expect(found.Reason).To(Equal("RefusedByHost"))
 			g.Expect(found.Message).To(And(ContainSubstring("cpu, requested: 5000"), Not(ContainSubstring("4000"))))
 		}).Should(Succeed())
-		Eventually(func() error { return resize(ctx, pods, "too-large", "1") }).Should(Succeed())
+		Expect(resize(ctx, pods, "too-large", "1")).To(Succeed())
 		Eventually(func(g Gomega) {
 			now, err := pods.Get(ctx, "too-large", metav1.GetOptions{})
 			g.Expect(err).NotTo(HaveOccurred())

@@ -28,7 +28,7 @@ func TestMutations(t *testing.T) {
 		"a mark of its own":           {sent: &core.Namespace{}, now: wanting, want: "annotations below workloads.tenantry.io/ say where an object is"},
 		"no mark any more":            {sent: wanting, now: &core.Namespace{}, want: "annotations below workloads.tenantry.io/ say where an object is"},
 		"a namespace that is let go":  {sent: kept, now: &core.Namespace{}, want: notEmptied},
-		"a claim that is let go":      {sent: claim(held), now: claim(nil), want: "metadata.finalizers"},
+		"a claim that is let go":      {sent: claim(finalized), now: claim(nil), want: "metadata.finalizers"},
 		"a volume of another's":       {sent: claim(nil), now: claim(func(c *core.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }), want: "spec.volumeName"},
 		"another node":                {sent: bound("n"), now: bound("m"), want: "the host cluster finds the nodes of pods"},
 		"nodes by their labels":       {sent: &core.Pod{}, now: &core.Pod{Spec: core.PodSpec{NodeSelector: map[string]string{"disk": "fast"}}}, want: "nodeSelector"},

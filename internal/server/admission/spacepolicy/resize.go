@@ -1,84 +1,88 @@
 package spacepolicy
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apiserver/pkg/admission"
-	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/apis/core"
 	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
 
-	"github.com/tenantry/tenantry/internal/workloads/translate"
+	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/workloads/held"
 )
 
-// checkResize refuses to lower what a pod asks for until its status shows that it has what was asked for before. Quotas
-// count what a pod asks for, and what its status says that it holds: of a resize that was raised and lowered before the
-// status came, the host would have the former, and no quota.
-func checkResize(a admission.Attributes) error {
-	now, ok := a.GetObject().(*core.Pod)
-	before, was := a.GetOldObject().(*core.Pod)
-	if a.GetSubresource() != "resize" || !ok || !was || !lowers(&now.Spec, &before.Spec) {
+// PreparePod notes on a pod of a space what the host may still hold of what the pod asked for before, see package held
+// and storage.Preparation. Nobody else writes that note, or takes it away.
+func PreparePod(_ context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
+	var noted string
+	var was held.Resources
+	if pod, ok := before.(*core.Pod); ok && pod != nil {
+		noted, was = pod.Annotations[held.Annotation], resourcesOf(&pod.Spec)
+	}
+	return func(after runtime.Object) error {
+		pod, ok := after.(*core.Pod)
+		switch {
+		case !ok:
+			return fmt.Errorf("unexpected object %T", after)
+		case !n.IsSpace():
+			return nil
+		}
+		note, err := noteOf(pod, noted, was)
+		switch {
+		case err != nil:
+			return fmt.Errorf("noting what pod %q holds: %w", pod.Name, err)
+		case note == "":
+			delete(pod.Annotations, held.Annotation)
+		default:
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, held.Annotation, note)
+		}
 		return nil
 	}
-	pod := &corev1.Pod{}
-	if err := corev1conversion.Convert_core_Pod_To_v1_Pod(before, pod, nil); err != nil {
-		return fmt.Errorf("reading the pod: %w", err)
-	}
-	if isSettled(pod) {
-		return nil
-	}
-	return apierrors.NewTooManyRequests(fmt.Sprintf("pod %q asks for less than before, and the host cluster has not said yet that it holds what it asked for: "+
-		"try again when status.observedGeneration, %d, is metadata.generation, %d, and the status of each container has the resources of its spec",
-		now.Name, before.Status.ObservedGeneration, before.Generation), 1)
 }
 
-// isSettled reports whether the status of a pod shows all that it may hold on the host by what it asks for.
-func isSettled(pod *corev1.Pod) bool {
-	if len(pod.Spec.SchedulingGates) > 0 || podv1.IsPodTerminal(pod) {
-		return true // it is not on the host, or holds nothing
+// noteOf returns what is to be noted on a pod which had a note, and asked for something, before.
+func noteOf(pod *core.Pod, noted string, was held.Resources) (string, error) {
+	lowered := resourcesOf(&pod.Spec).IsLess(was)
+	if noted == "" && !lowered || len(pod.Spec.SchedulingGates) > 0 { // a gated pod has never been on the host
+		return "", nil
 	}
-	if pod.Status.ObservedGeneration >= pod.Generation && translate.HoldsAll(pod) {
-		return true
+	current := &corev1.Pod{}
+	if err := corev1conversion.Convert_core_Pod_To_v1_Pod(pod, current, nil); err != nil {
+		return "", err
 	}
-	_, made := podv1.GetPodCondition(&pod.Status, corev1.PodResizeInProgress)
-	_, pending := podv1.GetPodCondition(&pod.Status, corev1.PodResizePending)
-	refused := pending != nil && pending.Status == corev1.ConditionTrue && pending.ObservedGeneration >= pod.Generation &&
-		pending.Reason != corev1.PodReasonDeferred // its node may make that at any moment
-	return refused && (made == nil || made.Status != corev1.ConditionTrue)
+	if !lowered {
+		if held.IsMade(current) {
+			return "", nil
+		}
+		return noted, nil
+	}
+	all := held.Noted(map[string]string{held.Annotation: noted})
+	if all == nil {
+		all = held.Resources{}
+	}
+	all.Add(was)
+	return all.Note()
 }
 
-// lowers reports whether a pod asks for less of anything than before.
-func lowers(now, before *core.PodSpec) bool {
-	asked := func(spec *core.PodSpec) (all []core.ResourceRequirements) {
-		for _, containers := range [][]core.Container{spec.InitContainers, spec.Containers} {
-			for i := range containers {
-				all = append(all, containers[i].Resources)
-			}
-		}
-		if spec.Resources != nil {
-			all = append(all, *spec.Resources)
-		}
-		return all
-	}
-	is, was := asked(now), asked(before)
-	if len(is) < len(was) {
-		return true
-	}
-	for i := range was {
-		if isLess(is[i].Requests, was[i].Requests) || isLess(is[i].Limits, was[i].Limits) {
-			return true
+// resourcesOf returns what a pod asks for.
+func resourcesOf(spec *core.PodSpec) held.Resources {
+	all := held.Resources{}
+	add := func(name string, asked *core.ResourceRequirements) {
+		var versioned corev1.ResourceRequirements
+		if err := corev1conversion.Convert_core_ResourceRequirements_To_v1_ResourceRequirements(asked, &versioned, nil); err == nil { // there is nothing that it cannot say
+			all[name] = versioned
 		}
 	}
-	return false
-}
-
-func isLess(now, before core.ResourceList) bool {
-	for name, was := range before {
-		if is, ok := now[name]; !ok || is.Cmp(was) < 0 {
-			return true
+	for _, containers := range [][]core.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			add(containers[i].Name, &containers[i].Resources)
 		}
 	}
-	return false
+	if spec.Resources != nil {
+		add("", spec.Resources)
+	}
+	return all
 }

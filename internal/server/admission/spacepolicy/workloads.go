@@ -39,9 +39,6 @@ func (p *Plugin) checkWorkloads(a admission.Attributes, n tenant.Name) error {
 	if found := unfitStatus(a); len(found) > 0 {
 		return forbidden(a, found.ToAggregate().Error())
 	}
-	if err := checkResize(a); err != nil {
-		return err
-	}
 	if a.GetSubresource() != "" && (a.GetResource().GroupResource() != core.Resource("pods") || !slices.Contains(ofSpec, a.GetSubresource())) {
 		return nil
 	}

@@ -51,7 +51,7 @@ func sized(of string) func(*core.PersistentVolumeClaim) {
 	}
 }
 
-func held(c *core.PersistentVolumeClaim) { c.Finalizers = []string{"workloads.tenantry.io/claim"} }
+func finalized(c *core.PersistentVolumeClaim) { c.Finalizers = []string{"workloads.tenantry.io/claim"} }
 
 func onHost(n tenant.Name) translate.Rules {
 	if n == "a" {
@@ -104,41 +104,6 @@ func asking(cpus ...string) *core.Pod {
 		pod.Spec.Containers = append(pod.Spec.Containers, core.Container{Name: fmt.Sprint("c", i), Resources: requesting(cpu)})
 	}
 	return pod
-}
-
-// ofPod is a pod that asks for so many processors itself.
-func ofPod(cpu string) *core.Pod {
-	resources := requesting(cpu)
-	return &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: core.PodSpec{Resources: &resources}}
-}
-
-// unseen is a pod that asks for two processors, of which the host has seen an earlier generation.
-func unseen(change func(*core.Pod)) *core.Pod {
-	pod := asking("2")
-	pod.Generation, pod.Status.ObservedGeneration = 2, 1
-	if change != nil {
-		change(pod)
-	}
-	return pod
-}
-
-// seen is a pod whose host has seen that it asks for two processors, and whose status says that it holds so many.
-func seen(held string, change func(*core.Pod)) *core.Pod {
-	return unseen(func(p *core.Pod) {
-		resources := requesting(held)
-		p.Status.ObservedGeneration = 2
-		p.Status.ContainerStatuses = []core.ContainerStatus{{Name: "c0", Resources: &resources}}
-		if change != nil {
-			change(p)
-		}
-	})
-}
-
-// pending has a pod say that a resize of some generation is not made.
-func pending(generation int64, reason string) func(*core.Pod) {
-	return func(p *core.Pod) {
-		p.Status.Conditions = []core.PodCondition{{Type: "PodResizePending", Status: core.ConditionTrue, Reason: reason, ObservedGeneration: generation}}
-	}
 }
 
 func TestWorkloads(t *testing.T) {
@@ -203,50 +168,23 @@ func TestWorkloads(t *testing.T) {
 		"another privileged one":           {space: "b", subresource: "ephemeralcontainers", object: debugged(&core.SecurityContext{Privileged: new(true)}, &core.SecurityContext{Privileged: new(true)}), old: debugged(&core.SecurityContext{Privileged: new(true)}), want: "baseline"},
 		"a place by a debugger":            {subresource: "ephemeralcontainers", object: placed("other"), old: placed("one"), want: "say where an object is on the host cluster"},
 		"a resize":                         {subresource: "resize", object: asking("2"), old: asking("1")},
-		"a lower resize":                   {subresource: "resize", object: asking("1"), old: unseen(nil), want: `pod "p" asks for less than before, and the host cluster has not said yet that it holds what it asked for: try again when status.observedGeneration, 1, is metadata.generation, 2, and the status of each container has the resources of its spec`},
-		"a lower one of an administrator":  {user: admin, subresource: "resize", object: asking("1"), old: unseen(nil), want: "asks for less"},
-		"less of a container of two":       {subresource: "resize", object: asking("1", "3"), old: unseen(func(p *core.Pod) { p.Spec = asking("2", "1").Spec }), want: "asks for less"},
-		"a request that is taken out":      {subresource: "resize", object: &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: core.PodSpec{Containers: []core.Container{{Name: "c"}}}}, old: unseen(nil), want: "asks for less"},
-		"less of the pod":                  {subresource: "resize", object: ofPod("1"), old: unseen(func(p *core.Pod) { p.Spec = ofPod("2").Spec }), want: "asks for less"},
-		"a raised one":                     {subresource: "resize", object: asking("2"), old: unseen(nil)},
-		"a lower one that is awaited":      {subresource: "resize", object: asking("1"), old: seen("2", nil)},
-		"a lower one while it is made":     {subresource: "resize", object: asking("1"), old: seen("1", nil), want: "asks for less"},
-		"a lower one of what says nothing": {subresource: "resize", object: asking("1"), old: seen("2", func(p *core.Pod) { p.Status.ContainerStatuses = nil }), want: "asks for less"},
-		"a lower one of a pod that holds less": {subresource: "resize", object: asking("1"), old: seen("2", func(p *core.Pod) {
-			p.Spec.Resources, p.Status.Resources = new(requesting("2")), new(requesting("1"))
-		}), want: "asks for less"},
-		"a lower limit while it is made": {subresource: "resize", object: asking("2"), old: seen("2", func(p *core.Pod) {
-			p.Spec.Containers[0].Resources.Limits = requesting("2").Requests
-		}), want: "asks for less"},
-		"less of a sidecar while it is made": {subresource: "resize", object: asking("1"), old: seen("2", func(p *core.Pod) {
-			p.Spec.InitContainers = []core.Container{{Name: "s", RestartPolicy: new(core.ContainerRestartPolicyAlways), Resources: requesting("1")}}
-		}), want: "asks for less"},
-		"a lower one of a gated pod":         {subresource: "resize", object: asking("1"), old: unseen(func(p *core.Pod) { p.Spec.SchedulingGates = []core.PodSchedulingGate{{Name: "g"}} })},
-		"a lower one of what is over":        {subresource: "resize", object: asking("1"), old: unseen(func(p *core.Pod) { p.Status.Phase = core.PodFailed })},
-		"a lower one of what is refused":     {subresource: "resize", object: asking("1"), old: unseen(pending(2, "Infeasible"))},
-		"a lower one of what waits for room": {subresource: "resize", object: asking("1"), old: seen("1", pending(2, "Deferred")), want: "asks for less"},
-		"of what is refused while another is made": {subresource: "resize", object: asking("1"), old: unseen(func(p *core.Pod) {
-			pending(2, "RefusedByHost")(p)
-			p.Status.Conditions = append(p.Status.Conditions, core.PodCondition{Type: "PodResizeInProgress", Status: core.ConditionTrue})
-		}), want: "asks for less"},
-		"of what was refused before":      {subresource: "resize", object: asking("1"), old: unseen(pending(1, "Infeasible")), want: "asks for less"},
-		"a resize of a device":            {subresource: "resize", object: &core.Pod{Spec: core.PodSpec{Containers: []core.Container{{Name: "c", Resources: core.ResourceRequirements{Limits: core.ResourceList{"smarter-devices/mem": resource.MustParse("1")}}}}}}, old: &core.Pod{Spec: core.PodSpec{Containers: []core.Container{{Name: "c"}}}}, want: "devices of the host's nodes are not for this Tenant"},
-		"a Service":                       {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}}}},
-		"a Service's external addresses":  {user: admin, object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}, ExternalIPs: []string{"8.8.8.8"}}}, want: "SpacePolicy: spec.externalIPs: Forbidden: addresses from outside"},
-		"a Service's node ports":          {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}, Type: core.ServiceTypeNodePort}}, want: "spec.type: Forbidden: ports of the host's nodes are not for this Tenant"},
-		"a Service's load balancer":       {object: balancer(nil), want: "spec.type: Forbidden: load balancers of the host are not for this Tenant"},
-		"a load balancer from before":     {object: balancer(new(false)), old: balancer(new(false))},
-		"a load balancer that gets ports": {object: balancer(new(true)), old: balancer(new(false)), want: "spec.allocateLoadBalancerNodePorts: Forbidden: ports of the host's nodes are not for this Tenant"},
-		"a Service that was so before":    {object: &core.Service{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}, old: &core.Service{}},
-		"a Service of the system space":   {space: tenant.System, user: admin, object: &core.Service{Spec: core.ServiceSpec{ExternalIPs: []string{"8.8.8.8"}}}},
-		"something else":                  {object: &core.ConfigMap{}},
-		"an Ingress":                      {object: routed("a.example.com")},
-		"an Ingress of another's name":    {object: routed("b.example.com"), want: "SpacePolicy: spec.rules[0].host: Forbidden: Ingresses of this Tenant may name a.example.com"},
-		"an Ingress of an administrator":  {user: admin, object: routed(""), want: "spec.rules[0].host: Forbidden: without a host"},
-		"an Ingress that was so before":   {object: routed("b.example.com"), old: routed("b.example.com")},
-		"an Ingress that was not":         {object: routed("b.example.com"), old: routed("a.example.com"), want: "spec.rules[0].host"},
-		"an annotation of an Ingress":     {object: &networking.Ingress{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"nginx.ingress.kubernetes.io/server-snippet": "x"}}}, want: "metadata.annotations[nginx.ingress.kubernetes.io/server-snippet]"},
-		"an Ingress without host names":   {space: "b", object: routed("")},
+		"a resize of a device":             {subresource: "resize", object: &core.Pod{Spec: core.PodSpec{Containers: []core.Container{{Name: "c", Resources: core.ResourceRequirements{Limits: core.ResourceList{"smarter-devices/mem": resource.MustParse("1")}}}}}}, old: &core.Pod{Spec: core.PodSpec{Containers: []core.Container{{Name: "c"}}}}, want: "devices of the host's nodes are not for this Tenant"},
+		"a Service":                        {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}}}},
+		"a Service's external addresses":   {user: admin, object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}, ExternalIPs: []string{"8.8.8.8"}}}, want: "SpacePolicy: spec.externalIPs: Forbidden: addresses from outside"},
+		"a Service's node ports":           {object: &core.Service{Spec: core.ServiceSpec{Selector: map[string]string{"a": "b"}, Type: core.ServiceTypeNodePort}}, want: "spec.type: Forbidden: ports of the host's nodes are not for this Tenant"},
+		"a Service's load balancer":        {object: balancer(nil), want: "spec.type: Forbidden: load balancers of the host are not for this Tenant"},
+		"a load balancer from before":      {object: balancer(new(false)), old: balancer(new(false))},
+		"a load balancer that gets ports":  {object: balancer(new(true)), old: balancer(new(false)), want: "spec.allocateLoadBalancerNodePorts: Forbidden: ports of the host's nodes are not for this Tenant"},
+		"a Service that was so before":     {object: &core.Service{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}, old: &core.Service{}},
+		"a Service of the system space":    {space: tenant.System, user: admin, object: &core.Service{Spec: core.ServiceSpec{ExternalIPs: []string{"8.8.8.8"}}}},
+		"something else":                   {object: &core.ConfigMap{}},
+		"an Ingress":                       {object: routed("a.example.com")},
+		"an Ingress of another's name":     {object: routed("b.example.com"), want: "SpacePolicy: spec.rules[0].host: Forbidden: Ingresses of this Tenant may name a.example.com"},
+		"an Ingress of an administrator":   {user: admin, object: routed(""), want: "spec.rules[0].host: Forbidden: without a host"},
+		"an Ingress that was so before":    {object: routed("b.example.com"), old: routed("b.example.com")},
+		"an Ingress that was not":          {object: routed("b.example.com"), old: routed("a.example.com"), want: "spec.rules[0].host"},
+		"an annotation of an Ingress":      {object: &networking.Ingress{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"nginx.ingress.kubernetes.io/server-snippet": "x"}}}, want: "metadata.annotations[nginx.ingress.kubernetes.io/server-snippet]"},
+		"an Ingress without host names":    {space: "b", object: routed("")},
 
 		"a claim":                            {object: claim(nil)},
 		"a claim that names a volume":        {object: claim(func(c *core.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }), want: "spec.volumeName: the host cluster finds volumes, which may be anybody's"},
@@ -262,9 +200,9 @@ func TestWorkloads(t *testing.T) {
 		"a claim that shrinks":               {object: claim(sized("1Gi")), old: claim(sized("2Gi")), want: "spec.resources.requests: the host cluster makes no volume smaller"},
 		"a claim's status":                   {subresource: "status", object: claim(func(c *core.PersistentVolumeClaim) { c.Status.Phase = core.ClaimBound }), old: claim(nil), want: "status is what the host cluster says of the claim"},
 		"a claim's status of the host":       {user: admin, subresource: "status", object: claim(func(c *core.PersistentVolumeClaim) { c.Status.Phase = core.ClaimBound }), old: claim(nil)},
-		"a claim that is let go":             {object: claim(nil), old: claim(held), want: "metadata.finalizers: workloads.tenantry.io/claim goes by itself"},
-		"a claim that is let go by a status": {subresource: "status", object: claim(nil), old: claim(held), want: "metadata.finalizers"},
-		"a claim that the host lets go":      {user: admin, object: claim(nil), old: claim(held)},
+		"a claim that is let go":             {object: claim(nil), old: claim(finalized), want: "metadata.finalizers: workloads.tenantry.io/claim goes by itself"},
+		"a claim that is let go by a status": {subresource: "status", object: claim(nil), old: claim(finalized), want: "metadata.finalizers"},
+		"a claim that the host lets go":      {user: admin, object: claim(nil), old: claim(finalized)},
 		"a claim's place":                    {object: claim(nil), old: claim(func(c *core.PersistentVolumeClaim) { c.Annotations = placed("one").Annotations }), want: "say where an object is"},
 		"a volume":                           {object: &core.PersistentVolume{}, want: "spec: volumes of a space are those that the host cluster has found"},
 		"a volume of the host":               {user: admin, object: &core.PersistentVolume{}},

@@ -1,0 +1,100 @@
+package held
+
+import (
+	"encoding/json"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+
+	"github.com/tenantry/tenantry/internal/workloads/names"
+)
+
+// Annotation is on a pod of a space that was resized to less, with what it may still hold, until the host has made the
+// resize. The server writes it, and nobody else.
+const Annotation = names.Prefix + "held"
+
+// Resources are what the containers of a pod ask for, by their names. What the pod itself asks for has no name.
+type Resources map[string]corev1.ResourceRequirements
+
+// Noted returns what is noted in the annotations of a pod, nil if nothing is, or nothing that can be read.
+func Noted(annotations map[string]string) (noted Resources) {
+	if err := json.Unmarshal([]byte(annotations[Annotation]), &noted); err != nil {
+		return nil
+	}
+	return noted
+}
+
+// Note returns what Noted reads.
+func (r Resources) Note() (string, error) {
+	note, err := json.Marshal(r)
+	return string(note), err
+}
+
+// IsLess reports whether anything that was asked for before is less now.
+func (r Resources) IsLess(before Resources) bool {
+	for name, was := range before {
+		if is := r[name]; isLess(is.Requests, was.Requests) || isLess(is.Limits, was.Limits) {
+			return true
+		}
+	}
+	return false
+}
+
+func isLess(now, before corev1.ResourceList) bool {
+	for name, was := range before {
+		if is, ok := now[name]; !ok || is.Cmp(was) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Add has r be at least as much as other.
+func (r Resources) Add(other Resources) {
+	for name, more := range other {
+		r[name] = atLeast(r[name], more)
+	}
+}
+
+func atLeast(asked, held corev1.ResourceRequirements) corev1.ResourceRequirements {
+	asked.Requests, asked.Limits = quota.Max(asked.Requests, held.Requests), quota.Max(asked.Limits, held.Limits)
+	return asked
+}
+
+// Counted returns a pod as quotas are to count it: it asks for all that is noted.
+func Counted(pod *corev1.Pod) *corev1.Pod {
+	noted := Noted(pod.Annotations)
+	if len(noted) == 0 {
+		return pod
+	}
+	counted := *pod
+	for _, containers := range []*[]corev1.Container{&counted.Spec.InitContainers, &counted.Spec.Containers} {
+		*containers = slices.Clone(*containers)
+		for i := range *containers {
+			c := &(*containers)[i]
+			if held, ok := noted[c.Name]; ok {
+				c.Resources = atLeast(c.Resources, held)
+			}
+		}
+	}
+	if held, ok := noted[""]; ok {
+		var asked corev1.ResourceRequirements
+		if pod.Spec.Resources != nil {
+			asked = *pod.Spec.Resources
+		}
+		counted.Spec.Resources = new(atLeast(asked, held))
+	}
+	return &counted
+}
+
+// IsMade reports whether a pod's status says that its node has made all that the pod asks for, or that it holds
+// nothing. Of what it asked for before, the status shows what it still holds.
+func IsMade(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return true
+	}
+	return pod.Status.ObservedGeneration >= pod.Generation && !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return (c.Type == corev1.PodResizeInProgress || c.Type == corev1.PodResizePending) && c.Status == corev1.ConditionTrue
+	})
+}
