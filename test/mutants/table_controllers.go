@@ -115,7 +115,8 @@ var controllersTable = []mutant{
 	{"targets of autoscalers are short", by("internal/server/admission/spacepolicy", "TestFactors"),
 		"internal/server/admission/spacepolicy/multiplied.go", `	most := named(autoscaler.Spec.ScaleTargetRef)`, `	most := 0`},
 	{"a file of users that may be cut is not used", by("internal/server/authentication/userfile", "TestReload"),
-		"internal/server/authentication/watchedfile/watchedfile.go", `case len(content) > 0 && !isWhole(content):`, `case false:`},
+		"internal/server/authentication/userfile/watched.go", `	changes = true
+`, ``},
 	{"nobody pays for a policy that is not checked", by("internal/kubecontrollers", "TestUncheckedPolicy"),
 		"internal/kubecontrollers/policies.go", `	l.types.space = ""`, ``},
 	{"who looks up types of a policy pays", by("internal/kubecontrollers", "TestPolicyTime"),

@@ -129,7 +129,6 @@ func isOfAnother(err error) bool {
 // finishWrite has a write about a pod that runs on the host wait, so that it is not repeated while the cache is behind.
 // An event in the space says what the host has refused of it, and why.
 func (s *syncer) finishWrite(ctx context.Context, pod *corev1.Pod, w write, what string, refused map[string]string) error {
-	before := s.backoffs.refused(itemWrite{itemOf(podItem, pod), w}, what)
 	s.backOff(pod, w, what, refused)
 	if len(refused) == 0 {
 		return nil
@@ -139,11 +138,7 @@ func (s *syncer) finishWrite(ctx context.Context, pod *corev1.Pod, w write, what
 		all = append(all, name+": "+refused[name])
 	}
 	why := strings.Join(all, "; ")
-	err := fmt.Errorf("the host refuses what has been changed of a pod: %s", why)
-	if maps.Equal(before, refused) {
-		return err
-	}
-	return errors.Join(err, s.recordRefusal(ctx, pod, why))
+	return errors.Join(fmt.Errorf("the host refuses what has been changed of a pod: %s", why), s.recordRefusal(ctx, pod, why))
 }
 
 // reportRefusals adds to the status of a pod that runs on the host what that has refused of its changes.

@@ -798,11 +798,17 @@ func TestEndsSooner(t *testing.T) {
 	look("delete pods host-p 1s")
 }
 
-// TestChangeRefusedByHost checks that a change which the host refuses is not written again at once.
+// TestChangeRefusedByHost checks that a change which the host refuses is not written again at once, and that the space
+// hears of it, if not at once.
 func TestChangeRefusedByHost(t *testing.T) {
 	w := newWorld(t, hostSpace(), spacePod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), hostPod(spacePod(nil), nil))
 	w.onHost.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web-0", nil)
+	})
+	full := true
+	w.space.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		defer func() { full = false }()
+		return full, nil, apierrors.NewTooManyRequests("full", 1)
 	})
 	if err := w.look(); err == nil {
 		t.Error("nobody hears of it")
@@ -812,11 +818,13 @@ func TestChangeRefusedByHost(t *testing.T) {
 		t.Error(err)
 	}
 	w.expect(nil, nil)
-	w.clock.Step(firstBackoff)
-	if err := w.look(); err == nil {
-		t.Error("it is not tried again")
+	for i, events := range [][]string{{"create events"}, nil} { // the space has no room for the first
+		w.clock.Step(firstBackoff << i)
+		if err := w.look(); err == nil {
+			t.Error("it is not tried again")
+		}
+		w.expect(events, []string{"patch pods"})
 	}
-	w.expect(nil, []string{"patch pods"})
 }
 
 // TestDoesNotHold checks that a status that does not become what is written is not written again at once, but what

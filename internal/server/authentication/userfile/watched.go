@@ -1,6 +1,8 @@
 package userfile
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 
 	"k8s.io/klog/v2"
@@ -9,10 +11,14 @@ import (
 )
 
 // open reads a file of users for the first time. what names it in messages and metrics:
-// "token", "basic-auth".
+// "token", "basic-auth". When it changes, its last line must end: of one that is cut, whose user it is may be missing.
 func open[T any](what, path string, parse func([]byte) (T, error)) (*watchedfile.File[T], error) {
-	return watchedfile.Open(path, func(content []byte) (T, error) {
+	changes := false
+	file, err := watchedfile.Open(path, func(content []byte) (T, error) {
 		parsed, err := parse(content)
+		if err == nil && changes && len(content) > 0 && !bytes.HasSuffix(content, []byte("\n")) {
+			err = errors.New("the last line has no newline, so some of it may be missing: end it by one")
+		}
 		if err != nil {
 			err = fmt.Errorf("%s file %q, %w", what, path, err)
 		}
@@ -26,4 +32,6 @@ func open[T any](what, path string, parse func([]byte) (T, error)) (*watchedfile
 		reloadsTotal.WithLabelValues(what, "success").Inc()
 		klog.InfoS("File of users read again", "file", path)
 	})
+	changes = true
+	return file, err
 }

@@ -19,7 +19,7 @@ const (
 	pollInterval = time.Minute
 	// settleTime is how long a changed file must not change again before it is used: a
 	// partly written line may be valid and name another tenant. incompleteTime is how long
-	// the rest of a file may take whose last line has no newline yet. Without it, it is not used.
+	// the rest of a file may take whose last line has no newline yet.
 	settleTime     = 100 * time.Millisecond
 	incompleteTime = time.Second
 )
@@ -67,8 +67,6 @@ func (f *File[T]) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 		case err != nil:
 			f.report(fmt.Errorf("reading %s: %w", f.path, err))
-		case len(content) > 0 && !isWhole(content):
-			f.report(fmt.Errorf("the last line of %s has no newline, so some of it may be missing, and with it whose user it is: end it by one", f.path))
 		case !bytes.Equal(content, f.seen):
 			f.report(f.take(content))
 		}
@@ -77,15 +75,12 @@ func (f *File[T]) Run(ctx context.Context) {
 	})
 }
 
-// isWhole reports whether the last line of a content ends.
-func isWhole(content []byte) bool { return bytes.HasSuffix(content, []byte("\n")) }
-
 // settled returns the content of the file once it does not change any more.
 func (f *File[T]) settled(ctx context.Context) ([]byte, error) {
 	content, err := os.ReadFile(f.path)
 	for err == nil && !bytes.Equal(content, f.seen) {
 		wait := settleTime
-		if !isWhole(content) {
+		if !bytes.HasSuffix(content, []byte("\n")) {
 			wait = incompleteTime
 		}
 		if err := signal.Pause(ctx, wait); err != nil {
