@@ -69,7 +69,7 @@ func newShared(s Server, views informers.SharedInformerFactory, fence func(http.
 	named.Wrap(fence)
 	named.UserAgent = userAgent
 	named.WarningHandler = rest.NoWarnings{} // Endpoints are deprecated
-	config := spaces.NewClientConfig(named)
+	config := spaces.NewClientConfig(named, spaces.WithShortMessages())
 	resources, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating the discovery client of all spaces: %w", err)
@@ -124,7 +124,7 @@ func (e *shared) optionsOf(c builder, t *debts) []spaces.Option {
 	if c.ownsPods {
 		ownerOf = e.ownerOfPod
 	}
-	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts)}
+	options := []spaces.Option{spaces.WithWorkers(c.workers, ownerOf), spaces.WithBursts(e.bursts), spaces.WithShortMessages()}
 	if c.charged {
 		options = append(options, spaces.WithMeter(t.work))
 	}

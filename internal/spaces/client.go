@@ -74,6 +74,8 @@ type flatteningTransport struct {
 	bursts  *Bursts
 	// hurries is whether requests are not tried again by clients.
 	hurries bool
+	// shortens is whether what is written has short messages.
+	shortens bool
 	// inTurn and meter are nil without WithTurns and WithMeter.
 	inTurn func(method string, n tenant.Name) bool
 	meter  func(tenant.Name, time.Duration)
@@ -179,7 +181,7 @@ func (t *flatteningTransport) requestBody(req *http.Request, r *route) ([]byte, 
 			return nil, fmt.Errorf("reading the content type: %w", err)
 		}
 	}
-	w := &rewriter{identities: t.identities, unflatten: true}
+	w := &rewriter{identities: t.identities, unflatten: true, shortens: t.shortens}
 	if r.named && !r.ofClusterScoped() {
 		w.space = r.space
 	}

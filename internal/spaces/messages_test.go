@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -38,15 +39,23 @@ func TestLongMessages(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	sets := kubernetes.NewForConfigOrDie(NewClientConfig(&rest.Config{Host: server.URL})).AppsV1().ReplicaSets("a|ns")
+	of := func(options ...Option) appsclient.ReplicaSetInterface {
+		return kubernetes.NewForConfigOrDie(NewClientConfig(&rest.Config{Host: server.URL}, options...)).AppsV1().ReplicaSets("a|ns")
+	}
+	sets := of(WithShortMessages())
 	read, err := sets.Get(t.Context(), "x", metav1.GetOptions{})
 	if err != nil || read.Status.Conditions[0].Message != long {
 		t.Fatalf("an object is not read as it is: %v", err)
 	}
-	if _, err := sets.Create(t.Context(), read, metav1.CreateOptions{}); err == nil || len(err.Error()) != maxMessage {
+	if _, err := sets.Create(t.Context(), read, metav1.CreateOptions{}); err == nil {
+		t.Error("it is not refused")
+	} else if len(err.Error()) != maxMessage {
 		t.Errorf("it is refused with %d bytes", len(err.Error()))
 	}
 	if _, err := sets.UpdateStatus(t.Context(), read, metav1.UpdateOptions{}); err != nil || len(written.Status.Conditions[0].Message) != maxMessage {
 		t.Errorf("%d bytes are written, %v", len(written.Status.Conditions[0].Message), err)
+	}
+	if _, err := of().UpdateStatus(t.Context(), read, metav1.UpdateOptions{}); err != nil || written.Status.Conditions[0].Message != long {
+		t.Errorf("%d bytes of others' are written, %v", len(written.Status.Conditions[0].Message), err)
 	}
 }

@@ -51,9 +51,9 @@ const (
 	message
 )
 
-// maxMessage is how many bytes of a message controllers get as an error, and write into spaces. Tenants choose what
-// their policies and webhooks say, controllers put that into the statuses of all objects that it is about, for which no
-// quota has to have room, and event recorders keep thousands of them. Chosen: twice as much as an event has.
+// maxMessage is how many bytes of a message clients get as an error, and controllers write into spaces. Tenants choose
+// what their policies and webhooks say, controllers put that into the statuses of all objects that it is about, for
+// which no quota has to have room, and event recorders keep thousands of them. Chosen: twice as much as an event has.
 const maxMessage = 2 << 10
 
 func reference() *pathRules {
@@ -113,6 +113,8 @@ type rewriter struct {
 	unflatten bool
 	// refused is whether the document says why a request was refused.
 	refused bool
+	// shortens is whether messages that are written are cut.
+	shortens bool
 	// found is the space that unflattened names belong to.
 	found tenant.Name
 }
@@ -301,7 +303,11 @@ func (w *walk) mapped(value string, kind valueKind, s scope) (string, error) {
 
 func (w *walk) unflattened(value string, kind valueKind) (string, error) {
 	if kind == message {
-		return text.Cut(tenant.PlainText(value, cmp.Or(w.rewriter.space, w.found)), maxMessage), nil
+		plain := tenant.PlainText(value, cmp.Or(w.rewriter.space, w.found))
+		if w.shortens {
+			plain = text.Cut(plain, maxMessage)
+		}
+		return plain, nil
 	}
 	owner, plain := tenant.Flat(value).Split()
 	if plain == value {

@@ -53,6 +53,12 @@ func WithoutWaits() Option {
 	return func(t *flatteningTransport) { t.hurries = true }
 }
 
+// WithShortMessages says that messages in what is written are cut (maxMessage): they may repeat what tenants have said.
+// It is not for who writes whole statuses in which others' messages are.
+func WithShortMessages() Option {
+	return func(t *flatteningTransport) { t.shortens = true }
+}
+
 // WithMaxBytes says how many bytes an answer has at most, but for watches.
 func WithMaxBytes(most int64) Option {
 	return func(t *flatteningTransport) { t.limits.object, t.limits.list = most, most }

@@ -375,6 +375,8 @@ var storageTable = []mutant{
 		"internal/server/quota/ledger.go", `case "status", "binding":`, `case "status":`},
 	{"tenants bind within their quota", by("internal/server/quota", "TestUnlimited"),
 		"internal/server/quota/ledger.go", `		return tenant.ByPlatform(ctx)`, `		return true`},
+	{"what is more than can be stored is counted", by("internal/server/quota", "TestSubtractFromTooMuch"),
+		"internal/server/quota/accounts.go", `used.CmpInt64(math.MaxInt64) >= 0 {`, `used.CmpInt64(math.MaxInt64) > 0 {`},
 	{"a pod with resources of its own counts for what it has", by("internal/server/quota", "TestPodLevelResources"),
 		"internal/server/quota/asked.go", `	if pod.Spec.Resources != nil {`, `	if false {`},
 	{"a pod with resources of its own counts for what its containers have", by("internal/server/quota", "TestPodLevelResources"),

@@ -55,7 +55,7 @@ var syncerTable = []mutant{
 	{"the same event is posted once", by("internal/workloads/sync", "TestToldOnce"),
 		"internal/workloads/sync/events.go", `Get(key); is ||`, `Get(key); is && false ||`},
 	{"no tenant has very many events posted", by("internal/workloads/sync", "TestToldOnce"),
-		"internal/workloads/sync/events.go", `|| s.recent.limits.Take(`, `|| false && s.recent.limits.Take(`},
+		"internal/workloads/sync/events.go", `	if s.recent.limits.Take(`, `	if false && s.recent.limits.Take(`},
 	{"a certificate that does not fit is read once", by("internal/workloads/sync", "TestUnfitCertificate"),
 		"internal/workloads/sync/copies.go", `copied{version: source.version, unfit: unfit}`, `copied{unfit: unfit}`},
 	{"copies are those of one life of a namespace", by("internal/workloads/sync", "TestCopiesOfTheNextNamespace"),
@@ -79,7 +79,8 @@ var syncerTable = []mutant{
 	{"what may not go is said once", by("internal/workloads/sync", "TestFailuresAreReported"),
 		"internal/workloads/sync/sync.go", `loud = halted.first`, `loud = loud || halted.first`},
 	{"what may not go is said again when something has gone", by("internal/workloads/sync", "TestGuardOfTenants"),
-		"internal/workloads/sync/guard.go", `append(g.gone, g.clock.Now()), false`, `append(g.gone, g.clock.Now()), g.told`},
+		"internal/workloads/sync/guard.go", `	g.told = false
+`, ``},
 	{"all that are halted lose nothing", by("internal/workloads/sync", "TestGuardOfTenants"),
 		"internal/workloads/sync/guard.go", `	both := []*guard{of, o.guard}`, `	both := []*guard{of}`},
 	{"what may not go does not count", by("internal/workloads/sync", "TestGuardOfTenants"),

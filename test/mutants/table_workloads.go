@@ -16,27 +16,38 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/update.go", `	case host.Annotations[resourcesAnnotation] != wanted.Annotations[resourcesAnnotation]:
 		return false
 `, ``},
-	{"an event that the space has no room for is told later", by("internal/workloads/sync", "TestToldOnce"),
+	{"an old backup says nothing of losses", by("internal/workloads/sync", "TestPods"),
+		"internal/workloads/sync/pods.go", ` || s.orphans.isHalted(home.Tenant) {`, ` {`},
+	{"what waits has nothing copied", by("internal/workloads/sync", "TestNoCopyForWhatWaits"),
+		"internal/workloads/sync/copies.go", `	if in.have[ref].uid == "" && s.references.has(ref) {`, `	if false {`},
+	{"what does not go counts once", by("internal/workloads/sync", "TestGoesOnce"),
+		"internal/workloads/sync/guard.go", `	if !g.has(uid) {`, `	if true {`},
+	{"a refused change is told when there is room", by("internal/workloads/sync", "TestChangeRefusedByHost"),
 		"internal/workloads/sync/events.go", `	case apierrors.IsTooManyRequests(err):
+		s.lookLater(obj)
 		return nil
 `, `	case apierrors.IsTooManyRequests(err):
 `},
-	{"an old backup says nothing of losses", by("internal/workloads/sync", "TestPods"),
-		"internal/workloads/sync/pods.go", ` || s.orphans.isHalted(home.Tenant) {`, ` {`},
+	{"a limit of nothing is none", by("internal/workloads/translate", "TestCheck"),
+		"internal/workloads/translate/devices.go", `ok && limit.Sign() <= 0 {`, `ok && limit.Sign() < 0 {`},
 	{"a resize to less is noted", by("internal/server/admission/spacepolicy", "TestPreparePod"),
-		"internal/server/admission/spacepolicy/resize.go", `if noted == "" && !lowered ||`, `if noted == "" ||`},
+		"internal/server/admission/spacepolicy/resize.go", `	case resourcesOf(&pod.Spec).IsLess(was):`, `	case false:`},
 	{"what a pod held before a resize to less stays noted", by("internal/server/admission/spacepolicy", "TestPreparePod"),
-		"internal/server/admission/spacepolicy/resize.go", `	all := held.Noted(map[string]string{held.Annotation: noted})`, `	var all held.Resources`},
+		"internal/server/admission/spacepolicy/resize.go", `		all := maps.Clone(note.Resources)`, `		all := maps.Clone(held.Resources{})`},
 	{"a note stays until the host has made the resize", by("internal/server/admission/spacepolicy", "TestPreparePod"),
-		"internal/server/admission/spacepolicy/resize.go", `		if held.IsMade(current) {`, `		if true || held.IsMade(current) {`},
+		"internal/server/admission/spacepolicy/resize.go", ` && isMade(pod):`, ` && (true || isMade(pod)):`},
 	{"nobody takes a note away", by("internal/server/admission/spacepolicy", "TestPreparePod"),
-		"internal/server/admission/spacepolicy/resize.go", `		return noted, nil`, `		return pod.Annotations[held.Annotation], nil`},
+		"internal/server/admission/spacepolicy/resize.go", `		return note
+	}`, `		return held.Parse(pod.Annotations)
+	}`},
 	{"a new pod holds nothing", by("internal/server/admission/spacepolicy", "TestPrepareNewPod"),
 		"internal/server/admission/spacepolicy/resize.go", `			delete(pod.Annotations, held.Annotation)`, ``},
 	{"what pods ask for themselves is held, too", by("internal/server/admission/spacepolicy", "TestPreparePod"),
 		"internal/server/admission/spacepolicy/resize.go", `	if spec.Resources != nil {`, `	if false {`},
 	{"what init containers ask for is held, too", by("internal/server/admission/spacepolicy", "TestPreparePod"),
 		"internal/server/admission/spacepolicy/resize.go", `{spec.InitContainers, spec.Containers}`, `{spec.Containers}`},
+	{"a resize that was taken back is another one", by("internal/workloads/sync", "TestResizeTakenBack"),
+		"internal/workloads/sync/resize.go", `held.Parse(pod.Annotations).Generation}`, `0 * held.Parse(pod.Annotations).Generation}`},
 	{"limits are held, too", by("internal/workloads/held", "TestIsLess"),
 		"internal/workloads/held/held.go", ` || isLess(is.Limits, was.Limits) {`, ` {`},
 	{"what is not asked for any more is less", by("internal/workloads/held", "TestIsLess"),

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -145,7 +146,8 @@ func (a *accounts) add(to ref, added corev1.ResourceList) error {
 }
 
 // subtract gives back to the quota that was charged, and to no other of its name. What is
-// used never becomes negative.
+// used never becomes negative. If more is used than can be stored, it is not known how much
+// is left, which is an error: it has to be counted.
 func (a *accounts) subtract(from ref, freed corev1.ResourceList) error {
 	since := time.Now()
 	err := a.update(from.flatName, func(q *corev1.ResourceQuota) error {
@@ -153,6 +155,11 @@ func (a *accounts) subtract(from ref, freed corev1.ResourceList) error {
 			return err
 		}
 		names := quota.ResourceNames(q.Status.Used)
+		for name := range freed {
+			if used := q.Status.Used[name]; used.CmpInt64(math.MaxInt64) >= 0 {
+				return fmt.Errorf("quota %v: so much of %s is used that it cannot be stored how much", from.flatName, name)
+			}
+		}
 		q.Status.Used = quota.SubtractWithNonNegativeResult(q.Status.Used, quota.Mask(freed, names))
 		return nil
 	})

@@ -98,6 +98,20 @@ func TestNewLimit(t *testing.T) {
 	}
 }
 
+// TestSubtractFromTooMuch checks that nothing is given back of what is more than can be stored: what others use would
+// be free.
+func TestSubtractFromTooMuch(t *testing.T) {
+	limit := list("pods", "2")
+	s := &fakeStore{quota: newQuota("1", limit, limit, list("pods", "9223372036854775807"))} // and more, which is not there any more
+	a := newTestAccounts(s, latestOf(t, s.quota))
+	if err := a.subtract(refOf(s.quota), list("pods", "9223372036854775806")); err == nil || s.used("pods") != "9223372036854775807" {
+		t.Errorf("got %v, and %s are used", err, s.used("pods"))
+	}
+	if err := a.subtract(refOf(s.quota), list("services", "1")); err != nil {
+		t.Errorf("of something else: %v", err)
+	}
+}
+
 func TestAddAndSubtract(t *testing.T) {
 	limit := list("pods", "2")
 	s := &fakeStore{quota: newQuota("1", limit, limit, list("pods", "1"))}

@@ -65,7 +65,7 @@ func TestAsked(t *testing.T) {
 
 // TestHeldCounts checks that a pod uses what it may still hold of what it asked for before a resize to less.
 func TestHeldCounts(t *testing.T) {
-	note, err := held.Resources{"": {Limits: cpu("7")}, "c": {Requests: cpu("5"), Limits: cpu("6")}}.Note()
+	note, err := held.Note{Generation: 1, Resources: held.Resources{"": {Limits: cpu("7")}, "c": {Requests: cpu("5"), Limits: cpu("6")}}}.Text()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,25 +10,36 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
-// Annotation is on a pod of a space that was resized to less, with what it may still hold, until the host has made the
-// resize. The server writes it, and nobody else.
+// Annotation is on a pod of a space that was resized to less, with a Note. The server writes it, and nobody else.
 const Annotation = names.Prefix + "held"
+
+// Note is what is noted on a pod.
+type Note struct {
+	// Generation is that in which the pod was last resized to less, 0 if it never was. Resources that it asks for after
+	// that may be those that it asked for once before, and are another request.
+	Generation int64 `json:"generation"`
+	// Resources are what it may still hold of what it asked for before. They are gone when the host has made the resize.
+	Resources Resources `json:"resources,omitempty"`
+}
 
 // Resources are what the containers of a pod ask for, by their names. What the pod itself asks for has no name.
 type Resources map[string]corev1.ResourceRequirements
 
-// Noted returns what is noted in the annotations of a pod, nil if nothing is, or nothing that can be read.
-func Noted(annotations map[string]string) (noted Resources) {
-	if err := json.Unmarshal([]byte(annotations[Annotation]), &noted); err != nil {
-		return nil
+// Parse returns what is noted in the annotations of a pod, the zero value if nothing is, or nothing that can be read.
+func Parse(annotations map[string]string) (n Note) {
+	if err := json.Unmarshal([]byte(annotations[Annotation]), &n); err != nil {
+		return Note{}
 	}
-	return noted
+	return n
 }
 
-// Note returns what Noted reads.
-func (r Resources) Note() (string, error) {
-	note, err := json.Marshal(r)
-	return string(note), err
+// Text returns what Parse reads, empty of the zero value.
+func (n Note) Text() (string, error) {
+	if n.Generation == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(n)
+	return string(text), err
 }
 
 // IsLess reports whether anything that was asked for before is less now.
@@ -64,7 +75,7 @@ func atLeast(asked, held corev1.ResourceRequirements) corev1.ResourceRequirement
 
 // Counted returns a pod as quotas are to count it: it asks for all that is noted.
 func Counted(pod *corev1.Pod) *corev1.Pod {
-	noted := Noted(pod.Annotations)
+	noted := Parse(pod.Annotations).Resources
 	if len(noted) == 0 {
 		return pod
 	}

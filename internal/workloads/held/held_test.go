@@ -46,7 +46,7 @@ func TestIsLess(t *testing.T) {
 func TestCounted(t *testing.T) {
 	noted := Resources{"a": asks("2", "2")}
 	noted.Add(Resources{"": asks("8", "9"), "a": asks("1", "3"), "i": {Requests: cpu("4")}})
-	note, err := noted.Note()
+	note, err := Note{Generation: 3, Resources: noted}.Text()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,10 @@ func TestCounted(t *testing.T) {
 	if diff := cmp.Diff(before, pod); diff != "" {
 		t.Errorf("the pod has changed:\n%s", diff)
 	}
-	for _, note := range []string{"", "{", "[]", "{}"} {
+	if text, err := (Note{}).Text(); text != "" || err != nil {
+		t.Errorf("nothing is noted as %q, %v", text, err)
+	}
+	for _, note := range []string{"", "{", "[]", "{}", `{"generation":3}`} {
 		pod.Annotations[Annotation] = note
 		if Counted(pod) != pod {
 			t.Errorf("%q counts", note)

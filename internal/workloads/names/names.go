@@ -75,7 +75,7 @@ const (
 const HostUIDAnnotation = Prefix + "host-uid"
 
 // HostNamespaceUIDAnnotation is on pods of spaces that run on a host, with the UID of the host's namespace, and comes
-// with the binding: another host, with a namespace of the same name, has not lost them.
+// with the binding. It tells pods that this host has lost from pods that ran on another one.
 const HostNamespaceUIDAnnotation = Prefix + "host-namespace-uid"
 
 // APIAnnotation is on the host's namespaces of spaces, with the IP address and port at which pods reach the API of

@@ -50,7 +50,7 @@ func hostClaim(of *corev1.PersistentVolumeClaim, changes ...func(*corev1.Persist
 	return host
 }
 
-func held(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{names.ClaimFinalizer} }
+func finalized(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{names.ClaimFinalizer} }
 
 func deleted(c *corev1.PersistentVolumeClaim) {
 	c.DeletionTimestamp = &metav1.Time{Time: time.Unix(900, 0)}
@@ -64,7 +64,7 @@ func boundOnHost(c *corev1.PersistentVolumeClaim) {
 
 // boundInSpace is what a space has of it.
 func boundInSpace(c *corev1.PersistentVolumeClaim) {
-	held(c)
+	finalized(c)
 	c.Spec.VolumeName = "pvc-c"
 	c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: storage("1Gi"), AccessModes: c.Spec.AccessModes}
 }
@@ -155,9 +155,9 @@ func TestClaims(t *testing.T) {
 			objects: []runtime.Object{hostSpace(), atOnce, spaceClaim(copying), spaceClaim(source), hostClaim(spaceClaim(source))},
 			inSpace: []string{"update persistentvolumeclaims"}, onHost: []string{"create persistentvolumeclaims"},
 		},
-		"that the host has not bound": {objects: []runtime.Object{hostSpace(), spaceClaim(held), hostClaim(spaceClaim())}},
+		"that the host has not bound": {objects: []runtime.Object{hostSpace(), spaceClaim(finalized), hostClaim(spaceClaim())}},
 		"that the host has bound": {
-			objects: []runtime.Object{hostSpace(), spaceClaim(held), hostClaim(spaceClaim(), boundOnHost), hostVolume("c")},
+			objects: []runtime.Object{hostSpace(), spaceClaim(finalized), hostClaim(spaceClaim(), boundOnHost), hostVolume("c")},
 			inSpace: []string{"create persistentvolumes", "update persistentvolumes/status", "patch persistentvolumeclaims", "update persistentvolumeclaims/status"},
 		},
 		"that has its volume": {objects: []runtime.Object{hostSpace(), spaceClaim(boundInSpace), hostClaim(spaceClaim(), boundOnHost), shown()}},
@@ -166,7 +166,7 @@ func TestClaims(t *testing.T) {
 			inSpace: []string{"create persistentvolumes", "update persistentvolumes/status"},
 		},
 		"whose volume's name is taken": {
-			objects: []runtime.Object{hostSpace(), spaceClaim(held), hostClaim(spaceClaim(), boundOnHost), hostVolume("c"), shown(func(v *corev1.PersistentVolume) { v.Annotations = nil })},
+			objects: []runtime.Object{hostSpace(), spaceClaim(finalized), hostClaim(spaceClaim(), boundOnHost), hostVolume("c"), shown(func(v *corev1.PersistentVolume) { v.Annotations = nil })},
 			inSpace: event,
 		},
 		"that names another volume": {
@@ -263,7 +263,7 @@ func TestForeignClaim(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: home.Host(), UID: "planted", Labels: map[string]string{names.InstallationLabel: "i"}, Annotations: marks},
 				Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "tn-vol"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 			}
-			w := newWorld(t, hostSpace(), atOnce, spaceClaim(held), spacePod(naming), planted)
+			w := newWorld(t, hostSpace(), atOnce, spaceClaim(finalized), spacePod(naming), planted)
 			w.clock.SetTime(time.Unix(2000, 0))
 			_ = w.lookAtClaim()
 			if created := slices.Contains(did(w.space), "create persistentvolumes"); created {
@@ -286,7 +286,7 @@ func TestForeignClaim(t *testing.T) {
 func TestVolumeOfAnother(t *testing.T) {
 	theirs := hostVolume("c")
 	theirs.Spec.ClaimRef.UID = "theirs"
-	w := newWorld(t, hostSpace(), spaceClaim(held), hostClaim(spaceClaim(), boundOnHost), theirs)
+	w := newWorld(t, hostSpace(), spaceClaim(finalized), hostClaim(spaceClaim(), boundOnHost), theirs)
 	if err := w.lookAtClaim(); err == nil {
 		t.Error("it is taken")
 	}
@@ -297,7 +297,7 @@ func TestVolumeOfAnother(t *testing.T) {
 func TestPodAwaitsClaims(t *testing.T) {
 	created := metav1.NewTime(time.Unix(999, 0))
 	pod := spacePod(both(naming, func(p *corev1.Pod) { p.CreationTimestamp = created }))
-	w := newWorld(t, hostSpace(), waiting, spaceClaim(held), pod)
+	w := newWorld(t, hostSpace(), waiting, spaceClaim(finalized), pod)
 	look := func() {
 		t.Helper()
 		if err := w.look(); err != nil {
@@ -322,7 +322,7 @@ func TestPodAwaitsClaims(t *testing.T) {
 func TestEphemeralClaim(t *testing.T) {
 	for name, owner := range map[string]types.UID{"its own": "p", "another's": "q"} {
 		t.Run(name, func(t *testing.T) {
-			claim := spaceClaim(held, func(c *corev1.PersistentVolumeClaim) {
+			claim := spaceClaim(finalized, func(c *corev1.PersistentVolumeClaim) {
 				c.Name = "web-0-v"
 				c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web-0", UID: owner, Controller: new(true)}}
 			})

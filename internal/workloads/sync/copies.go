@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -129,12 +130,40 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	defer s.wakeAskers(in)
 	defer in.mu.Unlock()
 	ref := reference{i.kind, i.namespace, i.name}
+	if err := s.ensureRead(ctx, home, in); err != nil {
+		return err
+	}
+	if in.have[ref].uid == "" && s.references.has(ref) {
+		if named, err := s.isNamedOnHost(ref); err != nil || !named {
+			return err // what begins on the host has it copied, and what waits has not
+		}
+	}
 	wait, err := s.ensureCopy(ctx, home, in, ref, s.clock.Now())
 	s.queue.after(i, wait)
 	if unfit := in.have[ref].unfit; unfit != nil {
 		err = errors.Join(err, s.recordCertificateOnAll(ctx, ref, unfit))
 	}
 	return err
+}
+
+// isNamedOnHost reports whether something on the host names a source that is named.
+func (s *syncer) isNamedOnHost(ref reference) (bool, error) {
+	if ref.kind == certificateItem {
+		return true, nil // references are of Ingresses that are on the host
+	}
+	pods, err := s.pods.Pods(ref.namespace.String()).List(labels.Everything())
+	if err != nil {
+		return false, err
+	}
+	for _, pod := range pods {
+		if !slices.Contains(referencesOf(pod), ref) {
+			continue
+		}
+		if there, err := s.hostCaches.podsOf(ref.namespace, pod.Name); err != nil || len(there) > 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // ensureCopies makes the copies that a pod names. If it waits for them, it is looked at again.

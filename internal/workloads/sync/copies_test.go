@@ -102,7 +102,7 @@ func TestCopyFollows(t *testing.T) {
 		"no pod names it": func(w *world) { w.references.set(item{podItem, "acme", "acme|shop", "web-0"}, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), spacePod(reading))
+			w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), spacePod(reading), hostPod(spacePod(reading), onNode))
 			ref := reference{secretItem, "acme|shop", "s"}
 			sync := func() {
 				t.Helper()
@@ -137,10 +137,29 @@ func TestCopyFollows(t *testing.T) {
 	}
 }
 
+// TestNoCopyForWhatWaits checks that a Secret is not on the host for pods that are not there, whatever happens to it.
+func TestNoCopyForWhatWaits(t *testing.T) {
+	other := hostPod(spacePod(func(p *corev1.Pod) { p.Name = "other" }), onNode)
+	w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), spacePod(reading), other)
+	i := item{secretItem, "acme", "acme|shop", "s"}
+	for range 2 {
+		if err := w.syncCopy(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+		w.expect(nil, nil)
+		w.see(secret(corev1.SecretTypeOpaque, "2"))
+	}
+	w.see(hostPod(spacePod(reading), onNode)) // which may name what was not there when it began
+	if err := w.syncCopy(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"create secrets"})
+}
+
 // TestCopyOfTheSame checks that a source that has the same, but for what is not copied, is not written again, and that
 // what is written waits when much has been.
 func TestCopyOfTheSame(t *testing.T) {
-	w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), spacePod(reading))
+	w := newWorld(t, hostSpace(), secret(corev1.SecretTypeOpaque, "1"), spacePod(reading), hostPod(spacePod(reading), onNode))
 	ref := reference{secretItem, "acme|shop", "s"}
 	change := func(version string, data map[string][]byte) {
 		t.Helper()

@@ -116,5 +116,5 @@ func mayRemove[T any, O object[T]](ctx context.Context, s *syncer, client getter
 	if _, seen := s.deleted.of(uid); seen {
 		return nil
 	}
-	return s.orphans.allow(i.tenant, s.hostCaches.objects())
+	return s.orphans.allow(i.tenant, uid, s.hostCaches.objects())
 }

@@ -6,8 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -31,6 +34,8 @@ const (
 	// them after an hour.
 	maxRecentEvents = 8192
 	recentFor       = 50 * time.Minute
+	// unrecordedTime is after what time an object is looked at again of which an event could not be recorded.
+	unrecordedTime = time.Minute
 	// messageLen is how long a message of an event may be.
 	messageLen = 1024
 )
@@ -83,7 +88,8 @@ func (s *syncer) recordRefusal(ctx context.Context, obj runtime.Object, why stri
 }
 
 // recordEvent creates an event about an object in its space: the same one once an hour at most, and so many of a tenant
-// in a minute. What is too much is recorded when the object is looked at again.
+// in a minute. What is too much is recorded when the object is looked at again, which is soon. Of a pod that does not
+// run, a condition says it, too, and what is too much of that is not recorded.
 func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, message string) error {
 	about, err := objectreference.GetReference(scheme.Scheme, obj)
 	if err != nil {
@@ -92,7 +98,11 @@ func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, me
 	message = shortened(message)
 	name := "tn-" + names.Digest(string(about.UID), reason, message)
 	key := about.Namespace + "/" + name
-	if _, is := s.recent.events.Get(key); is || s.recent.limits.Take(s.clock.Now(), tenant.Flat(about.Namespace).Space(), 1) > 0 {
+	if _, is := s.recent.events.Get(key); is {
+		return nil
+	}
+	if s.recent.limits.Take(s.clock.Now(), tenant.Flat(about.Namespace).Space(), 1) > 0 {
+		s.lookLater(obj)
 		return nil
 	}
 	now := metav1.NewTime(s.clock.Now().Truncate(time.Second))
@@ -105,12 +115,37 @@ func (s *syncer) recordEvent(ctx context.Context, obj runtime.Object, reason, me
 	_, err = s.spaces.CoreV1().Events(about.Namespace).Create(ctx, event, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsTooManyRequests(err):
+		s.lookLater(obj)
 		return nil
 	case err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
 		return fmt.Errorf("recording an event: %w", err)
 	}
 	s.recent.events.Add(key, nil, recentFor)
 	return nil
+}
+
+// lookLater has an object looked at again, of which an event could not be recorded.
+func (s *syncer) lookLater(obj runtime.Object) {
+	var kinds []kind
+	switch obj.(type) {
+	case *corev1.Pod:
+		kinds = []kind{podItem}
+	case *corev1.PersistentVolumeClaim:
+		kinds = []kind{claimItem}
+	case *corev1.Service:
+		kinds = []kind{serviceItem, slicesItem}
+	case *networkingv1.NetworkPolicy:
+		kinds = []kind{policyItem}
+	case *networkingv1.Ingress:
+		kinds = []kind{ingressItem}
+	case *policyv1.PodDisruptionBudget:
+		kinds = []kind{budgetItem}
+	case *unstructured.Unstructured:
+		kinds = []kind{routeItem}
+	}
+	for _, k := range kinds {
+		s.queue.AddAfter(itemOf(k, obj.(metav1.Object)), unrecordedTime)
+	}
 }
 
 // shortened returns as much of a message as an event may have.

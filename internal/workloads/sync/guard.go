@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,11 +36,17 @@ type guard struct {
 	// what names them, and because says what it means that so many would go.
 	what, because, wayOut string
 
-	mu   sync.Mutex
-	gone []time.Time
+	mu sync.Mutex
+	// gone has what has gone, or was to go and may not have, in the order in which it was to go first.
+	gone []goingObject
 	// halted is why nothing may go until a restart, and told whether the log says that something may not.
 	halted error
 	told   bool
+}
+
+type goingObject struct {
+	uid types.UID
+	at  time.Time
 }
 
 // haltedError is why an object does not go, and whether it is the first: there may be ten thousand.
@@ -109,8 +116,9 @@ func (o *tenantsGuard) begin(going map[tenant.Name]int, all int) error {
 	return errors.Join(errs...)
 }
 
-// allow returns nil if one more object of a tenant, and of so many, may go. What may not go does not count.
-func (o *tenantsGuard) allow(n tenant.Name, all int) error {
+// allow returns nil if an object of a tenant, and of so many, may go. What may not go does not count, and what may and
+// does not go, as somebody refuses it, counts once.
+func (o *tenantsGuard) allow(n tenant.Name, uid types.UID, all int) error {
 	of := o.ofTenant(n)
 	of.mu.Lock()
 	defer of.mu.Unlock()
@@ -118,7 +126,7 @@ func (o *tenantsGuard) allow(n tenant.Name, all int) error {
 	defer o.guard.mu.Unlock()
 	both := []*guard{of, o.guard}
 	for _, g := range both {
-		if err := g.mayGo(all); err != nil {
+		if err := g.mayGo(uid, all); err != nil {
 			first := !g.told
 			g.told = true
 			heldDeletions.WithLabelValues(o.held).Inc()
@@ -126,7 +134,7 @@ func (o *tenantsGuard) allow(n tenant.Name, all int) error {
 		}
 	}
 	for _, g := range both {
-		g.note()
+		g.note(uid)
 	}
 	return nil
 }
@@ -160,7 +168,7 @@ func (o *tenantsGuard) ofTenant(n tenant.Name) *guard {
 func (g *guard) isIdle() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.halted == nil && (len(g.gone) == 0 || g.clock.Since(g.gone[len(g.gone)-1]) > orphanWindow)
+	return g.halted == nil && (len(g.gone) == 0 || g.clock.Since(g.gone[len(g.gone)-1].at) > orphanWindow)
 }
 
 // begin looks, before any has gone, whether so many of all may go. If not, none will.
@@ -171,19 +179,31 @@ func (g *guard) begin(going, all int) error {
 	return g.halted
 }
 
-// mayGo returns nil if one more object of so many may go. The lock is held.
-func (g *guard) mayGo(all int) error {
+// mayGo returns nil if an object of so many may go. The lock is held.
+func (g *guard) mayGo(uid types.UID, all int) error {
 	if g.halted != nil {
 		return g.halted
 	}
-	for len(g.gone) > 0 && g.clock.Since(g.gone[0]) > orphanWindow {
+	for len(g.gone) > 0 && g.clock.Since(g.gone[0].at) > orphanWindow {
 		g.gone = g.gone[1:]
+	}
+	if g.has(uid) {
+		return nil
 	}
 	return g.check(len(g.gone)+1, all+len(g.gone))
 }
 
-// note notes that one more goes. The lock is held.
-func (g *guard) note() { g.gone, g.told = append(g.gone, g.clock.Now()), false }
+func (g *guard) has(uid types.UID) bool {
+	return slices.ContainsFunc(g.gone, func(o goingObject) bool { return o.uid == uid })
+}
+
+// note notes that an object goes. The lock is held.
+func (g *guard) note(uid types.UID) {
+	g.told = false
+	if !g.has(uid) {
+		g.gone = append(g.gone, goingObject{uid, g.clock.Now()})
+	}
+}
 
 // check returns nil if so many of all objects may go.
 func (g *guard) check(going, all int) error {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/component-base/metrics/testutil"
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -23,11 +24,28 @@ import (
 
 // oneGoes has one more object of so many go, if it may.
 func oneGoes(g *guard, all int) error {
-	err := g.mayGo(all)
+	uid := uuid.NewUUID()
+	err := g.mayGo(uid, all)
 	if err == nil {
-		g.note()
+		g.note(uid)
 	}
 	return err
+}
+
+// TestGoesOnce checks that an object that does not go, as somebody refuses it, counts once however often that is tried.
+func TestGoesOnce(t *testing.T) {
+	g := newGuards(testingclock.NewFakeClock(time.Unix(0, 0)), 4, "").orphans
+	for i := range 10 {
+		if err := g.allow("acme", "stays", 100); err != nil {
+			t.Fatalf("attempt %d: %v", i, err)
+		}
+	}
+	if err := g.allow("acme", "another", 100); err != nil {
+		t.Errorf("another one of two: %v", err)
+	}
+	if g.allow("acme", "a third", 4) == nil {
+		t.Error("a third one of two may go")
+	}
 }
 
 func TestGuard(t *testing.T) {
@@ -91,12 +109,12 @@ func TestGuardOfTenants(t *testing.T) {
 				t.Errorf("at the start: %v", err)
 			}
 			for _, n := range tc.may {
-				if err := g.allow(n, tc.all); err != nil {
+				if err := g.allow(n, uuid.NewUUID(), tc.all); err != nil {
 					t.Errorf("%s: %v", n, err)
 				}
 			}
 			for _, n := range tc.isNot {
-				if g.allow(n, tc.all) == nil {
+				if g.allow(n, uuid.NewUUID(), tc.all) == nil {
 					t.Errorf("%s goes", n)
 				}
 			}
@@ -105,7 +123,7 @@ func TestGuardOfTenants(t *testing.T) {
 	g := newGuards(c, DefaultOrphanLimit, "restart").orphans
 	count := func(n tenant.Name) (gone int) {
 		for range 100 {
-			if g.allow(n, 100) == nil {
+			if g.allow(n, uuid.NewUUID(), 100) == nil {
 				gone++
 			}
 		}
@@ -121,9 +139,9 @@ func TestGuardOfTenants(t *testing.T) {
 	}
 	for i, want := range []bool{false, true, false} { // the log has said so, until one of it has gone
 		if i == 1 {
-			g.ofTenant("acme").note()
+			g.ofTenant("acme").note(uuid.NewUUID())
 		}
-		if halted, is := errors.AsType[haltedError](g.allow("acme", 100)); !is || halted.first != want {
+		if halted, is := errors.AsType[haltedError](g.allow("acme", uuid.NewUUID(), 100)); !is || halted.first != want {
 			t.Errorf("%d: the log says so once more: %v", i, halted.first)
 		}
 	}
@@ -200,7 +218,7 @@ func TestHaltedOfMany(t *testing.T) {
 		t.Error("nobody is halted")
 	}
 	for i, n := range tenants {
-		if err := w.orphans.allow(n, w.hostCaches.objects()); (err != nil) != (i < 2) {
+		if err := w.orphans.allow(n, uuid.NewUUID(), w.hostCaches.objects()); (err != nil) != (i < 2) {
 			t.Errorf("%s: %v", n, err)
 		}
 		w.clock.Step(2 * orphanWindow)

@@ -370,7 +370,7 @@ func (s *syncer) mayRemoveNamespace(found *corev1.Namespace, of names.Namespace)
 		return fmt.Errorf("the host's namespace %q is of one that is not in its space, and that nobody was seen to delete: "+
 			"claims in it (%d) have stored something, so it stays, until whoever administers the host deletes it", found.Name, stored)
 	}
-	return s.orphans.allow(of.Tenant, s.hostCaches.objects())
+	return s.orphans.allow(of.Tenant, of.UID, s.hostCaches.objects())
 }
 
 // hostNamespaceGone has the receipt of a tenant written, if it was the last one. Whoever has deleted it, what was in it

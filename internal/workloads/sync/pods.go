@@ -222,7 +222,7 @@ func (s *syncer) lost(ctx context.Context, pod *corev1.Pod, home names.Namespace
 		return err
 	}
 	if !s.hasLost(pod, home) {
-		if err := s.losses.allow(home.Tenant, len(s.podIndexer.ListKeys())); err != nil {
+		if err := s.losses.allow(home.Tenant, pod.UID, len(s.podIndexer.ListKeys())); err != nil {
 			return err
 		}
 	}

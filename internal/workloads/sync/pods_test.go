@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -470,7 +471,7 @@ func TestPods(t *testing.T) {
 			objects: []runtime.Object{hostSpace(), spacePod(bound)},
 			before: func(w *world) {
 				for _, n := range []tenant.Name{"globex", "initech"} {
-					if err := w.losses.allow(n, 1); err != nil {
+					if err := w.losses.allow(n, uuid.NewUUID(), 1); err != nil {
 						w.t.Fatal(err)
 					}
 				}
@@ -480,7 +481,7 @@ func TestPods(t *testing.T) {
 		"more than a host loses of a tenant": {
 			objects: []runtime.Object{hostSpace(), spacePod(bound)},
 			before: func(w *world) {
-				if err := w.losses.allow("acme", 1); err != nil {
+				if err := w.losses.allow("acme", uuid.NewUUID(), 1); err != nil {
 					w.t.Fatal(err)
 				}
 			},
@@ -489,7 +490,7 @@ func TestPods(t *testing.T) {
 		"what was seen to go, beyond that": {
 			objects: []runtime.Object{hostSpace(), spacePod(bound)},
 			before: func(w *world) {
-				_ = w.losses.allow("acme", 1)
+				_ = w.losses.allow("acme", uuid.NewUUID(), 1)
 				w.hostPodGone(hostPod(spacePod(nil), onNode), true)
 				w.items()
 			},
@@ -498,7 +499,7 @@ func TestPods(t *testing.T) {
 		"what was not seen to go, beyond that": {
 			objects: []runtime.Object{hostSpace(), spacePod(bound)},
 			before: func(w *world) {
-				_ = w.losses.allow("acme", 1)
+				_ = w.losses.allow("acme", uuid.NewUUID(), 1)
 				w.hostPodGone(hostPod(spacePod(nil), onNode), false)
 				w.items()
 			},
@@ -506,18 +507,18 @@ func TestPods(t *testing.T) {
 		},
 		"what this host has had, beyond that": {
 			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ranIn("h")))},
-			before:  func(w *world) { _ = w.losses.allow("acme", 1) },
+			before:  func(w *world) { _ = w.losses.allow("acme", uuid.NewUUID(), 1) },
 			inSpace: []string{"delete pods p 0s"},
 		},
 		"what another host has had, in a namespace of the same name": {
 			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ranIn("of-another")))},
-			before:  func(w *world) { _ = w.losses.allow("acme", 1) },
+			before:  func(w *world) { _ = w.losses.allow("acme", uuid.NewUUID(), 1) },
 			fail:    "the host has lost many pods",
 		},
 		"what no host has had, by an old backup": {
 			objects: []runtime.Object{hostSpace(), spacePod(both(bound, ranIn("h")))},
 			before: func(w *world) {
-				_ = w.losses.allow("acme", 1)
+				_ = w.losses.allow("acme", uuid.NewUUID(), 1)
 				_ = w.orphans.begin(map[tenant.Name]int{"acme": 100}, 100)
 			},
 			fail: "the host has lost many pods",
@@ -526,7 +527,7 @@ func TestPods(t *testing.T) {
 			objects: []runtime.Object{hostSpace(), spacePod(bound)},
 			before: func(w *world) {
 				for range 2 {
-					_ = w.losses.allow("globex", 1)
+					_ = w.losses.allow("globex", uuid.NewUUID(), 1)
 				}
 			},
 			inSpace: []string{"delete pods p 0s"},

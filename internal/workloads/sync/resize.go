@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tenantry/tenantry/internal/workloads/held"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
@@ -21,10 +22,13 @@ const (
 type resources struct {
 	Pod        *corev1.ResourceRequirements
 	Containers map[string]corev1.ResourceRequirements
+	// Lowered is the generation in which the space's pod was last resized to less. Without it, a resize that is taken
+	// back while the cache has not seen it yet would be taken for what the cache has.
+	Lowered int64 `json:",omitempty"`
 }
 
-func resourcesOf(spec *corev1.PodSpec) resources {
-	r := resources{spec.Resources, map[string]corev1.ResourceRequirements{}}
+func resourcesOf(pod *corev1.Pod, spec *corev1.PodSpec) resources {
+	r := resources{spec.Resources, map[string]corev1.ResourceRequirements{}, held.Parse(pod.Annotations).Generation}
 	for _, container := range allContainers(spec) {
 		r.Containers[container.Name] = container.Resources
 	}

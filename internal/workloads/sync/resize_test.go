@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/tenantry/tenantry/internal/workloads/held"
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
 
@@ -37,7 +38,9 @@ func (w *world) notes() (all []string) {
 	return all
 }
 
-func hashOfSize(cpu string) string { return names.Hash(resourcesOf(&spacePod(sized(cpu)).Spec)) }
+func hashOfSize(cpu string) string {
+	return names.Hash(resourcesOf(spacePod(nil), &spacePod(sized(cpu)).Spec))
+}
 
 // TestResize checks that the host's pod gets the resources of the space's, and that it is noted before and afterwards.
 func TestResize(t *testing.T) {
@@ -65,6 +68,32 @@ func TestResize(t *testing.T) {
 	w.expect(nil, nil)
 	if w.backoffs.held.Len() != 0 {
 		t.Errorf("left is %v", w.backoffs.held.All())
+	}
+}
+
+// TestResizeTakenBack checks that a resize which was taken back, while the cache of the host has seen nothing of it, is
+// written, and that no generation counts as observed before: a quota would give back what the host has.
+func TestResizeTakenBack(t *testing.T) {
+	note, err := held.Note{Generation: 3, Resources: held.Resources{"c": {Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := spacePod(both(bound, sized("1"), func(p *corev1.Pod) {
+		p.Generation, p.Annotations[held.Annotation] = 3, note
+	}))
+	host := hostPod(spacePod(both(bound, sized("1"))), both(onNode, func(p *corev1.Pod) {
+		p.Generation, p.Status.ObservedGeneration, p.Status.Phase = 1, 1, corev1.PodRunning
+	}))
+	w := newWorld(t, hostSpace(), now, host)
+	if err := w.look(); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(w.patches("resize")); !strings.Contains(got, "cpu:1") {
+		t.Errorf("it is written %s", got)
+	}
+	told, err := w.space.CoreV1().Pods("acme|shop").Get(t.Context(), "web-0", metav1.GetOptions{})
+	if err != nil || told.Status.ObservedGeneration != 0 {
+		t.Errorf("generation %d is observed, %v", told.Status.ObservedGeneration, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
@@ -311,7 +312,7 @@ func TestOrphanedServices(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "3 of 3 objects") {
 		t.Errorf("got %v", err)
 	}
-	if again := w.orphans.allow("acme", 1); again == nil || again.Error() != err.Error() {
+	if again := w.orphans.allow("acme", uuid.NewUUID(), 1); again == nil || again.Error() != err.Error() {
 		t.Errorf("goes on: %v", again)
 	}
 }

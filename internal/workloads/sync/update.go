@@ -46,7 +46,7 @@ func (s *syncer) translated(pod *corev1.Pod, home translate.Home, open network.O
 	open.Label(host.Labels)
 	hash := names.Hash(changeableOf(host))
 	host.Annotations[keysAnnotation] = strings.Join(slices.Sorted(maps.Keys(host.Labels)), ",") + ";" + strings.Join(slices.Sorted(maps.Keys(host.Annotations)), ",")
-	host.Annotations[hashAnnotation], host.Annotations[resourcesAnnotation] = hash, names.Hash(resourcesOf(&host.Spec))
+	host.Annotations[hashAnnotation], host.Annotations[resourcesAnnotation] = hash, names.Hash(resourcesOf(pod, &host.Spec))
 	host.Annotations[imagesAnnotation] = imagesOf(&host.Spec)
 	return host
 }

@@ -248,7 +248,7 @@ func TestPacedPolicies(t *testing.T) {
 // than that is paced.
 func TestPacedClaims(t *testing.T) {
 	i, other := itemOf(claimItem, spaceClaim()), item{claimItem, "acme", "acme|shop", "other"}
-	w := newWorld(t, hostSpace(), atOnce, spaceClaim(held))
+	w := newWorld(t, hostSpace(), atOnce, spaceClaim(finalized))
 	w.writeBudgets[smallBudget].wait(itemWrite{other, writeUpdate}, smallAtOnce)
 	look := func(onHost ...string) {
 		t.Helper()
@@ -265,7 +265,7 @@ func TestPacedClaims(t *testing.T) {
 	w.clock.Step(time.Second)
 	look("create persistentvolumeclaims")
 
-	larger := spaceClaim(held, func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = storage("2Gi") })
+	larger := spaceClaim(finalized, func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = storage("2Gi") })
 	w.see(larger)
 	w.see(hostClaim(spaceClaim()))
 	w.writeBudgets[resizeBudget].wait(itemWrite{other, writeResources}, resizesAtOnce)

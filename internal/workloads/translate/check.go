@@ -67,7 +67,7 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 		return errs // what follows looks at every term
 	}
 	errs := append(CheckLabels(meta), checkCosts(spec, path)...)
-	errs = append(errs, r.checkDevices(spec, path)...)
+	errs = append(errs, r.checkResources(spec, path)...)
 	errs = append(errs, checkFields(reflect.ValueOf(spec).Elem(), path)...)
 	errs = append(errs, checkEphemeral(spec, path)...)
 	errs = append(errs, checkTokens(spec, path)...)

@@ -206,6 +206,8 @@ func TestCheck(t *testing.T) {
 		}, "spec.initContainers[0].ports[0].hostPort"},
 		"too many ConfigMaps":      {privileged, namesMany(101), "spec: Forbidden: it names 101 ConfigMaps and Secrets, and a pod that runs on a host cluster names at most 100"},
 		"many ConfigMaps":          {change: namesMany(100)},
+		"a limit of nothing":       {privileged, asks(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("0")}), "spec.containers[0].resources.limits[memory]: Forbidden: a node takes it for no limit"},
+		"a limit of no processor":  {privileged, asks(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0")}), "spec.containers[0].resources.limits[cpu]: Forbidden: a node takes it for no limit"},
 		"a device of a plugin":     {privileged, asks(corev1.ResourceList{"smarter-devices/mem": resource.MustParse("1")}), "spec.containers[0].resources.limits[smarter-devices/mem]: Forbidden: devices of the host's nodes are not for this Tenant"},
 		"a device of its quota":    {rules: Rules{Quota: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("2")}}, change: asks(corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")})},
 		"a device of another name": {Rules{Quota: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("2")}}, asks(corev1.ResourceList{"smarter-devices/mem": resource.MustParse("1")}), "requests.smarter-devices/mem in the quota of the Tenant"},

@@ -9,22 +9,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// checkDevices refuses extended resources, by which a host's device plugins give pods what is on its nodes, unless the
-// Tenant's quota names them.
-func (r Rules) checkDevices(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
-	errs := r.checkResources(spec.Resources, path.Child("resources"))
+// checkResources refuses extended resources, by which a host's device plugins give pods what is on its nodes, unless
+// the Tenant's quota names them, and limits that are none.
+func (r Rules) checkResources(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	errs := r.checkWanted(spec.Resources, path.Child("resources"))
 	for _, all := range []struct {
 		name string
 		of   []corev1.Container
 	}{{"initContainers", spec.InitContainers}, {"containers", spec.Containers}} {
 		for i := range all.of {
-			errs = append(errs, r.checkResources(&all.of[i].Resources, path.Child(all.name).Index(i).Child("resources"))...)
+			errs = append(errs, r.checkWanted(&all.of[i].Resources, path.Child(all.name).Index(i).Child("resources"))...)
 		}
 	}
 	return errs
 }
 
-func (r Rules) checkResources(wanted *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
+func (r Rules) checkWanted(wanted *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
 	if wanted == nil {
 		return nil
 	}
@@ -38,6 +38,11 @@ func (r Rules) checkResources(wanted *corev1.ResourceRequirements, path *field.P
 				errs = append(errs, field.Forbidden(path.Child(list.name).Key(string(name)), "devices of the host's nodes are not for this Tenant; remove it, "+
 					"or ask the platform's administrators for requests."+string(name)+" in the quota of the Tenant"))
 			}
+		}
+	}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if limit, ok := wanted.Limits[name]; ok && limit.Sign() <= 0 {
+			errs = append(errs, field.Forbidden(path.Child("limits").Key(string(name)), "a node takes it for no limit, and a quota for nothing; remove it, or set one"))
 		}
 	}
 	return errs

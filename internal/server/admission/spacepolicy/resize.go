@@ -3,6 +3,7 @@ package spacepolicy
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,10 +18,10 @@ import (
 // PreparePod notes on a pod of a space what the host may still hold of what the pod asked for before, see package held
 // and storage.Preparation. Nobody else writes that note, or takes it away.
 func PreparePod(_ context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
-	var noted string
+	var note held.Note
 	var was held.Resources
 	if pod, ok := before.(*core.Pod); ok && pod != nil {
-		noted, was = pod.Annotations[held.Annotation], resourcesOf(&pod.Spec)
+		note, was = held.Parse(pod.Annotations), resourcesOf(&pod.Spec)
 	}
 	return func(after runtime.Object) error {
 		pod, ok := after.(*core.Pod)
@@ -30,41 +31,42 @@ func PreparePod(_ context.Context, n tenant.Name, before runtime.Object) func(af
 		case !n.IsSpace():
 			return nil
 		}
-		note, err := noteOf(pod, noted, was)
+		text, err := noteOf(pod, note, was).Text()
 		switch {
 		case err != nil:
 			return fmt.Errorf("noting what pod %q holds: %w", pod.Name, err)
-		case note == "":
+		case text == "":
 			delete(pod.Annotations, held.Annotation)
 		default:
-			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, held.Annotation, note)
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, held.Annotation, text)
 		}
 		return nil
 	}
 }
 
 // noteOf returns what is to be noted on a pod which had a note, and asked for something, before.
-func noteOf(pod *core.Pod, noted string, was held.Resources) (string, error) {
-	lowered := resourcesOf(&pod.Spec).IsLess(was)
-	if noted == "" && !lowered || len(pod.Spec.SchedulingGates) > 0 { // a gated pod has never been on the host
-		return "", nil
-	}
-	current := &corev1.Pod{}
-	if err := corev1conversion.Convert_core_Pod_To_v1_Pod(pod, current, nil); err != nil {
-		return "", err
-	}
-	if !lowered {
-		if held.IsMade(current) {
-			return "", nil
+func noteOf(pod *core.Pod, note held.Note, was held.Resources) held.Note {
+	switch {
+	case len(pod.Spec.SchedulingGates) > 0: // it has never been on the host
+		return held.Note{}
+	case resourcesOf(&pod.Spec).IsLess(was):
+		all := maps.Clone(note.Resources)
+		if all == nil {
+			all = held.Resources{}
 		}
-		return noted, nil
+		all.Add(was)
+		return held.Note{Generation: pod.Generation, Resources: all}
+	case len(note.Resources) > 0 && isMade(pod):
+		return held.Note{Generation: note.Generation}
+	default:
+		return note
 	}
-	all := held.Noted(map[string]string{held.Annotation: noted})
-	if all == nil {
-		all = held.Resources{}
-	}
-	all.Add(was)
-	return all.Note()
+}
+
+func isMade(pod *core.Pod) bool {
+	versioned := &corev1.Pod{}
+	err := corev1conversion.Convert_core_Pod_To_v1_Pod(pod, versioned, nil)
+	return err == nil && held.IsMade(versioned)
 }
 
 // resourcesOf returns what a pod asks for.

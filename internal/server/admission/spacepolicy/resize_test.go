@@ -39,26 +39,27 @@ func TestPreparePod(t *testing.T) {
 		before  change
 		changes []change
 		want    map[string]string // the processors that are noted
+		last    int64             // the generation that is noted
 	}{
 		"more":                          {changes: []change{asks("3")}},
-		"less":                          {changes: []change{asks("1")}, want: map[string]string{"c0": "2"}},
-		"less of the pod":               {before: asksItself("4"), changes: []change{asksItself("3")}, want: map[string]string{"": "4", "c0": "2"}},
-		"less of an init container":     {before: first("4"), changes: []change{first("3")}, want: map[string]string{"i": "4", "c0": "2"}},
-		"less twice":                    {changes: []change{asks("1"), asks("500m")}, want: map[string]string{"c0": "2"}},
-		"less, more, less":              {changes: []change{asks("1"), asks("5"), asks("1")}, want: map[string]string{"c0": "5"}},
-		"less, and more again":          {changes: []change{asks("1"), asks("2")}, want: map[string]string{"c0": "2"}},
-		"less that the host sees":       {changes: []change{asks("1"), observed}},
-		"less of what waits":            {before: deferred, changes: []change{asks("1")}, want: map[string]string{"c0": "2"}},
-		"less that still waits":         {changes: []change{asks("1"), deferred}, want: map[string]string{"c0": "2"}},
-		"less of what is observed":      {before: observed, changes: []change{asks("1")}, want: map[string]string{"c0": "2"}},
+		"less":                          {changes: []change{asks("1")}, want: map[string]string{"c0": "2"}, last: 2},
+		"less of the pod":               {before: asksItself("4"), changes: []change{asksItself("3")}, want: map[string]string{"": "4", "c0": "2"}, last: 3},
+		"less of an init container":     {before: first("4"), changes: []change{first("3")}, want: map[string]string{"i": "4", "c0": "2"}, last: 1},
+		"less twice":                    {changes: []change{asks("1"), asks("500m")}, want: map[string]string{"c0": "2"}, last: 3},
+		"less, more, less":              {changes: []change{asks("1"), asks("5"), asks("1")}, want: map[string]string{"c0": "5"}, last: 4},
+		"less, and more again":          {changes: []change{asks("1"), asks("2")}, want: map[string]string{"c0": "2"}, last: 2},
+		"less that the host sees":       {changes: []change{asks("1"), observed}, last: 2},
+		"less of what waits":            {before: deferred, changes: []change{asks("1")}, want: map[string]string{"c0": "2"}, last: 2},
+		"less that still waits":         {changes: []change{asks("1"), deferred}, want: map[string]string{"c0": "2"}, last: 2},
+		"less of what is observed":      {before: observed, changes: []change{asks("1")}, want: map[string]string{"c0": "2"}, last: 2},
 		"less of a gated pod":           {before: gated, changes: []change{asks("1")}},
 		"less in the system space":      {space: tenant.System, changes: []change{asks("1")}},
-		"a note that is taken away":     {changes: []change{asks("1"), none}, want: map[string]string{"c0": "2"}},
-		"a note that is changed":        {changes: []change{asks("1"), says(`{"c0":{"requests":{"cpu":"1m"}}}`)}, want: map[string]string{"c0": "2"}},
-		"a note of somebody":            {changes: []change{says(`{"c0":{"requests":{"cpu":"9"}}}`)}},
-		"a note that comes with less":   {changes: []change{func(p *core.Pod) { asks("1")(p); says("{}")(p) }}, want: map[string]string{"c0": "2"}},
-		"a note that cannot be read":    {before: says("{"), changes: []change{asks("1")}, want: map[string]string{"c0": "2"}},
-		"a note of an unseen pod stays": {changes: []change{asks("1"), nothing}, want: map[string]string{"c0": "2"}},
+		"a note that is taken away":     {changes: []change{asks("1"), none}, want: map[string]string{"c0": "2"}, last: 2},
+		"a note that is changed":        {changes: []change{asks("1"), says(`{"generation":9,"resources":{"c0":{"requests":{"cpu":"1m"}}}}`)}, want: map[string]string{"c0": "2"}, last: 2},
+		"a note of somebody":            {changes: []change{says(`{"generation":9,"resources":{"c0":{"requests":{"cpu":"9"}}}}`)}},
+		"a note that comes with less":   {changes: []change{func(p *core.Pod) { asks("1")(p); says("{}")(p) }}, want: map[string]string{"c0": "2"}, last: 2},
+		"a note that cannot be read":    {before: says("{"), changes: []change{asks("1")}, want: map[string]string{"c0": "2"}, last: 2},
+		"a note of an unseen pod stays": {changes: []change{asks("1"), nothing}, want: map[string]string{"c0": "2"}, last: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			space := tc.space
@@ -79,11 +80,11 @@ func TestPreparePod(t *testing.T) {
 				}
 			}
 			got := map[string]string{}
-			for name, r := range held.Noted(pod.Annotations) {
+			for name, r := range held.Parse(pod.Annotations).Resources {
 				got[name] = r.Requests.Cpu().String()
 			}
-			if !maps.Equal(got, tc.want) {
-				t.Errorf("noted is %v, want %v", got, tc.want)
+			if last := held.Parse(pod.Annotations).Generation; !maps.Equal(got, tc.want) || last != tc.last {
+				t.Errorf("noted is %v of %d, want %v of %d", got, last, tc.want, tc.last)
 			}
 		})
 	}
@@ -92,7 +93,7 @@ func TestPreparePod(t *testing.T) {
 // TestPrepareNewPod checks that a new pod holds nothing, whatever it says: templates are copied.
 func TestPrepareNewPod(t *testing.T) {
 	pod := asking("2")
-	pod.Annotations = map[string]string{held.Annotation: `{"c0":{"requests":{"cpu":"9"}}}`}
+	pod.Annotations = map[string]string{held.Annotation: `{"generation":9,"resources":{"c0":{"requests":{"cpu":"9"}}}}`}
 	if err := PreparePod(t.Context(), "a", nil)(pod); err != nil || len(pod.Annotations) > 0 {
 		t.Errorf("it says %v, %v", pod.Annotations, err)
 	}
