@@ -53,7 +53,7 @@ var syncerTable = []mutant{
 	{"not much goes by itself", by("internal/workloads/sync", "TestPods"),
 		"internal/workloads/sync/counterpart.go", `	if _, seen := s.deleted.of(uid); seen {`, `	if _, seen := s.deleted.of(uid); !seen {`},
 	{"the same event is posted once", by("internal/workloads/sync", "TestToldOnce"),
-		"internal/workloads/sync/events.go", `Get(key); is ||`, `Get(key); is && false ||`},
+		"internal/workloads/sync/events.go", `Get(key); is {`, `Get(key); is && false {`},
 	{"no tenant has very many events posted", by("internal/workloads/sync", "TestToldOnce"),
 		"internal/workloads/sync/events.go", `	if s.recent.limits.Take(`, `	if false && s.recent.limits.Take(`},
 	{"a certificate that does not fit is read once", by("internal/workloads/sync", "TestUnfitCertificate"),
@@ -86,7 +86,7 @@ var syncerTable = []mutant{
 	{"what may not go does not count", by("internal/workloads/sync", "TestGuardOfTenants"),
 		"internal/workloads/sync/guard.go", `			first := !g.told
 `, `			first := !g.told
-			of.note()
+			of.note(uid)
 `},
 	{"what halts a tenant is remembered", by("internal/workloads/sync", "TestGuardOfTenants"),
 		"internal/workloads/sync/guard.go", `return g.halted == nil && (`, `return (`},
