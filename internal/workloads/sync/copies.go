@@ -133,7 +133,7 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	if err := s.ensureRead(ctx, home, in); err != nil {
 		return err
 	}
-	if in.have[ref].uid == "" && s.references.has(ref) {
+	if in.have[ref].uid == "" && s.references.has(ref) && in.absent[ref].IsZero() { // what has begun may not be in the cache yet
 		if named, err := s.isNamedOnHost(ref); err != nil || !named {
 			return err // what begins on the host has it copied, and what waits has not
 		}

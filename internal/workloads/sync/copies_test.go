@@ -156,6 +156,27 @@ func TestNoCopyForWhatWaits(t *testing.T) {
 	w.expect(nil, []string{"create secrets"})
 }
 
+// TestCopyForWhatBegins checks that a Secret gets to a pod that has begun without it, before the cache has that pod.
+func TestCopyForWhatBegins(t *testing.T) {
+	w := newWorld(t, hostSpace(), spacePod(reading))
+	for range 2 { // it is waited for a moment
+		if err := w.look(); err != nil {
+			t.Fatal(err)
+		}
+		w.clock.Step(sourceTime)
+	}
+	if _, err := w.space.CoreV1().Secrets("acme|shop").Create(t.Context(), secret(corev1.SecretTypeOpaque, "1"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.see(secret(corev1.SecretTypeOpaque, "1"))
+	w.space.ClearActions()
+	w.onHost.ClearActions()
+	if err := w.syncCopy(t.Context(), item{secretItem, "acme", "acme|shop", "s"}); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(nil, []string{"create secrets"})
+}
+
 // TestCopyOfTheSame checks that a source that has the same, but for what is not copied, is not written again, and that
 // what is written waits when much has been.
 func TestCopyOfTheSame(t *testing.T) {

@@ -291,10 +291,9 @@ var _ = Describe("Resizes", func() {
 		Expect(used()).To(Equal(beyond(2000)), "its node is about it")
 		kubeletSays(ctx, there, func(p *corev1.Pod) { p.Status.Conditions = nil })
 		Eventually(used).Should(Equal(before))
-		Eventually(func() (map[string]string, error) {
-			now, err := pods.Get(ctx, "back", metav1.GetOptions{})
-			return now.Annotations, err
-		}).ShouldNot(HaveKey(held.Annotation))
+		now, err := pods.Get(ctx, "back", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(held.Parse(now.Annotations)).To(Equal(held.Note{Generation: now.Generation}))
 	})
 
 	It("of a pod that waits are in what begins", func(ctx SpecContext) {
