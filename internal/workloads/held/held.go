@@ -100,7 +100,8 @@ func Counted(pod *corev1.Pod) *corev1.Pod {
 }
 
 // IsMade reports whether a pod's status says that its node has made all that the pod asks for, or that it holds
-// nothing. Of what it asked for before, the status shows what it still holds.
+// nothing. Of what it asked for before, the status shows what it still holds. Its resources are no sign of that: of a
+// pod whose phase is Pending they are what the node is about to give it.
 func IsMade(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return true
