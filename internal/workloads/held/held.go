@@ -94,7 +94,8 @@ func Counted(pod *corev1.Pod) *corev1.Pod {
 		if pod.Spec.Resources != nil {
 			asked = *pod.Spec.Resources
 		}
-		counted.Spec.Resources = new(atLeast(asked, held))
+		asked = atLeast(asked, held)
+		counted.Spec.Resources = &asked
 	}
 	return &counted
 }
