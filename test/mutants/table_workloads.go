@@ -35,7 +35,8 @@ var workloadsTable = []mutant{
 	{"a resize to less is noted", by("internal/server/admission/spacepolicy", "TestPreparePod"),
 		"internal/server/admission/spacepolicy/resize.go", `	case resourcesOf(&pod.Spec).IsLess(was):`, `	case false:`},
 	{"what a pod held before a resize to less stays noted", by("internal/server/admission/spacepolicy", "TestPreparePod"),
-		"internal/server/admission/spacepolicy/resize.go", `		all := maps.Clone(note.Resources)`, `		all := maps.Clone(held.Resources{})`},
+		"internal/server/admission/spacepolicy/resize.go", `		all.Add(note.Resources)
+`, ``},
 	{"a note stays until the host has made the resize", by("internal/server/admission/spacepolicy", "TestPreparePod"),
 		"internal/server/admission/spacepolicy/resize.go", ` && isMade(pod):`, ` && (true || isMade(pod)):`},
 	{"nobody takes a note away", by("internal/server/admission/spacepolicy", "TestPreparePod"),

@@ -27,7 +27,11 @@ type Resources map[string]corev1.ResourceRequirements
 
 // Parse returns what is noted in the annotations of a pod, the zero value if nothing is, or nothing that can be read.
 func Parse(annotations map[string]string) (n Note) {
-	if err := json.Unmarshal([]byte(annotations[Annotation]), &n); err != nil {
+	text := annotations[Annotation]
+	if text == "" { // as that of most pods, which are looked at all the time
+		return Note{}
+	}
+	if err := json.Unmarshal([]byte(text), &n); err != nil {
 		return Note{}
 	}
 	return n

@@ -238,7 +238,7 @@ func (r *hostRanges) find(ctx context.Context) (changed bool, err error) {
 	}
 	klog.FromContext(ctx).Info("These ranges of addresses are not outside of the host cluster", "ranges", now.String())
 	if len(strange) > 0 && r.owner.Servers() != nil {
-		klog.FromContext(ctx).Error(nil, wayOut(r.owner, "Pods or Services of the host cluster have public addresses, so its servers do not call webhooks of tenants in pods: by their addresses, one tenant's would reach another'r. "+
+		klog.FromContext(ctx).Error(nil, wayOut(r.owner, "Pods or Services of the host cluster have public addresses, so its servers do not call webhooks of tenants in pods: by their addresses, one tenant's would reach another's. "+
 			"Name these ranges with --network-isolation-cluster-cidrs"), "ranges", strange)
 	}
 	return true, nil

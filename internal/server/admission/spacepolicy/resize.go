@@ -3,7 +3,6 @@ package spacepolicy
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,10 +49,8 @@ func noteOf(pod *core.Pod, note held.Note, was held.Resources) held.Note {
 	case len(pod.Spec.SchedulingGates) > 0: // it has never been on the host
 		return held.Note{}
 	case resourcesOf(&pod.Spec).IsLess(was):
-		all := maps.Clone(note.Resources)
-		if all == nil {
-			all = held.Resources{}
-		}
+		all := held.Resources{}
+		all.Add(note.Resources)
 		all.Add(was)
 		return held.Note{Generation: pod.Generation, Resources: all}
 	case len(note.Resources) > 0 && isMade(pod):
