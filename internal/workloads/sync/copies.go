@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -73,7 +72,14 @@ func (c *copies) of(host string, uid types.UID) *copiesIn {
 	return c.byNamespace[host]
 }
 
-// copiesOf returns the copies in a namespace of the host that the cache knows.
+// has reports whether copies are known in a namespace of the host, which the cache may not have yet.
+func (c *copies) has(host string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byNamespace[host] != nil
+}
+
+// copiesOf returns the copies in a namespace of the host that the cache knows, or that has just been made.
 func (s *syncer) copiesOf(home names.Namespace) *copiesIn {
 	var uid types.UID
 	if found, err := s.hostCaches.namespace(home.Host()); err == nil && found != nil {
@@ -120,7 +126,7 @@ func (s *syncer) syncCopy(ctx context.Context, i item) error {
 	if err != nil {
 		return nil // what was there goes with the host's namespace
 	}
-	if found, err := s.hostCaches.namespace(home.Host()); err != nil || found == nil {
+	if found, err := s.hostCaches.namespace(home.Host()); err != nil || found == nil && !s.copies.has(home.Host()) {
 		return err // there is no copy, and no pod yet
 	}
 	in := s.copiesOf(home)
@@ -151,15 +157,8 @@ func (s *syncer) isNamedOnHost(ref reference) (bool, error) {
 	if ref.kind == certificateItem {
 		return true, nil // references are of Ingresses that are on the host
 	}
-	pods, err := s.pods.Pods(ref.namespace.String()).List(labels.Everything())
-	if err != nil {
-		return false, err
-	}
-	for _, pod := range pods {
-		if !slices.Contains(referencesOf(pod), ref) {
-			continue
-		}
-		if there, err := s.hostCaches.podsOf(ref.namespace, pod.Name); err != nil || len(there) > 0 {
+	for _, name := range s.references.namesOf(ref) {
+		if there, err := s.hostCaches.podsOf(ref.namespace, name); err != nil || len(there) > 0 {
 			return err == nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tenantry/tenantry/internal/workloads/names"
 )
@@ -158,8 +159,14 @@ func TestNoCopyForWhatWaits(t *testing.T) {
 
 // TestCopyForWhatBegins checks that a Secret gets to a pod that has begun without it, before the cache has that pod.
 func TestCopyForWhatBegins(t *testing.T) {
-	w := newWorld(t, hostSpace(), spacePod(reading))
-	for range 2 { // it is waited for a moment
+	t.Run("in a namespace that the cache has", func(t *testing.T) { testCopyForWhatBegins(t, hostSpace(), spacePod(reading)) })
+	t.Run("in one that it has not", func(t *testing.T) { testCopyForWhatBegins(t, spacePod(reading)) })
+}
+
+func testCopyForWhatBegins(t *testing.T, objects ...runtime.Object) {
+	w := newWorld(t, objects...)
+	w.references.set(itemOf(podItem, spacePod(reading)), referencesOf(spacePod(reading)))
+	for range 3 { // it is waited for a moment
 		if err := w.look(); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	podv1 "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -24,13 +25,14 @@ func (r reference) item() item { return itemFor(r.kind, r.namespace, r.name) }
 // references say which ConfigMaps and Secrets live pods name, and Ingresses that are on the host.
 type references struct {
 	mu sync.Mutex
-	// counts is how many name each, byItem what each item of a pod or Ingress names.
-	counts map[reference]int
+	// naming has, for each, the names of the pods of its namespace that name it, or, of a certificate, of the Ingresses.
+	// byItem is what each item of a pod or Ingress names.
+	naming map[reference]sets.Set[string]
 	byItem map[item][]reference
 }
 
 func newReferences() *references {
-	return &references{counts: map[reference]int{}, byItem: map[item][]reference{}}
+	return &references{naming: map[reference]sets.Set[string]{}, byItem: map[item][]reference{}}
 }
 
 // set notes what a pod or Ingress names, nil if it is gone, and returns what nobody has named before, or nobody names
@@ -39,14 +41,19 @@ func (r *references) set(i item, now []reference) (changed []reference) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.byItem[i]
+	for _, ref := range before {
+		r.naming[ref].Delete(i.name)
+	}
 	for _, ref := range now {
-		if r.counts[ref]++; r.counts[ref] == 1 {
+		if r.naming[ref] == nil {
+			r.naming[ref] = sets.Set[string]{}
 			changed = append(changed, ref)
 		}
+		r.naming[ref].Insert(i.name)
 	}
 	for _, ref := range before {
-		if r.counts[ref]--; r.counts[ref] == 0 {
-			delete(r.counts, ref)
+		if by, named := r.naming[ref]; named && len(by) == 0 {
+			delete(r.naming, ref)
 			changed = append(changed, ref)
 		}
 	}
@@ -62,7 +69,14 @@ func (r *references) set(i item, now []reference) (changed []reference) {
 func (r *references) has(ref reference) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.counts[ref] > 0
+	return len(r.naming[ref]) > 0
+}
+
+// namesOf returns the names of the pods, or Ingresses, that name something.
+func (r *references) namesOf(ref reference) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.naming[ref].UnsortedList()
 }
 
 // copyName returns the name of a copy on the host.

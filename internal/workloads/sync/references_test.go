@@ -25,13 +25,17 @@ func TestReferences(t *testing.T) {
 	if !r.has(a) || !r.has(b) {
 		t.Error("what pods name is not named")
 	}
+	if got := r.namesOf(a); !slices.Equal(got, []string{"two"}) {
+		t.Errorf("it is named by %v", got)
+	}
+	set(two, []reference{a})
 	set(two, nil, a)
 	if r.has(a) || !r.has(b) {
 		t.Error("what no pod names is named")
 	}
 	set(one, nil, b)
-	if len(r.counts) != 0 || len(r.byItem) != 0 {
-		t.Errorf("left are %v and %v", r.counts, r.byItem)
+	if len(r.naming) != 0 || len(r.byItem) != 0 {
+		t.Errorf("left are %v and %v", r.naming, r.byItem)
 	}
 }
 
