@@ -199,8 +199,8 @@ func (g *guard) has(uid types.UID) bool {
 
 // note notes that an object goes. The lock is held.
 func (g *guard) note(uid types.UID) {
-	g.told = false
 	if !g.has(uid) {
+		g.told = false
 		g.gone = append(g.gone, goingObject{uid, g.clock.Now()})
 	}
 }

@@ -46,6 +46,14 @@ func TestGoesOnce(t *testing.T) {
 	if g.allow("acme", "a third", 4) == nil {
 		t.Error("a third one of two may go")
 	}
+	for range 3 { // it may still go, and that it does not is no reason to say again of others that they may not
+		if err := g.allow("acme", "stays", 4); err != nil {
+			t.Errorf("what has been counted: %v", err)
+		}
+		if halted, is := errors.AsType[haltedError](g.allow("acme", "a third", 4)); !is || halted.first {
+			t.Errorf("a third one: %v", halted)
+		}
+	}
 }
 
 func TestGuard(t *testing.T) {
