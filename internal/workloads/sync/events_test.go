@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/workqueue"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/tenantry/tenantry/internal/tenant"
 )
 
@@ -64,6 +66,45 @@ func TestHostEvents(t *testing.T) {
 	}
 	if kept := w.events.pending.Len(); kept > 0 {
 		t.Errorf("kept are %v", kept)
+	}
+}
+
+// laterQueue notes for how long items wait.
+type laterQueue struct {
+	workqueue.TypedRateLimitingInterface[item]
+	later map[item]time.Duration
+}
+
+func (q *laterQueue) AddAfter(i item, wait time.Duration) { q.later[i] = wait }
+
+// TestToldLater checks that what a space has no room for is told a minute later: an event of the host, and what the
+// syncer says of an object.
+func TestToldLater(t *testing.T) {
+	pod := spacePod(nil)
+	w := newWorld(t, hostSpace(), pod, hostPod(pod, nil))
+	q := &laterQueue{w.queue.TypedRateLimitingInterface, map[item]time.Duration{}}
+	w.queue.TypedRateLimitingInterface = q
+	full := true
+	w.space.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return full, nil, apierrors.NewTooManyRequests("full", 1)
+	})
+	w.eventSeen(hostEvent("3", "host-p", "Failed"))
+	event := itemFor(eventItem, "acme|shop", "3")
+	if err := w.syncEvent(t.Context(), event); err != nil {
+		t.Error(err)
+	}
+	if err := w.recordRefusal(t.Context(), pod, "why"); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(map[item]time.Duration{event: unrecordedTime, itemOf(podItem, pod): unrecordedTime}, q.later, cmp.AllowUnexported(item{})); diff != "" {
+		t.Errorf("looked at later (-want +got):\n%s", diff)
+	}
+	full = false
+	if err := w.syncEvent(t.Context(), event); err != nil {
+		t.Error(err)
+	}
+	if told, err := w.space.CoreV1().Events("acme|shop").List(t.Context(), metav1.ListOptions{}); err != nil || len(told.Items) != 1 || w.events.pending.Len() > 0 {
+		t.Errorf("told are %v, %v", told, err)
 	}
 }
 

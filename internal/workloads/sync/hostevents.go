@@ -82,7 +82,12 @@ func (s *syncer) syncEvent(ctx context.Context, i item) error {
 		done()
 		return nil
 	}
-	if err := s.putEvent(ctx, eventIn(event, host, pod, of)); err != nil {
+	err = s.putEvent(ctx, eventIn(event, host, pod, of))
+	switch {
+	case apierrors.IsTooManyRequests(err): // more than the space keeps for now
+		s.queue.AddAfter(i, unrecordedTime)
+		return nil
+	case err != nil:
 		return err
 	}
 	done()
@@ -109,7 +114,7 @@ func (s *syncer) putEvent(ctx context.Context, event *corev1.Event) error {
 		_, err = client.Patch(ctx, event.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	}
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsTooManyRequests(err): // such as beyond what a space keeps
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 		klog.FromContext(ctx).V(2).Info("A space does not take what the host says of a pod", "namespace", event.Namespace, "pod", event.InvolvedObject.Name, "reason", event.Reason, "err", err)
 		return nil
 	case err != nil:
