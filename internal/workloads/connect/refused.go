@@ -85,10 +85,20 @@ type answering struct {
 	mu      sync.Mutex
 	began   bool
 	refused *bytes.Buffer
+	// told is whether the client has been told of the answer: what comes after it is dropped.
+	told bool
 }
 
-// Write implements net.Conn.
+// Write implements net.Conn. It holds no lock while the client reads: Close ends it.
 func (a *answering) Write(p []byte) (int, error) {
+	if a.keep(p) {
+		return len(p), nil
+	}
+	return a.Conn.Write(p)
+}
+
+// keep reports whether something is part of an answer that is no stream, and keeps that.
+func (a *answering) keep(p []byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.began {
@@ -98,19 +108,19 @@ func (a *answering) Write(p []byte) (int, error) {
 		}
 	}
 	if a.refused == nil {
-		return a.Conn.Write(p)
+		return a.told
 	}
 	if room := maxRefusal - a.refused.Len(); room > 0 {
 		a.refused.Write(p[:min(len(p), room)])
 	}
-	return len(p), nil
+	return true
 }
 
 // Close implements net.Conn.
 func (a *answering) Close() error {
 	a.mu.Lock()
 	refused := a.refused
-	a.refused = nil
+	a.refused, a.told = nil, a.told || refused != nil
 	a.mu.Unlock()
 	if refused != nil {
 		told := a.refusals.rewrite(refused)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -170,3 +171,24 @@ func (errorsTo) Object(int, runtime.Object) {}
 
 // Error implements rest.Responder.
 func (e errorsTo) Error(err error) { e <- err }
+
+// TestCloseBeforeRead checks that a stream ends whose client does not read.
+func TestCloseBeforeRead(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	conn := &answering{Conn: ours}
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := conn.Write([]byte("HTTP/1.1 101 Switching Protocols\r\n"))
+		wrote <- err
+	}()
+	if _, err := theirs.Read(make([]byte, 1)); err != nil { // it has begun to write
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-wrote; err == nil {
+		t.Error("all is written")
+	}
+}
