@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -25,6 +26,10 @@ const maxReferences = 100
 
 // maxLabels is how many labels a pod has at most: chosen, usual ones have less than twenty.
 const maxLabels = 64
+
+// maxAnnotations is how many bytes of annotations a pod has at most: those that the API allows, without 4 KiB for what
+// the platform notes of its host.
+const maxAnnotations = apivalidation.TotalAnnotationSizeLimitB - 4<<10
 
 // maxEphemeral is how many ephemeral containers a pod has at most: they stay in it when they have ended.
 const maxEphemeral = 32
@@ -66,7 +71,7 @@ func (r Rules) Check(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.
 	if errs := checkScheduling(spec, path); len(errs) > 0 {
 		return errs // what follows looks at every term
 	}
-	errs := append(CheckLabels(meta), checkCosts(spec, path)...)
+	errs := slices.Concat(CheckLabels(meta), checkAnnotationsSize(meta), checkCosts(spec, path))
 	errs = append(errs, r.checkResources(spec, path)...)
 	errs = append(errs, checkFields(reflect.ValueOf(spec).Elem(), path)...)
 	errs = append(errs, checkEphemeral(spec, path)...)
@@ -97,6 +102,22 @@ func CheckLabels(meta *metav1.ObjectMeta) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// checkAnnotationsSize leaves room for those of the platform: with more than 256 KiB of all, nobody could write the
+// pod.
+func checkAnnotationsSize(meta *metav1.ObjectMeta) field.ErrorList {
+	size := 0
+	for key, value := range meta.Annotations {
+		if !strings.HasPrefix(key, names.Prefix) {
+			size += len(key) + len(value)
+		}
+	}
+	if size <= maxAnnotations {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations"),
+		fmt.Sprintf("a pod that runs on a host cluster has at most %d bytes of annotations; remove some, or use a ConfigMap", maxAnnotations))}
 }
 
 // checkFields refuses what the table refuses or does not know, wherever it is set.

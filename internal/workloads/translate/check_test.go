@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tenantry/tenantry/internal/workloads/names"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,13 @@ func container(change func(*corev1.Container)) func(*corev1.Pod) {
 func volume(source corev1.VolumeSource) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "v", VolumeSource: source})
+	}
+}
+
+// fullOf gives a pod annotations of so many bytes, and those of the platform.
+func fullOf(bytes int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Annotations = map[string]string{"a": strings.Repeat("x", bytes-1), names.HostUIDAnnotation: "h"}
 	}
 }
 
@@ -206,8 +214,8 @@ func TestCheck(t *testing.T) {
 		}, "spec.initContainers[0].ports[0].hostPort"},
 		"too many ConfigMaps":      {privileged, namesMany(101), "spec: Forbidden: it names 101 ConfigMaps and Secrets, and a pod that runs on a host cluster names at most 100"},
 		"many ConfigMaps":          {change: namesMany(100)},
-		"a limit of nothing":       {privileged, asks(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("0")}), "spec.containers[0].resources.limits[memory]: Forbidden: a node takes it for no limit"},
-		"a limit of no processor":  {privileged, asks(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0")}), "spec.containers[0].resources.limits[cpu]: Forbidden: a node takes it for no limit"},
+		"a limit of nothing":       {privileged, asks(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("0")}), "spec.containers[0].resources.limits[memory]: Forbidden: a limit of 0 is none on a node"},
+		"a limit of no processor":  {privileged, asks(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0")}), "spec.containers[0].resources.limits[cpu]: Forbidden: a limit of 0 is none on a node"},
 		"a device of a plugin":     {privileged, asks(corev1.ResourceList{"smarter-devices/mem": resource.MustParse("1")}), "spec.containers[0].resources.limits[smarter-devices/mem]: Forbidden: devices of the host's nodes are not for this Tenant"},
 		"a device of its quota":    {rules: Rules{Quota: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("2")}}, change: asks(corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")})},
 		"a device of another name": {Rules{Quota: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("2")}}, asks(corev1.ResourceList{"smarter-devices/mem": resource.MustParse("1")}), "requests.smarter-devices/mem in the quota of the Tenant"},
@@ -291,7 +299,9 @@ func TestCheck(t *testing.T) {
 		"a responder":                    {privileged, func(p *corev1.Pod) { p.Spec.EvictionResponders = []corev1.EvictionResponder{{Name: "r"}} }, "spec.evictionResponders"},
 		"a label of ours":                {privileged, func(p *corev1.Pod) { p.Labels = map[string]string{"workloads.tenantry.io/installation": "i"} }, "metadata.labels[workloads.tenantry.io/installation]"},
 		"as many labels as there may be": {privileged, labelled(64), ""},
+		"as many bytes as there may be":  {privileged, fullOf(252 << 10), ""},
 		"too many labels":                {privileged, labelled(65), "metadata.labels"},
+		"too many bytes of annotations":  {privileged, fullOf(252<<10 + 1), "metadata.annotations"},
 		"our label by the downward API":  {privileged, env("metadata.labels['workloads.tenantry.io/installation']"), "fieldPath"},
 		"a field of a later Kubernetes":  {privileged, env("status.later"), "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath"},
 		"fields of the pod":              {change: env("metadata.annotations['a']")},

@@ -42,7 +42,7 @@ func (r Rules) checkWanted(wanted *corev1.ResourceRequirements, path *field.Path
 	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if limit, ok := wanted.Limits[name]; ok && limit.Sign() <= 0 {
-			errs = append(errs, field.Forbidden(path.Child("limits").Key(string(name)), "a node takes it for no limit, and a quota for nothing; remove it, or set one"))
+			errs = append(errs, field.Forbidden(path.Child("limits").Key(string(name)), "a limit of 0 is none on a node, and counts as 0 in quotas; remove it, also from defaults of LimitRanges, or set one above 0"))
 		}
 	}
 	return errs

@@ -2,9 +2,12 @@ package spacepolicy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -14,13 +17,17 @@ import (
 	"github.com/tenantry/tenantry/internal/workloads/held"
 )
 
+// errNoRoom is that a pod cannot be noted on what it has asked for before.
+var errNoRoom = errors.New("its annotations leave no room for what the platform notes of a resize to less: remove some, or make the pod again")
+
 // PreparePod notes on a pod of a space what the host may still hold of what the pod asked for before, see package held
 // and storage.Preparation. Nobody else writes that note, or takes it away.
 func PreparePod(_ context.Context, n tenant.Name, before runtime.Object) func(after runtime.Object) error {
 	var note held.Note
 	var was held.Resources
+	var noted int
 	if pod, ok := before.(*core.Pod); ok && pod != nil {
-		note, was = held.Parse(pod.Annotations), resourcesOf(&pod.Spec)
+		note, was, noted = held.Parse(pod.Annotations), resourcesOf(&pod.Spec), len(pod.Annotations[held.Annotation])
 	}
 	return func(after runtime.Object) error {
 		pod, ok := after.(*core.Pod)
@@ -38,6 +45,9 @@ func PreparePod(_ context.Context, n tenant.Name, before runtime.Object) func(af
 			delete(pod.Annotations, held.Annotation)
 		default:
 			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, held.Annotation, text)
+			if apivalidation.ValidateAnnotationsSize(pod.Annotations) != nil && len(text) > noted { // or nobody could write the pod any more
+				return apierrors.NewForbidden(core.Resource("pods"), pod.Name, errNoRoom)
+			}
 		}
 		return nil
 	}

@@ -2,9 +2,12 @@ package spacepolicy
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/tenantry/tenantry/internal/tenant"
@@ -91,6 +94,21 @@ func TestPreparePod(t *testing.T) {
 }
 
 // TestPrepareNewPod checks that a new pod holds nothing, whatever it says: templates are copied.
+// TestPrepareFullPod checks that a resize to less is refused whose note would be more than a pod has room for: nobody
+// could write the pod any more, its status neither.
+func TestPrepareFullPod(t *testing.T) {
+	for free, refused := range map[int]bool{20: true, 2000: false} {
+		before := asking("2")
+		before.Generation, before.Annotations = 1, map[string]string{"a": strings.Repeat("x", apivalidation.TotalAnnotationSizeLimitB-1-free)}
+		now := before.DeepCopy()
+		now.Generation, now.Spec.Containers[0].Resources = 2, requesting("1")
+		err := PreparePod(t.Context(), "a", before)(now)
+		if refused != apierrors.IsForbidden(err) || err == nil && apivalidation.ValidateAnnotationsSize(now.Annotations) != nil {
+			t.Errorf("with room for %d bytes: %v", free, err)
+		}
+	}
+}
+
 func TestPrepareNewPod(t *testing.T) {
 	pod := asking("2")
 	pod.Annotations = map[string]string{held.Annotation: `{"generation":9,"resources":{"c0":{"requests":{"cpu":"9"}}}}`}
