@@ -21,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/internal/process/shares"
 	"github.com/tenantry/tenantry/internal/roundtrip"
 	"github.com/tenantry/tenantry/internal/tenant"
+	"github.com/tenantry/tenantry/internal/text"
 )
 
 // NewClientConfig returns a config for clients (typed, dynamic and metadata)
@@ -172,7 +173,7 @@ func (t *flatteningTransport) requestBody(req *http.Request, r *route) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("reading the body: %w", err)
 	}
-	if len(body) == 0 || !mayHoldFlattened(body) {
+	if len(body) == 0 || !mayHoldFlattened(body) && (!t.shortens || len(body) <= maxMessage) {
 		return body, nil
 	}
 	contentType := runtime.ContentTypeJSON // client-go's scale client names none
@@ -194,7 +195,7 @@ func (t *flatteningTransport) requestBody(req *http.Request, r *route) ([]byte, 
 		if body, err = yaml.YAMLToJSON(body); err == nil {
 			body, err = w.rewrite(body, objectRules)
 		}
-	default:
+	case mayHoldFlattened(body):
 		err = fmt.Errorf("content type %q is not supported", contentType)
 	}
 	if w.found != "" {
@@ -275,6 +276,8 @@ func (t *flatteningTransport) notFound(response *http.Response, r *route) (*http
 	setBody(response, body)
 	var status metav1.Status
 	known := json.Unmarshal(body, &status) == nil && status.Details != nil && status.Details.Kind != ""
+	whole := status.Message
+	status.Message = text.Cut(whole, maxMessage)
 	switch {
 	case !known && r.collection && !r.everywhere && response.Request.Method == http.MethodDelete:
 		return answered(response, http.StatusOK, metav1.Status{TypeMeta: statusType, Status: metav1.StatusSuccess})
@@ -291,6 +294,8 @@ func (t *flatteningTransport) notFound(response *http.Response, r *route) (*http
 			Code:     http.StatusServiceUnavailable,
 			Message:  fmt.Sprintf("it is not known whether %s exists: %s", strings.Join(r.resource, "/"), status.Message),
 		})
+	case status.Message != whole:
+		return answered(response, http.StatusNotFound, status)
 	}
 	return response, nil
 }

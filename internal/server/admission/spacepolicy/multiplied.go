@@ -85,6 +85,7 @@ var factors = []factor{
 	{of(customLimitsOfQuota), maxCustomLimits, "it limits %d custom resources, and a ResourceQuota in a space at most %d; make several of it"},
 	{requirementsOf, maxRequirements, "a label selector in it has %d requirements, and one in a space at most %d; use fewer labels"},
 	{valuesOf, maxSelectorValues, "a label selector in it has %d values, and one in a space at most %d; use a label that has the same value for all of them"},
+	{selectorBytesOf, maxSelectorBytes, "a label selector in it has a key or value of %d bytes, and one in a space at most %d; labels have no longer ones"},
 	{of(scheduleBytes), maxScheduleBytes, "its schedule has %d bytes, and that of a CronJob in a space at most %d; make several CronJobs of it"},
 	{of(rulesOfRole), maxRoleRules, "it has %d rules, and a ClusterRole in a space at most %d; make several ClusterRoles of it"},
 	{of(selectionOfRole), maxSelection, "its aggregationRule has %d selectors, labels and values, and that of a ClusterRole in a space at most %d; " +

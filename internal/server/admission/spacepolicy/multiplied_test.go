@@ -67,6 +67,12 @@ func TestFactors(t *testing.T) {
 			MatchExpressions: slices.Repeat([]metav1.LabelSelectorRequirement{{Values: make([]string, values)}}, expressions),
 		}
 	}
+	external := func(bytes int) *autoscaling.HorizontalPodAutoscaler {
+		said := metav1.LabelSelector{MatchLabels: map[string]string{"l": strings.Repeat("v", bytes)}}
+		return &autoscaling.HorizontalPodAutoscaler{Spec: autoscaling.HorizontalPodAutoscalerSpec{Metrics: []autoscaling.MetricSpec{
+			{External: &autoscaling.ExternalMetricSource{Metric: autoscaling.MetricIdentifier{Selector: &said}}},
+		}}}
+	}
 	aggregates := func(selectors ...metav1.LabelSelector) *rbac.ClusterRole {
 		return &rbac.ClusterRole{AggregationRule: &rbac.AggregationRule{ClusterRoleSelectors: selectors}}
 	}
@@ -196,6 +202,11 @@ func TestFactors(t *testing.T) {
 			more: &apps.ReplicaSet{Spec: apps.ReplicaSetSpec{Selector: selector(2, 51)}},
 			refusal: `replicasets.apps "x" is forbidden: SpacePolicy: a label selector in it has 102 values, and one in a space at most 100; ` +
 				`use a label that has the same value for all of them`,
+		},
+		"bytes of a selector": {
+			resource: autoscaling.Resource("horizontalpodautoscalers"), most: external(317), more: external(318),
+			refusal: `horizontalpodautoscalers.autoscaling "x" is forbidden: SpacePolicy: ` +
+				`a label selector in it has a key or value of 318 bytes, and one in a space at most 317; labels have no longer ones`,
 		},
 		"a webhook": {
 			resource: admissionregistration.Resource("validatingwebhookconfigurations"), most: webhooks(selector(31, 0)), more: webhooks(selector(32, 0)),

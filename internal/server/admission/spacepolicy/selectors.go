@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +18,9 @@ const (
 	maxRequirements = 32
 	// maxSelectorValues are those of all its expressions.
 	maxSelectorValues = 100
+	// maxSelectorBytes is how long its keys and values are at most: a label has no longer ones, but the API does not look
+	// at those of all selectors. Controllers write a selector that they cannot read into events.
+	maxSelectorBytes = content.DNS1123SubdomainMaxLength + len("/") + content.LabelValueMaxLength
 )
 
 // requirementsOf returns the requirements of the selector that has the most.
@@ -41,6 +45,22 @@ func valuesOf(_ schema.GroupResource, obj runtime.Object) (most int) {
 			values += len(s.MatchExpressions[i].Values)
 		}
 		most = max(most, values)
+	})
+	return most
+}
+
+// selectorBytesOf returns how long the longest key or value of a selector is.
+func selectorBytesOf(_ schema.GroupResource, obj runtime.Object) (most int) {
+	eachSelector(reflect.ValueOf(obj), func(s *metav1.LabelSelector) {
+		for key, value := range s.MatchLabels {
+			most = max(most, len(key), len(value))
+		}
+		for i := range s.MatchExpressions {
+			most = max(most, len(s.MatchExpressions[i].Key), len(s.MatchExpressions[i].Operator))
+			for _, value := range s.MatchExpressions[i].Values {
+				most = max(most, len(value))
+			}
+		}
 	})
 	return most
 }
