@@ -112,6 +112,7 @@ func TestMistakes(t *testing.T) {
 		"limits of no search":            {[]string{"up", "--search=false", "--search-timeout", "5s"}, "--search-timeout has no effect without --search"},
 		"no time for searches":           {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--search", "--search-timeout", "0"}, "--search-timeout is 0s, and must be from 1s to 1m"},
 		"an image for no host":           {[]string{"up", "--workloads-image", "x"}, "--workloads-image has no effect without --host-kubeconfig"},
+		"a host of no file":              {[]string{"up", "--secure-port", "0", "--dir", t.TempDir(), "--host-kubeconfig", "nope"}, "reading --host-kubeconfig nope: "},
 		"a syncer of no host":            {[]string{"up", "--syncer"}, "--syncer has no effect without --host-kubeconfig or --host-in-cluster"},
 		"no syncer of no host":           {[]string{"up", "--syncer=false"}, "--syncer has no effect without --host-kubeconfig or --host-in-cluster"},
 		"isolation of no syncer":         {[]string{"up", "--host-kubeconfig", host, "--syncer=false", "--network-isolation", "Enforced"}, "--network-isolation has no effect without --syncer: add that"},

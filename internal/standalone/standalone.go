@@ -244,6 +244,9 @@ func (o Options) validate() error {
 		return fmt.Errorf("--etcd-quota-backend-bytes is %d, and must be at most %d, or negative for no quota", quota, etcd.MaxQuotaBackendBytes)
 	}
 	if o.syncs() {
+		if _, err := o.Server.Host.Config(); err != nil {
+			return err
+		}
 		if err := o.Workloads.Validate(); err != nil {
 			return err
 		}

@@ -20,6 +20,10 @@ import (
 // TestValidate checks that what cannot work is refused by the name of its flag.
 func TestValidate(t *testing.T) {
 	mounted := func(o *Options) { o.PKIDir = "/pki" }
+	host := filepath.Join(t.TempDir(), "host.kubeconfig")
+	if err := os.WriteFile(host, []byte(`{"clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1"}}], "contexts": [{"name": "c", "context": {"cluster": "c"}}], "current-context": "c"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		changes []func(*Options)
 		// want is in the error, which is none if it is empty.
@@ -36,9 +40,10 @@ func TestValidate(t *testing.T) {
 		"a star within a name":     {changes: []func(*Options){func(o *Options) { o.TLSNames = []string{"a.*.example.com"} }}, want: "--tls-san"},
 		"all addresses for a name": {changes: []func(*Options){func(o *Options) { o.TLSNames = []string{"0.0.0.0"} }}, want: "stands for all addresses"},
 		"pods that run": {changes: []func(*Options){func(o *Options) {
-			o.Server.Host.Kubeconfig, o.Workloads.NetworkIsolation = "/host", "Unenforced"
+			o.Server.Host.Kubeconfig, o.Workloads.NetworkIsolation = host, "Unenforced"
 		}}},
-		"pods that nothing keeps apart": {changes: []func(*Options){func(o *Options) { o.Server.Host.Kubeconfig = "/host" }}, want: "--network-isolation=Unenforced"},
+		"pods that nothing keeps apart": {changes: []func(*Options){func(o *Options) { o.Server.Host.Kubeconfig = host }}, want: "--network-isolation=Unenforced"},
+		"a host of no file":             {changes: []func(*Options){func(o *Options) { o.Server.Host.Kubeconfig = host + "x" }}, want: "reading --host-kubeconfig " + host + "x: "},
 		"pods of another syncer":        {changes: []func(*Options){func(o *Options) { o.Server.Host.InCluster, o.Syncer = true, false }}},
 		"mounted keys":                  {changes: []func(*Options){mounted}},
 		"mounted keys and a name":       {changes: []func(*Options){mounted, func(o *Options) { o.TLSNames = []string{"a"} }}, want: "with --pki-dir, leave it out"},
