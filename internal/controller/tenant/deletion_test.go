@@ -132,7 +132,7 @@ func TestDelete(t *testing.T) {
 			namespaces: []corev1.Namespace{stuck},
 			objects:    map[schema.GroupResource][]StoredObject{pods: {ending(in("b", object(pods, "p")))}},
 			calls:      []string{"verify", "list namespaces", "list pods"},
-			waits:      true, left: 2, message: "waiting for the finalizers of pods b/p",
+			waits:      true, left: 2, message: "waiting for pods b/p to end",
 		},
 		"in one go": {
 			finalize: []error{notEmpty(remaining{volumes: 1, bindings: 1}), notEmpty(remaining{bindings: 1}), nil},

@@ -30,7 +30,7 @@ func (r *Reconciler) empty(ctx context.Context, n tenant.Name, left remaining) (
 	if left[namespaces] > 0 {
 		return r.emptyNamespaces(ctx, n, left)
 	}
-	var waiting []string
+	var waiting []StoredObject
 	found := 0
 	for _, resource := range nextStage(left) {
 		objects, err := r.Spaces.ListObjects(ctx, n, resource)
@@ -46,7 +46,7 @@ func (r *Reconciler) empty(ctx context.Context, n tenant.Name, left remaining) (
 	}
 	switch {
 	case len(waiting) > 0:
-		return outcome{waiting: "the finalizers of " + conditions.Enumerate(waiting)}, nil
+		return outcome{waiting: endOf(waiting)}, nil
 	case found == 0:
 		return outcome{waiting: "objects that cannot be listed: no API serves them"}, nil
 	default:
@@ -103,7 +103,7 @@ func (r *Reconciler) emptyNamespaces(ctx context.Context, n tenant.Name, left re
 		if err != nil || len(held) == 0 {
 			return outcome{}, err
 		}
-		return outcome{waiting: "the finalizers of " + conditions.Enumerate(held)}, nil
+		return outcome{waiting: endOf(held)}, nil
 	}
 	if unknown {
 		return outcome{waiting: "namespaces " + progressOf(list)}, nil
@@ -217,13 +217,34 @@ func namespaceProgress(namespace *corev1.Namespace) string {
 	return namespace.Name
 }
 
-// deleteObjects deletes objects and names those that their finalizers, or the
+// endOf says what objects wait for that deleteObjects has returned: their finalizers, or, of pods, the end of
+// their containers.
+func endOf(held []StoredObject) string {
+	var finalizers, ending []string
+	for _, object := range held {
+		if len(object.Finalizers) > 0 {
+			finalizers = append(finalizers, object.String())
+		} else {
+			ending = append(ending, object.String())
+		}
+	}
+	var parts []string
+	if len(finalizers) > 0 {
+		parts = append(parts, "the finalizers of "+conditions.Enumerate(finalizers))
+	}
+	if len(ending) > 0 {
+		parts = append(parts, conditions.Enumerate(ending)+" to end")
+	}
+	return strings.Join(parts, ", and ")
+}
+
+// deleteObjects deletes objects and returns those that their finalizers, or the
 // time that they are given to end, hold.
-func (r *Reconciler) deleteObjects(ctx context.Context, n tenant.Name, objects []StoredObject) ([]string, error) {
-	var held []string
+func (r *Reconciler) deleteObjects(ctx context.Context, n tenant.Name, objects []StoredObject) ([]StoredObject, error) {
+	var held []StoredObject
 	for _, object := range objects {
 		if len(object.Finalizers) > 0 || object.Terminating {
-			held = append(held, object.String())
+			held = append(held, object)
 		}
 	}
 	return held, forEach(ctx, objects, func(ctx context.Context, object StoredObject) error {
