@@ -28,7 +28,8 @@ type ControlPlaneWorkloads struct {
 	// orphanLimit is how many objects of the host may be deleted within ten minutes whose counterpart
 	// in a space is gone without having been seen to be deleted. If it would be more than that, and
 	// more than a tenth of all, nothing more of them is deleted. Of one tenant it is half as many, and
-	// nothing more of that tenant. Defaults to 50 (--orphan-limit).
+	// nothing more of that tenant. As many pods of spaces, counted apart, are deleted that have run on
+	// a host and are on it no more. Defaults to 50 (--orphan-limit).
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	OrphanLimit *int32 `json:"orphanLimit,omitempty"`

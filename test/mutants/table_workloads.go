@@ -22,8 +22,36 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/copies.go", `	if in.have[ref].uid == "" && s.references.has(ref) && in.absent[ref].IsZero() {`, `	if false {`},
 	{"what begins gets what comes then", by("internal/workloads/sync", "TestCopyForWhatBegins"),
 		"internal/workloads/sync/copies.go", ` && in.absent[ref].IsZero() {`, ` {`},
+	{"what begins gets what comes before the cache has its namespace", by("internal/workloads/sync", "TestCopyForWhatBegins"),
+		"internal/workloads/sync/copies.go", ` && !s.copies.has(home.Host()) {`, ` {`},
 	{"what does not go counts once", by("internal/workloads/sync", "TestGoesOnce"),
 		"internal/workloads/sync/guard.go", `	if !g.has(uid) {`, `	if true {`},
+	{"what has been counted may go when others may not", by("internal/workloads/sync", "TestGoesOnce"),
+		"internal/workloads/sync/guard.go", `	if g.has(uid) {
+		return nil
+	}
+`, ``},
+	{"what is looked at later is", by("internal/workloads/sync", "TestToldLater"),
+		"internal/workloads/sync/events.go", `	for _, k := range kinds {`, `	for _, k := range kinds[:0] {`},
+	{"events of the host that there is no room for are told later", by("internal/workloads/sync", "TestToldLater"),
+		"internal/workloads/sync/hostevents.go", `		s.queue.AddAfter(i, unrecordedTime)
+`, ``},
+	{"a stream ends whose client does not read", by("internal/workloads/connect", "TestCloseBeforeRead"),
+		"internal/workloads/connect/refused.go", `	return a.Conn.Write(p)
+}`, `	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.Conn.Write(p)
+}`},
+	{"a note leaves a pod writable", by("internal/server/admission/spacepolicy", "TestPrepareFullPod"),
+		"internal/server/admission/spacepolicy/resize.go", ` && len(text) > noted {`, ` && false {`},
+	{"pods leave room for notes", by("internal/workloads/translate", "TestCheck"),
+		"internal/workloads/translate/check.go", `	if size <= maxAnnotations {`, `	if true {`},
+	{"what controllers write is cut if it names no space", by("internal/spaces", "TestLongMessages"),
+		"internal/spaces/client.go", ` && (!t.shortens || len(body) <= maxMessage) {`, ` {`},
+	{"what is not found is cut", by("internal/spaces", "TestLongMessages"),
+		"internal/spaces/client.go", `	case status.Message != whole:`, `	case false:`},
+	{"selectors are as short as labels", by("internal/server/admission/spacepolicy", "TestFactors"),
+		"internal/server/admission/spacepolicy/selectors.go", `			most = max(most, len(key), len(value))`, ``},
 	{"a refused change is told when there is room", by("internal/workloads/sync", "TestChangeRefusedByHost"),
 		"internal/workloads/sync/events.go", `	case apierrors.IsTooManyRequests(err):
 		s.lookLater(obj)

@@ -30,5 +30,7 @@
 // the system tenant. The error names the line.
 //
 // A file that changes is read again. If it is invalid then, the last valid content stays in
-// force, and the metric tenantry_user_file_reloads_total counts a failure.
+// force, and the metric tenantry_user_file_reloads_total counts a failure. It is invalid then, too,
+// if its last line does not end with a newline: it may have been cut off. Have the new file take the
+// place of the old one (rename): one that is gone for a moment is read again within a minute.
 package userfile
