@@ -20,7 +20,7 @@ var podsTable = []mutant{
 		"internal/workloads/translate/annotations.go", `	keep(wanted.GetLabels(), there.GetLabels(), serviceLabels)
 `, ``},
 	{"a pod does not cost its node what it does not ask for", by("internal/workloads/translate", "TestCheck"),
-		"internal/workloads/translate/check.go", `checkCosts(spec, path)...)`, `nil...)`},
+		"internal/workloads/translate/check.go", `checkCosts(spec, path))`, `nil)`},
 	{"a pod has few readiness gates", by("internal/workloads/translate", "TestCheck"),
 		"internal/workloads/translate/gates.go", `if len(gates) > maxGates {`, `if false {`},
 	{"a space does not learn of its own readiness gates from the host", by("internal/workloads/translate", "TestStatus"),

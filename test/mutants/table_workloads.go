@@ -36,12 +36,6 @@ var workloadsTable = []mutant{
 	{"events of the host that there is no room for are told later", by("internal/workloads/sync", "TestToldLater"),
 		"internal/workloads/sync/hostevents.go", `		s.queue.AddAfter(i, unrecordedTime)
 `, ``},
-	{"a stream ends whose client does not read", by("internal/workloads/connect", "TestCloseBeforeRead"),
-		"internal/workloads/connect/refused.go", `	return a.Conn.Write(p)
-}`, `	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.Conn.Write(p)
-}`},
 	{"a note leaves a pod writable", by("internal/server/admission/spacepolicy", "TestPrepareFullPod"),
 		"internal/server/admission/spacepolicy/resize.go", ` && len(text) > noted {`, ` && false {`},
 	{"pods leave room for notes", by("internal/workloads/translate", "TestCheck"),
@@ -94,12 +88,10 @@ var workloadsTable = []mutant{
 	{"the server notes what pods hold", bySpec("test/integration/workloads", "that are taken back count until the host has made the last one"),
 		"internal/server/config.go", `		preparations[core.Resource("pods")] = spacepolicy.PreparePod`, ``},
 	{"a source that comes before its pod is copied", by("internal/workloads/sync", "TestSourceBeforePod"),
-		"internal/workloads/sync/references.go", `			changed = append(changed, ref)
-		}
-	}
-	for _, ref := range before`, `		}
-	}
-	for _, ref := range before`},
+		"internal/workloads/sync/references.go", `			r.naming[ref] = sets.Set[string]{}
+			changed = append(changed, ref)
+`, `			r.naming[ref] = sets.Set[string]{}
+`},
 	{"a connection is to the host's pod that is made of this one", by("internal/workloads/connect", "TestLocate"),
 		"internal/workloads/connect/host.go", ` && there.Annotations[names.UIDAnnotation] == string(pod.UID)`, ``},
 	{"a connection is to a pod of this tenant and namespace", by("internal/workloads/connect", "TestLocate"),
