@@ -79,7 +79,7 @@ var factors = []factor{
 	{of(volumesOf), maxVolumes, "it has %d volumes, and a pod in a space at most %d; use projected volumes, or several pods"},
 	{of(rangeLimitsOf), maxRangeLimits, "it says %d things of a container, which has defaults for one another, and a LimitRange in a space at most %d; leave out resources that nobody uses"},
 	{of(metricsOf), maxMetrics, "it has %d metrics, and a HorizontalPodAutoscaler in a space at most %d; use fewer"},
-	{of(targetBytes), maxTargetBytes, "one of the objects or metrics that it names has a name, kind and version of %d bytes, and that of a HorizontalPodAutoscaler in a space at most %d; name what there is"},
+	{of(targetBytes), maxTargetBytes, "one of the objects or metrics that it names has a name, kind, version and selector of %d bytes, and that of a HorizontalPodAutoscaler in a space at most %d; name what there is"},
 	{deadlineOf, maxDeadline, "it has an activeDeadlineSeconds of %d, and a Job in a space one of at most %d; leave it out, or use less"},
 	{of(limitsOfQuota), maxQuotaLimits, "it has %d limits and values of scopes, and a ResourceQuota in a space at most %d; make several of it"},
 	{of(customLimitsOfQuota), maxCustomLimits, "it limits %d custom resources, and a ResourceQuota in a space at most %d; make several of it"},
@@ -193,7 +193,8 @@ func metricsOf(autoscaler *autoscaling.HorizontalPodAutoscaler) int {
 	return len(autoscaler.Spec.Metrics)
 }
 
-// targetBytes returns how long the longest name of an object or metric is that an autoscaler has.
+// targetBytes returns how long the longest name of an object, or of a metric with its selector, is that an autoscaler
+// has.
 func targetBytes(autoscaler *autoscaling.HorizontalPodAutoscaler) int {
 	named := func(ref autoscaling.CrossVersionObjectReference) int {
 		return len(ref.Kind) + len(ref.Name) + len(ref.APIVersion)
@@ -202,16 +203,25 @@ func targetBytes(autoscaler *autoscaling.HorizontalPodAutoscaler) int {
 	for i := range autoscaler.Spec.Metrics {
 		metric := &autoscaler.Spec.Metrics[i]
 		if metric.Object != nil {
-			most = max(most, named(metric.Object.DescribedObject), len(metric.Object.Metric.Name))
+			most = max(most, named(metric.Object.DescribedObject), metricBytes(&metric.Object.Metric))
 		}
 		if metric.Pods != nil {
-			most = max(most, len(metric.Pods.Metric.Name))
+			most = max(most, metricBytes(&metric.Pods.Metric))
 		}
 		if metric.External != nil {
-			most = max(most, len(metric.External.Metric.Name))
+			most = max(most, metricBytes(&metric.External.Metric))
 		}
 	}
 	return most
+}
+
+// metricBytes returns how long the name of a metric and its selector are.
+func metricBytes(metric *autoscaling.MetricIdentifier) int {
+	bytes := len(metric.Name)
+	if metric.Selector != nil {
+		bytes += metric.Selector.Size()
+	}
+	return bytes
 }
 
 func deadlineOf(_ schema.GroupResource, obj runtime.Object) int {

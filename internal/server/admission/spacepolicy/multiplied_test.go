@@ -67,8 +67,11 @@ func TestFactors(t *testing.T) {
 			MatchExpressions: slices.Repeat([]metav1.LabelSelectorRequirement{{Values: make([]string, values)}}, expressions),
 		}
 	}
-	external := func(bytes int) *autoscaling.HorizontalPodAutoscaler {
-		said := metav1.LabelSelector{MatchLabels: map[string]string{"l": strings.Repeat("v", bytes)}}
+	external := func(bytes ...int) *autoscaling.HorizontalPodAutoscaler {
+		said := metav1.LabelSelector{MatchLabels: map[string]string{}}
+		for i, bytes := range bytes {
+			said.MatchLabels[string(rune('a'+i))] = strings.Repeat("v", bytes)
+		}
 		return &autoscaling.HorizontalPodAutoscaler{Spec: autoscaling.HorizontalPodAutoscalerSpec{Metrics: []autoscaling.MetricSpec{
 			{External: &autoscaling.ExternalMetricSource{Metric: autoscaling.MetricIdentifier{Selector: &said}}},
 		}}}
@@ -137,12 +140,17 @@ func TestFactors(t *testing.T) {
 		},
 		"the target of an autoscaler": {
 			resource: autoscaling.Resource("horizontalpodautoscalers"), most: scaling(1000), more: scaling(1001),
-			refusal: `horizontalpodautoscalers.autoscaling "x" is forbidden: SpacePolicy: one of the objects or metrics that it names has a name, kind and version of 1001 bytes, ` +
+			refusal: `horizontalpodautoscalers.autoscaling "x" is forbidden: SpacePolicy: one of the objects or metrics that it names has a name, kind, version and selector of 1001 bytes, ` +
 				`and that of a HorizontalPodAutoscaler in a space at most 1000; name what there is`,
 		},
 		"what a metric is about": {
 			resource: autoscaling.Resource("horizontalpodautoscalers"), most: describing(1000), more: describing(1001),
-			refusal: `horizontalpodautoscalers.autoscaling "x" is forbidden: SpacePolicy: one of the objects or metrics that it names has a name, kind and version of 1001 bytes, ` +
+			refusal: `horizontalpodautoscalers.autoscaling "x" is forbidden: SpacePolicy: one of the objects or metrics that it names has a name, kind, version and selector of 1001 bytes, ` +
+				`and that of a HorizontalPodAutoscaler in a space at most 1000; name what there is`,
+		},
+		"what selects a metric": {
+			resource: autoscaling.Resource("horizontalpodautoscalers"), most: external(317, 317, 317, 15), more: external(317, 317, 317, 16),
+			refusal: `horizontalpodautoscalers.autoscaling "x" is forbidden: SpacePolicy: one of the objects or metrics that it names has a name, kind, version and selector of 1001 bytes, ` +
 				`and that of a HorizontalPodAutoscaler in a space at most 1000; name what there is`,
 		},
 		"metrics": {
