@@ -37,7 +37,7 @@ var workloadsTable = []mutant{
 		"internal/workloads/sync/hostevents.go", `		s.queue.AddAfter(i, unrecordedTime)
 `, ``},
 	{"a note leaves a pod writable", by("internal/server/admission/spacepolicy", "TestPrepareFullPod"),
-		"internal/server/admission/spacepolicy/resize.go", ` && len(text) > noted {`, ` && false {`},
+		"internal/server/admission/spacepolicy/resize.go", ` && len(text) > noted {`, ` && len(text) < noted {`},
 	{"pods leave room for notes", by("internal/workloads/translate", "TestCheck"),
 		"internal/workloads/translate/check.go", `	if size <= maxAnnotations {`, `	if true {`},
 	{"what controllers write is cut if it names no space", by("internal/spaces", "TestLongMessages"),
@@ -45,7 +45,7 @@ var workloadsTable = []mutant{
 	{"what is not found is cut", by("internal/spaces", "TestLongMessages"),
 		"internal/spaces/client.go", `	case status.Message != whole:`, `	case false:`},
 	{"selectors are as short as labels", by("internal/server/admission/spacepolicy", "TestFactors"),
-		"internal/server/admission/spacepolicy/selectors.go", `			most = max(most, len(key), len(value))`, ``},
+		"internal/server/admission/spacepolicy/selectors.go", `			most = max(most, len(key), len(value))`, `			_, _ = key, value`},
 	{"a refused change is told when there is room", by("internal/workloads/sync", "TestChangeRefusedByHost"),
 		"internal/workloads/sync/events.go", `	case apierrors.IsTooManyRequests(err):
 		s.lookLater(obj)
