@@ -36,8 +36,10 @@ var workloadsTable = []mutant{
 	{"events of the host that there is no room for are told later", by("internal/workloads/sync", "TestToldLater"),
 		"internal/workloads/sync/hostevents.go", `		s.queue.AddAfter(i, unrecordedTime)
 `, ``},
+	{"events of the host that there is no room for are bounded", by("internal/workloads/sync", "TestToldLater"),
+		"internal/workloads/sync/hostevents.go", `i.tenant, 1) == 0 {`, `i.tenant, 1) >= 0 {`},
 	{"a note leaves a pod writable", by("internal/server/admission/spacepolicy", "TestPrepareFullPod"),
-		"internal/server/admission/spacepolicy/resize.go", ` && len(text) > noted {`, ` && len(text) < noted {`},
+		"internal/server/admission/spacepolicy/resize.go", `if len(text) > noted && `, `if len(text) < noted && `},
 	{"pods leave room for notes", by("internal/workloads/translate", "TestCheck"),
 		"internal/workloads/translate/check.go", `	if size <= maxAnnotations {`, `	if true {`},
 	{"what controllers write is cut if it names no space", by("internal/spaces", "TestLongMessages"),

@@ -99,6 +99,25 @@ func TestToldLater(t *testing.T) {
 	if diff := cmp.Diff(map[item]time.Duration{event: unrecordedTime, itemOf(podItem, pod): unrecordedTime}, q.later, cmp.AllowUnexported(item{})); diff != "" {
 		t.Errorf("looked at later (-want +got):\n%s", diff)
 	}
+	for i := range 2 * eventsPerMinute { // of a pod that fails all the time
+		w.eventSeen(hostEvent(types.UID(strconv.Itoa(i+10)), "host-p", "Failed"))
+		if err := w.syncEvent(t.Context(), itemFor(eventItem, "acme|shop", strconv.Itoa(i+10))); err != nil {
+			t.Error(err)
+		}
+	}
+	if kept := w.events.pending.Len(); kept > eventsPerMinute/2 {
+		t.Errorf("a space that has no room has %d events waiting", kept)
+	}
+	for i := range w.events.pending.All() {
+		if err := w.syncEvent(t.Context(), i); err != nil {
+			t.Error(err)
+		}
+	}
+	if kept := w.events.pending.Len(); kept > 0 {
+		t.Errorf("a tenant that has had its events has %d waiting", kept)
+	}
+	w.clock.Step(time.Minute)
+	w.eventSeen(hostEvent("3", "host-p", "Failed"))
 	full = false
 	if err := w.syncEvent(t.Context(), event); err != nil {
 		t.Error(err)

@@ -85,8 +85,11 @@ func (s *syncer) syncEvent(ctx context.Context, i item) error {
 	err = s.putEvent(ctx, eventIn(event, host, pod, of))
 	switch {
 	case apierrors.IsTooManyRequests(err): // more than the space keeps for now
-		s.queue.AddAfter(i, unrecordedTime)
-		return nil
+		// Each attempt counts, or a space that stays full would have ever more of them here.
+		if s.events.limits.Take(s.clock.Now(), i.tenant, 1) == 0 {
+			s.queue.AddAfter(i, unrecordedTime)
+			return nil
+		}
 	case err != nil:
 		return err
 	}

@@ -45,7 +45,7 @@ func PreparePod(_ context.Context, n tenant.Name, before runtime.Object) func(af
 			delete(pod.Annotations, held.Annotation)
 		default:
 			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, held.Annotation, text)
-			if apivalidation.ValidateAnnotationsSize(pod.Annotations) != nil && len(text) > noted { // or nobody could write the pod any more
+			if len(text) > noted && apivalidation.ValidateAnnotationsSize(pod.Annotations) != nil { // or nobody could write the pod any more
 				return apierrors.NewForbidden(core.Resource("pods"), pod.Name, errNoRoom)
 			}
 		}
